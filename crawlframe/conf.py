@@ -1,0 +1,90 @@
+"""The settings of a node: one typed class, filled from the environment, checked at start."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from crawlframe.errors import ConfigError
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def available_cpus() -> int:
+    """CPUs this process may use, a container's CPU quota included."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if quota != "max":
+            cpus = min(cpus, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):
+        pass
+    return cpus
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Each field is set by the environment variable CRAWLFRAME_<FIELD>; units in the comments."""
+
+    var_dir: Path = Path("var")  # embedded databases, sockets, generated secrets
+    node: str = field(default_factory=socket.gethostname)  # unique in the cluster
+    workers: int = field(default_factory=available_cpus)  # worker processes of a node
+    concurrency: int = 64  # requests in flight per worker
+    key_prefix: str = "cf"  # of every Redis key
+    partitions: int = 1  # of the frontier; fixed for the life of its data
+    grace: float = 20.0  # seconds a stopping node or worker may finish what it fetches
+    lease: float = 15.0  # seconds after which a silent node is declared dead
+    beat: float = 3.0  # seconds between two renewals of the lease
+    deadline: float = 120.0  # seconds a worker's event loop may stand still before it is killed
+    max_memory: int = 1024  # MiB of a worker, above which it is replaced
+    max_deliveries: int = 5  # times a request may be with a dying worker before it is poison
+    commit_batch: int = 256  # outcomes per database transaction
+    backlog: int = 1024  # outcomes a worker holds while the database or Redis is away
+    user_agent: str = "Crawlframe/0.1 (+https://example.invalid/crawlframe)"
+    allow_private: tuple[Network, ...] = ()  # networks beside the public internet, e.g. 10.0.0.0/8
+    log_level: str = "INFO"
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+        """Settings of the environment; overrides (not None) win. Raises ConfigError."""
+        env = os.environ if env is None else env
+        values: dict[str, Any] = {}
+        for setting in fields(cls):
+            variable = f"CRAWLFRAME_{setting.name.upper()}"
+            if setting.name in overrides and overrides[setting.name] is not None:
+                values[setting.name] = overrides[setting.name]
+            elif variable in env:
+                values[setting.name] = _parse(variable, env[variable], str(setting.type))
+        settings = cls(**values)
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        numbers = "workers concurrency partitions lease beat deadline max_memory commit_batch"
+        for name in [*numbers.split(), "max_deliveries", "backlog"]:
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")
+        if self.beat * 2 > self.lease:
+            raise ConfigError(f"beat ({self.beat} s) must be at most half the lease ({self.lease} s)")
+        if not self.node or any(mark in self.node for mark in "|{} \t\n"):
+            raise ConfigError(f"node name {self.node!r} must be a word without spaces, braces or |")
+
+
+def _parse(variable: str, text: str, kind: str) -> Any:
+    try:
+        if kind == "int":
+            return int(text)
+        if kind == "float":
+            return float(text)
+        if kind == "Path":
+            return Path(text)
+        if kind.startswith("tuple"):
+            return tuple(ipaddress.ip_network(part) for part in text.replace(",", " ").split())
+        return text
+    except ValueError as error:
+        raise ConfigError(f"{variable}={text!r} cannot be read: {error}") from None

@@ -1,0 +1,328 @@
+"""Frontier: every verb that moves requests through Redis, each one script, safe to send twice.
+
+The claim and complete protocol is told in docs/architecture.md; the keys are in keys.py."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from redis import Redis, RedisError
+
+from crawlframe.conf import Settings
+from crawlframe.errors import FrontierError
+from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
+from crawlframe.frontier.leases import Leases
+from crawlframe.frontier.partitions import Partitions, pack, without_password
+from crawlframe.frontier.records import (
+    Claim,
+    Claimed,
+    Completion,
+    Counts,
+    TaskLimits,
+    TaskView,
+)
+from crawlframe.request import Admission
+from crawlframe.spider import SpiderInfo
+
+AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
+COUNT_FIELDS = ["na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked"]
+
+
+class Frontier(Partitions):
+    """All requests of all tasks, over all partitions.
+
+    Raises Fenced when a verb is refused because its generation was declared dead, and
+    redis.RedisError as it comes from the client when Redis cannot be reached."""
+
+    @classmethod
+    def connect(cls, url: str, settings: Settings) -> Frontier:
+        """A frontier on a fresh connection; never share it over a fork. Raises FrontierError."""
+        try:
+            redis = Redis.from_url(
+                url, socket_timeout=10, socket_connect_timeout=5, health_check_interval=15
+            )
+            redis.ping()
+        except (RedisError, ValueError, OSError) as error:
+            raise FrontierError(
+                f"Redis at {without_password(url)} cannot be reached: {error}. Start it, or set "
+                "REDIS_URL to a running server; without REDIS_URL a private one is started"
+            ) from None
+        return cls(redis, settings.key_prefix, settings.partitions)
+
+    @cached_property
+    def leases(self) -> Leases:
+        """The lives of nodes, on the same connection."""
+        return Leases(self.redis, self.keys[0].prefix, self.partitions)
+
+    # -- tasks ------------------------------------------------------------------------------------
+
+    def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
+        """Makes a task known and admits its seeds. Doing it again changes nothing."""
+        fields = _flat(
+            state="running",
+            delay=limits.delay,
+            concurrency=limits.concurrency,
+            limit=limits.page_limit,
+        )
+        mine = dict(self.split(seeds, lambda seed: seed.host))
+        for partition in range(self.partitions):
+            seeds_here = _entries(mine.get(partition, []))
+            self.run("open", partition, task, pack(fields), pack(seeds_here))
+
+    def admit(self, task: int, admissions: list[Admission]) -> int:
+        """Adds requests the task has not seen; answers how many were new."""
+        new = 0
+        for partition, mine in self.split(admissions, lambda admission: admission.host):
+            for chunk in chunks(mine, MAX_ENTRIES):
+                new += self.run("admit", partition, task, pack(_entries(chunk)))
+        return new
+
+    def pause(self, task: int) -> None:
+        """Nothing of the task is claimed any more."""
+        self._set_state(task, "paused")
+
+    def resume(self, task: int) -> None:
+        """The task runs again; parked requests get another chance."""
+        self._set_state(task, "running")
+        self.unpark(task)
+
+    def cancel(self, task: int) -> None:
+        """What waits of the task is claimed at once, for workers to end it without a fetch."""
+        self._set_state(task, "cancelling")
+        self.unpark(task)
+        for partition in range(self.partitions):
+            cursor: Any = 0
+            while True:
+                cursor = self.run("hasten", partition, task, cursor)
+                if int(cursor) == 0:
+                    break
+
+    def unpark(self, task: int) -> int:
+        """Parked requests of the task go back to their queues; answers how many."""
+        moved = 0
+        for partition in range(self.partitions):
+            while some := self.run("unpark", partition, task):
+                moved += some
+        return moved
+
+    def close_task(self, task: int) -> None:
+        """Forgets an ended task. Its numbers live on in the database."""
+        for partition in range(self.partitions):
+            while not self.run("close", partition, task):
+                pass
+
+    def open_tasks(self) -> list[int]:
+        """Tasks that have not been closed."""
+        return sorted(int(task) for task in self.redis.smembers(self.keys[0]("TASKS")))
+
+    def counts(self, task: int) -> Counts | None:
+        """The counters of a task, or None when Redis does not know it.
+
+        With several partitions the end of a task is read in two waves (Mattern 1987: all NF and NE
+        first, then all NA), so that NR = 0 is never an illusion of reading at different times."""
+        return self.counts_of([task])[task]
+
+    def counts_of(self, tasks: Iterable[int]) -> dict[int, Counts | None]:
+        """``counts`` of many tasks in one round trip (two with several partitions)."""
+        tasks = list(tasks)
+        rows = self._read_counts(tasks)
+        if self.partitions > 1:
+            late = self._read_counts(tasks)
+            rows = {
+                task: row and late[task] and {**row, b"na": late[task][b"na"]}
+                for task, row in rows.items()
+            }
+        return {
+            task: row
+            and Counts(row[b"state"].decode(), *(int(row[name.encode()]) for name in COUNT_FIELDS))
+            for task, row in rows.items()
+        }
+
+    def _read_counts(self, tasks: list[int]) -> dict[int, dict[bytes, Any]]:
+        found: dict[int, dict[bytes, Any]] = {task: {} for task in tasks}
+        names = [*COUNT_FIELDS, "state"]
+        for keys in self.keys:
+            pipe = self.redis.pipeline(transaction=False)
+            for task in tasks:
+                pipe.hmget(keys("TASK", task), names)
+            for task, values in zip(tasks, pipe.execute(), strict=True):
+                if values[-1] is None:
+                    continue
+                row = found[task]
+                row[b"state"] = values[-1]
+                for name, value in zip(COUNT_FIELDS, values, strict=False):
+                    row[name.encode()] = row.get(name.encode(), 0) + int(value or 0)
+        return found
+
+    def parked(self, task: int) -> dict[bytes, str]:
+        """rid -> reason of the task's parked requests."""
+        return {
+            rid: reason.decode()
+            for keys in self.keys
+            for rid, reason in self.redis.hgetall(keys("PARKED", task)).items()
+        }
+
+    # -- claim and complete -----------------------------------------------------------------------
+
+    def claim(self, generation: int, sequence: int, n: int) -> Claim:
+        """Up to n requests for a generation. Repeat with the same ``sequence`` (it grows by one per
+        claim) after an error: a batch whose answer was lost is answered again."""
+        claim = Claim(-1, [], {})
+        n = min(n, MAX_ENTRIES)
+        for turn in range(self.partitions):
+            partition = (sequence + turn) % self.partitions
+            wait, states, batch = self.run("claim", partition, generation, sequence, n)
+            if wait >= 0:
+                claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
+            for i in range(0, len(states), 3):
+                task, state, cookies = states[i : i + 3]
+                claim.tasks[int(task)] = TaskView(state.decode(), int(cookies))
+            for i in range(0, len(batch), 4):
+                rid, lane, record, tries = batch[i : i + 4]
+                task, _, host = lane.decode().split(":", 2)
+                attempts, deliveries = tries.split(b",")
+                claim.requests.append(
+                    Claimed(rid, int(task), host, int(attempts), int(deliveries), record)
+                )
+            n -= len(batch) // 4
+            if n <= 0:
+                break
+        return claim
+
+    def known(self, groups: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
+        """For each (task, admissions): which of them have been admitted before."""
+        answers: list[list[bool]] = [[False] * len(admissions) for _, admissions in groups]
+        places: list[list[tuple[int, int]]] = [[] for _ in self.keys]
+        asked: list[list[tuple[str, list[str]]]] = [[] for _ in self.keys]
+        for index, (task, admissions) in enumerate(groups):
+            mine: dict[int, list[str]] = defaultdict(list)
+            for place, admission in enumerate(admissions):
+                partition = self.partition_of(admission.host)
+                mine[partition].append(fingerprint_of(admission.rid))
+                places[partition].append((index, place))
+            for partition, fingerprints in mine.items():
+                asked[partition].append((str(task), fingerprints))
+        for partition, questions in enumerate(asked):
+            if not questions:
+                continue
+            marks = b"".join(
+                self.run("known", partition, pack(part)) for part in question_chunks(questions)
+            )
+            for (index, place), mark in zip(places[partition], marks, strict=True):
+                answers[index][place] = mark == 49  # ord("1")
+        return answers
+
+    def complete(self, completions: list[Completion]) -> set[int]:
+        """Takes requests out of the frontier and their follow-ups in; call it after the commit of
+        their ledger rows, with the follow-ups that the ledger recorded.
+
+        Answers the tasks that seem to have nothing left."""
+        ended: set[int] = set()
+        for partition, mine in self.split(completions, lambda completion: completion.host):
+            entries = {c.rid: self._entry(partition, c) for c in mine}
+            ready = [self._push_from(partition, entry, 0) for entry in entries.values()]
+            for chunk in by_weight(entry for entry in ready if entry is not None):
+                done, behind = self.run("complete", partition, pack(chunk))
+                ended.update(int(task) for task in done)
+                for rid, cursor in zip(behind[::2], behind[1::2], strict=True):
+                    rest = self._push_from(partition, entries[rid], cursor)
+                    if rest is not None:
+                        done, _ = self.run("complete", partition, pack([rest]))
+                        ended.update(int(task) for task in done)
+        if self.partitions > 1:
+            return {task for task, c in self.counts_of(ended).items() if c and c.nr == 0}
+        return ended
+
+    def _entry(self, partition: int, completion: Completion) -> list[Any]:
+        """What complete.lua reads of a completion. Follow-ups of other partitions go there first,
+        so that the sum of all NR cannot reach 0 in between."""
+        local = completion.follow_ups
+        if self.partitions > 1:
+            foreign = [f for f in local if self.partition_of(f.host) != partition]
+            if foreign:
+                self.admit(completion.task, foreign)
+                local = [f for f in local if self.partition_of(f.host) == partition]
+        failed = int(completion.failed)
+        task, duplicates = str(completion.task), completion.duplicates
+        return [completion.rid, task, failed, duplicates, 0, _entries(local)]
+
+    def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:
+        """Pushes all but the last chunk of a long follow-up list. Answers the entry that completes
+        the request, or None when it is not pending any more."""
+        rid, task, follow_ups = entry[0], entry[1], entry[5]
+        while len(follow_ups) - cursor > MAX_ENTRIES:
+            chunk = follow_ups[cursor : cursor + MAX_ENTRIES]
+            cursor = self.run("push", partition, rid, task, cursor, pack(chunk))
+            if cursor < 0:
+                return None
+        return [*entry[:4], cursor, follow_ups[cursor:]] if cursor else entry
+
+    def retry(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
+        """(rid, host, milliseconds): held requests wait that long for another try."""
+        return self._give("retry", generation, requests)
+
+    def release(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
+        """(rid, host, deliveries to add): held requests go back, first in line."""
+        return self._give("release", generation, requests)
+
+    def park(self, generation: int, requests: list[tuple[bytes, str, str]]) -> int:
+        """(rid, host, reason): held requests step aside until ``unpark``."""
+        return self._give("park", generation, requests)
+
+    def _give(self, verb: str, generation: int, requests: list[Any]) -> int:
+        moved = 0
+        for partition, mine in self.split(requests, lambda request: request[1]):
+            for chunk in chunks(mine, MAX_ENTRIES):
+                entries = [[rid, value] for rid, _, value in chunk]
+                moved += self.run(verb, partition, generation, pack(entries))
+        return moved
+
+    # -- what the service is told of spiders ------------------------------------------------------
+
+    def publish_spiders(self, infos: list[SpiderInfo]) -> None:
+        """Tells the service which spiders exist. Spiders not named stay as they are."""
+        if infos:
+            mapping = {info.name: msgspec.json.encode(info) for info in infos}
+            self.redis.hset(self.keys[0]("SPIDERS"), mapping=mapping)
+
+    def spiders(self) -> dict[str, SpiderInfo]:
+        """The published spiders by name."""
+        rows = self.redis.hgetall(self.keys[0]("SPIDERS"))
+        return {
+            name.decode(): msgspec.json.decode(row, type=SpiderInfo, strict=False)
+            for name, row in sorted(rows.items())
+        }
+
+    # -- audit ------------------------------------------------------------------------------------
+
+    def audit(self) -> list[str]:
+        """Every way in which counters and queues disagree at this instant; empty is good."""
+        problems: list[str] = []
+        for partition in range(self.partitions):
+            problems += [line.decode() for line in self.run("audit", partition, AUDIT_WALK)[1:]]
+        return problems
+
+    def _set_state(self, task: int, state: str) -> None:
+        for partition in range(self.partitions):
+            left = 1
+            while left > 0:
+                left = self.run("state", partition, task, state)
+            if left < 0:
+                raise FrontierError(f"task {task} is not in the frontier")
+
+
+def fingerprint_of(rid: bytes) -> str:
+    """The 64-bit fingerprint in the seen sets: the first half of the rid as a signed integer."""
+    return str(int.from_bytes(rid[:8], "big", signed=True))
+
+
+def _entries(admissions: Iterable[Admission]) -> list[list[Any]]:
+    return [[a.rid, fingerprint_of(a.rid), a.rank, a.host, a.delay, a.record] for a in admissions]
+
+
+def _flat(**fields: Any) -> list[str]:
+    return [str(part) for pair in fields.items() for part in pair]

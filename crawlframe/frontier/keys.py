@@ -1,0 +1,61 @@
+"""The name of every Redis key, in Python and (as a prelude) in Lua.
+
+All keys of one partition share the hash tag ``{p}``, so a script touches one cluster slot only.
+
+Lane: the requests of one task, one rank and one host, in order of arrival. It is named
+``<task>:<rank>:<host>`` and is the queue that design section 4 calls ``queue:<host>``, cut so that
+a task can be paused or skipped at one stroke and each entry costs 18 bytes.
+"""
+
+from __future__ import annotations
+
+# name: (suffix, type, meaning). A suffix with a dot takes an argument in Lua: NAME(argument).
+KEYS: dict[str, tuple[str, str]] = {
+    "HOSTS": (
+        "hosts",
+        "zset host -> earliest time (ms): has requests and, as far as known, a slot",
+    ),
+    "LANES": ("l:.", "zset of a host: <task>:<rank> -> rank and turn"),
+    "LANE": ("q:.", "list of a lane: rids that are ready"),
+    "HOST": ("h:.", "hash of a host: a active, n next time (ms), t turn"),
+    "REQ": ("req", "hash rid -> record; every pending request"),
+    "OWN": ("own", "hash rid -> <holder>|<lane>; holder = generation, d (delayed) or p (parked)"),
+    "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>; absent = 0,0"),
+    "CURSOR": ("cursor", "hash rid -> follow-ups of a long list that were pushed"),
+    "DELAYED": ("delayed", "zset rid -> due time (ms)"),
+    "INPROGRESS": ("inprogress:.", "set of a generation: rids it holds"),
+    "BATCH": ("batch:.", "string of a generation: its last claim, for a lost answer"),
+    "PARKED": ("parked:.", "hash of a task: rid -> reason"),
+    "PAUSED": ("paused:.", "set of a task: lanes that wait for resume"),
+    "SEEN": ("seen:.", "intsets of 64-bit fingerprints: <task>:<bucket>, linear hashing"),
+    "TASK": ("task:.", "hash of a task: counters, state, limits"),
+    "TASKS": ("tasks", "set of tasks that have not been closed"),
+    "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie (partition 0)"),
+    "GENERATIONS": ("generations", "zset generation -> end of its lease (ms)"),
+    "FENCED": ("fenced", "set of generations declared dead, for ever"),
+    "NODES": ("nodes", "hash generation -> JSON of its node (partition 0)"),
+    "SPIDERS": ("spiders", "hash spider -> JSON of its description (partition 0)"),
+}
+
+
+class Keys:
+    """The keys of one partition."""
+
+    def __init__(self, prefix: str, partition: int) -> None:
+        self.prefix = prefix
+        self.tag = f"{prefix}:{{{partition}}}:"
+
+    def __call__(self, name: str, argument: object = "") -> str:
+        """``keys("TASK", 7)`` -> ``cf:{0}:task:7``. Raises KeyError on an unknown name."""
+        return self.tag + KEYS[name][0].replace(".", str(argument))
+
+
+def lua_prelude() -> str:
+    """Lua locals for every key: constants, and functions where a name takes an argument."""
+    lines = ["local TAG = KEYS[1]"]
+    for name, (suffix, _) in KEYS.items():
+        if suffix.endswith("."):
+            lines.append(f"local function {name}(of) return TAG .. '{suffix[:-1]}' .. of end")
+        else:
+            lines.append(f"local {name} = TAG .. '{suffix}'")
+    return "\n".join(lines)

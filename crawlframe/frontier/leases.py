@@ -1,0 +1,50 @@
+"""Leases: which nodes are alive, and what becomes of the requests of dead ones."""
+
+from __future__ import annotations
+
+import msgspec
+
+from crawlframe.frontier.partitions import Partitions
+from crawlframe.frontier.records import NodeInfo
+
+
+class Leases(Partitions):
+    """Generations, their leases and fences. Raises Fenced and redis.RedisError as Frontier does."""
+
+    def announce(self, node: NodeInfo) -> None:
+        """Tells the cluster who a generation is."""
+        self.redis.hset(self.keys[0]("NODES"), str(node.generation), msgspec.json.encode(node))
+
+    def renew(self, generation: int, seconds: float) -> None:
+        """This generation lives for so long from now. Raises Fenced."""
+        for partition in range(self.partitions):
+            self.run("lease", partition, generation, int(seconds * 1000))
+
+    def left(self) -> dict[int, float]:
+        """Generations that were not replayed, with the seconds left (least of all partitions)."""
+        left: dict[int, float] = {}
+        for partition in range(self.partitions):
+            answer = self.run("leases", partition)
+            for generation, ms in zip(answer[::2], answer[1::2], strict=True):
+                left[int(generation)] = min(ms / 1000, left.get(int(generation), ms / 1000))
+        return left
+
+    def nodes(self) -> list[NodeInfo]:
+        """Every generation that announced itself and was not replayed, oldest first."""
+        left = self.left()
+        nodes = [
+            msgspec.json.decode(row, type=NodeInfo)
+            for row in self.redis.hgetall(self.keys[0]("NODES")).values()
+        ]
+        return sorted(node._replace(lease_left=left.get(node.generation, -1.0)) for node in nodes)
+
+    def replay(self, generation: int) -> int:
+        """Declares a generation dead and gives its requests back; answers how many."""
+        moved = 0
+        for partition in range(self.partitions):
+            left = 1
+            while left:
+                some, left = self.run("replay", partition, generation)
+                moved += some
+        self.redis.hdel(self.keys[0]("NODES"), str(generation))
+        return moved

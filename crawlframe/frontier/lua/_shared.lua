@@ -1,0 +1,203 @@
+-- Shared by all verbs; stands after the key names of keys.py in every script.
+
+local call = redis.call
+
+local function now_ms()
+  local time = call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Tasks: read once per script, written back once by save_tasks() -----------------------------------
+local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
+  'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit', 'cookies'}
+local COUNTERS = 11  -- the first fields are numbers that verbs change
+local tasks = {}
+
+local function task_of(id)
+  local task = tasks[id]
+  if task then return task end
+  local values = call('HMGET', TASK(id), unpack(FIELDS))
+  if not values[1] then return nil end
+  task = {id = id, dirty = false}
+  for i, field in ipairs(FIELDS) do task[field] = values[i] end
+  for i = 1, COUNTERS do task[FIELDS[i]] = tonumber(values[i]) or 0 end
+  task.delay = tonumber(task.delay) or 0
+  task.concurrency = tonumber(task.concurrency) or 1
+  task.limit = tonumber(task.limit) or 0
+  tasks[id] = task
+  return task
+end
+
+local function count(task, field, n)
+  task[field] = task[field] + n
+  task.dirty = true
+end
+
+local function save_tasks()
+  for id, task in pairs(tasks) do
+    if task.dirty then
+      local pairs_ = {}
+      for i = 1, COUNTERS do
+        pairs_[#pairs_ + 1] = FIELDS[i]
+        pairs_[#pairs_ + 1] = string.format('%.0f', task[FIELDS[i]])
+      end
+      call('HSET', TASK(id), unpack(pairs_))
+      task.dirty = false
+    end
+  end
+end
+
+-- Lanes -------------------------------------------------------------------------------------------
+local TURNS = 1048576  -- lanes of equal rank take turns; the turn is the low part of the score
+
+local function split_lane(lane)
+  local task, rank, host = string.match(lane, '^(%d+):(%d+):(.*)$')
+  return task, rank, host
+end
+
+local function show_host(host)
+  call('ZADD', HOSTS, 'NX', call('HGET', HOST(host), 'n') or 0, host)
+end
+
+-- A lane whose list was empty becomes visible to claim; a paused task's lane is hidden there again.
+local function show_lane(lane)
+  local task, rank, host = split_lane(lane)
+  local turn = tonumber(call('HGET', HOST(host), 't')) or 0
+  local score = rank * TURNS + turn % TURNS
+  call('ZADD', LANES(host), 'NX', string.format('%.0f', score), task .. ':' .. rank)
+  show_host(host)
+end
+
+-- queues: lane -> list of rids. `verb` is RPUSH (arrival) or LPUSH (given back, goes first).
+local function enqueue(queues, verb)
+  for lane, rids in pairs(queues) do
+    if call(verb, LANE(lane), unpack(rids)) == #rids then show_lane(lane) end
+  end
+end
+
+local function append(lists, key, value)
+  local list = lists[key]
+  if list then list[#list + 1] = value else lists[key] = {value} end
+end
+
+-- Host slots --------------------------------------------------------------------------------------
+-- freed: host -> number of slots given back.
+local function free_slots(freed, now)
+  for host, n in pairs(freed) do
+    local key = HOST(host)
+    local active = call('HINCRBY', key, 'a', -n)
+    if call('EXISTS', LANES(host)) == 1 then
+      show_host(host)
+    elseif active <= 0 then
+      local next_time = tonumber(call('HGET', key, 'n')) or 0
+      if next_time > now then call('PEXPIREAT', key, string.format('%.0f', next_time))
+      else call('DEL', key) end
+    end
+  end
+end
+
+-- Owners ------------------------------------------------------------------------------------------
+-- Splits "<holder>|<lane>".
+local function split_own(own)
+  local bar = string.find(own, '|', 1, true)
+  return string.sub(own, 1, bar - 1), string.sub(own, bar + 1)
+end
+
+-- Takes rid from where `own` says it is. Answers the lane.
+local function leave(rid, own, freed)
+  local holder, lane = split_own(own)
+  local id, _, host = split_lane(lane)
+  local task = task_of(id)
+  if holder == 'd' then
+    call('ZREM', DELAYED, rid)
+    count(task, 'delayed', -1)
+  elseif holder == 'p' then
+    call('HDEL', PARKED(id), rid)
+    count(task, 'parked', -1)
+  else
+    call('SREM', INPROGRESS(holder), rid)
+    count(task, 'inprogress', -1)
+    freed[host] = (freed[host] or 0) + 1
+  end
+  return lane
+end
+
+local function tries_of(rid)
+  local tries = call('HGET', TRIES, rid)
+  if not tries then return 0, 0 end
+  local attempts, deliveries = string.match(tries, '^(%d+),(%d+)$')
+  return tonumber(attempts), tonumber(deliveries)
+end
+
+local function set_tries(rid, attempts, deliveries)
+  if attempts + deliveries > 0 then call('HSET', TRIES, rid, attempts .. ',' .. deliveries) end
+end
+
+-- Seen fingerprints: integer sets in buckets, split one by one as they fill (linear hashing: Litwin,
+-- VLDB 1980), so that every bucket stays below set-max-intset-entries (512) and costs 8 bytes an entry.
+local FILL = 220
+
+local function bucket_of(task, fingerprint)
+  local hash = math.abs(tonumber(string.sub(fingerprint, -9)))
+  local size = 2 ^ task.level
+  local bucket = hash % size
+  if bucket < task.split then bucket = hash % (2 * size) end
+  return bucket
+end
+
+local function bucket_key(task, bucket)
+  return SEEN(task.id .. ':' .. string.format('%.0f', bucket))
+end
+
+local function split_bucket(task)
+  local size = 2 ^ task.level
+  local old, new = task.split, task.split + size
+  local moved = {}
+  for _, fingerprint in ipairs(call('SMEMBERS', bucket_key(task, old))) do
+    local hash = math.abs(tonumber(string.sub(fingerprint, -9)))
+    if hash % (2 * size) ~= old then moved[#moved + 1] = fingerprint end
+  end
+  if #moved > 0 then
+    call('SREM', bucket_key(task, old), unpack(moved))
+    call('SADD', bucket_key(task, new), unpack(moved))
+  end
+  task.split = task.split + 1
+  if task.split == size then
+    task.level = task.level + 1
+    task.split = 0
+  end
+end
+
+local function mark_seen(task, fingerprint)
+  if call('SADD', bucket_key(task, bucket_of(task, fingerprint)), fingerprint) == 0 then return false end
+  count(task, 'seen', 1)
+  if task.seen > FILL * (2 ^ task.level + task.split) then split_bucket(task) end
+  return true
+end
+
+-- Admission: entries are {rid, fingerprint, rank, host, delay, record}.
+local function admit(task, entries, now)
+  local queues, records = {}, {}
+  for _, entry in ipairs(entries) do
+    local rid, fingerprint, rank, host, delay, record = unpack(entry)
+    if task.limit > 0 and task.na >= task.limit then
+      count(task, 'limited', 1)
+    elseif mark_seen(task, fingerprint) then
+      local lane = task.id .. ':' .. rank .. ':' .. host
+      records[#records + 1] = rid
+      records[#records + 1] = record
+      count(task, 'na', 1)
+      if delay > 0 then
+        call('ZADD', DELAYED, string.format('%.0f', now + delay), rid)
+        call('HSET', OWN, rid, 'd|' .. lane)
+        count(task, 'delayed', 1)
+      else
+        append(queues, lane, rid)
+      end
+    else
+      count(task, 'duplicates', 1)
+    end
+  end
+  if #records > 0 then call('HSET', REQ, unpack(records)) end
+  enqueue(queues, 'RPUSH')
+end

@@ -1,0 +1,12 @@
+-- admit: add requests that the task has not seen. Used for follow-ups that live in another partition
+-- than their parent, and to bring back what the ledger records.
+-- KEYS[1] tag of the partition
+-- ARGV[1] task; ARGV[2] msgpack list of {rid, fingerprint, rank, host, delay ms, record}
+-- Answer: how many were new. Error NOTASK when the task is not known here.
+local task = task_of(ARGV[1])
+if not task then return redis.error_reply('NOTASK task ' .. ARGV[1] .. ' is not known') end
+local entries = cmsgpack.unpack(ARGV[2])
+local before = task.na
+admit(task, entries, now_ms())
+save_tasks()
+return task.na - before

@@ -1,0 +1,178 @@
+-- claim: give a generation up to n requests of due hosts that have free slots.
+-- KEYS[1] tag of the partition; host, lane and task keys are reached through HOSTS
+-- ARGV[1] generation; ARGV[2] sequence number of this claim; ARGV[3] n
+-- Answer: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
+--          {task, state, cookie version, ...}, {rid, lane, record, tries, ...}}
+-- Sent again with the same sequence number it answers the same batch. Error FENCED.
+local generation, sequence, want = ARGV[1], ARGV[2], tonumber(ARGV[3])
+if call('SISMEMBER', FENCED, generation) == 1 then
+  return redis.error_reply('FENCED generation ' .. generation .. ' was declared dead')
+end
+local now = now_ms()
+local rids, lanes = {}, {}
+
+local function answer(wait)
+  local states, batch, named = {}, {}, {}
+  if #rids > 0 then
+    local records, tries = call('HMGET', REQ, unpack(rids)), call('HMGET', TRIES, unpack(rids))
+    for i, rid in ipairs(rids) do
+      batch[#batch + 1] = rid
+      batch[#batch + 1] = lanes[i]
+      batch[#batch + 1] = records[i]
+      batch[#batch + 1] = tries[i] or '0,0'
+      local id = split_lane(lanes[i])
+      if not named[id] then
+        named[id] = true
+        local task = task_of(id)
+        states[#states + 1] = id
+        states[#states + 1] = task.state
+        states[#states + 1] = task.cookies or '0'
+      end
+    end
+  end
+  return {wait, states, batch}
+end
+
+local last = call('GET', BATCH(generation))
+if last then
+  local mark, held = unpack(cmsgpack.unpack(last))
+  if mark == sequence then
+    for _, rid in ipairs(held) do
+      local own = call('HGET', OWN, rid)
+      if own then
+        local holder, lane = split_own(own)
+        if holder == generation then
+          rids[#rids + 1] = rid
+          lanes[#lanes + 1] = lane
+        end
+      end
+    end
+    return answer(0)
+  end
+end
+
+local function promote()
+  local due = call('ZRANGEBYSCORE', DELAYED, '-inf', string.format('%.0f', now), 'LIMIT', 0, 200)
+  local queues = {}
+  for _, rid in ipairs(due) do append(queues, leave(rid, call('HGET', OWN, rid)), rid) end
+  if #due > 0 then
+    call('HDEL', OWN, unpack(due))
+    enqueue(queues, 'RPUSH')
+  end
+end
+
+-- Pops up to n rids of a lane that are really ready; an entry whose request is gone or already has an
+-- owner is a leftover and falls out here.
+local function pop(lane, n)
+  local ready, popped = {}, 0
+  while #ready < n and popped < 500 do
+    local some = call('LPOP', LANE(lane), n - #ready)
+    if not some or #some == 0 then return ready, true end
+    popped = popped + #some
+    local records, owners = call('HMGET', REQ, unpack(some)), call('HMGET', OWN, unpack(some))
+    local fresh = {}
+    for i, rid in ipairs(some) do
+      if records[i] and not owners[i] and not fresh[rid] then
+        fresh[rid] = true
+        ready[#ready + 1] = rid
+      end
+    end
+  end
+  return ready, call('EXISTS', LANE(lane)) == 0
+end
+
+local function hold(host, lane, task, ready)
+  local owners = {}
+  for _, rid in ipairs(ready) do
+    owners[#owners + 1] = rid
+    owners[#owners + 1] = generation .. '|' .. lane
+    rids[#rids + 1] = rid
+    lanes[#lanes + 1] = lane
+  end
+  call('HSET', OWN, unpack(owners))
+  call('SADD', INPROGRESS(generation), unpack(ready))
+  call('HINCRBY', HOST(host), 'a', #ready)
+  call('PERSIST', HOST(host))
+  count(task, 'inprogress', #ready)
+end
+
+-- Takes up to `quota` requests of one host. Every host looked at either gives some, or leaves HOSTS,
+-- or gets a later time there, so claim always comes to an end.
+local function take(host, quota)
+  local state = call('HMGET', HOST(host), 'a', 'n', 't')
+  local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
+  if next_time > now then
+    call('ZADD', HOSTS, string.format('%.0f', next_time), host)
+    return 0
+  end
+  local members = call('ZRANGE', LANES(host), 0, 15)
+  local limit, got, full, waits = math.huge, 0, false, false
+  for _, member in ipairs(members) do
+    local id, rank = string.match(member, '^(%d+):(%d+)$')
+    local task, lane = task_of(id), member .. ':' .. host
+    if not task then
+      call('ZREM', LANES(host), member)
+      call('DEL', LANE(lane))
+    elseif task.state == 'paused' then
+      call('ZREM', LANES(host), member)
+      call('SADD', PAUSED(id), lane)
+    else
+      local n = quota - got
+      if task.state == 'running' then
+        -- The strictest limit met so far holds, so that a task with a low limit is never starved.
+        limit = math.min(limit, task.concurrency)
+        n = math.min(n, limit - active)
+        if task.delay > 0 then n = math.min(n, 1) end
+      end
+      if n <= 0 then
+        full = got < quota
+        break
+      end
+      local ready, empty = pop(lane, n)
+      if #ready > 0 then
+        hold(host, lane, task, ready)
+        got, active = got + #ready, active + #ready
+      end
+      if empty then
+        call('ZREM', LANES(host), member)
+      elseif #members > 1 then
+        turn = turn + 1
+        call('ZADD', LANES(host), string.format('%.0f', rank * TURNS + turn % TURNS), member)
+      end
+      if #ready > 0 and task.state == 'running' and task.delay > 0 then
+        next_time = now + task.delay
+        waits = true
+        break
+      end
+    end
+  end
+  if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
+  if waits then call('HSET', HOST(host), 'n', string.format('%.0f', next_time)) end
+  if call('EXISTS', LANES(host)) == 0 or (full and not waits) or active >= limit then
+    call('ZREM', HOSTS, host)
+  else
+    call('ZADD', HOSTS, string.format('%.0f', math.max(now, next_time)), host)
+  end
+  return got
+end
+
+promote()
+local due = call('ZRANGEBYSCORE', HOSTS, '-inf', string.format('%.0f', now), 'LIMIT', 0, want)
+local got = 0
+for i, host in ipairs(due) do
+  if got >= want then break end
+  got = got + take(host, math.ceil((want - got) / (#due - i + 1)))
+end
+
+local wait = -1
+local function sooner(first)
+  if first[2] then
+    local left = math.max(0, math.ceil(tonumber(first[2]) - now))
+    if wait < 0 or left < wait then wait = left end
+  end
+end
+sooner(call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
+sooner(call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES'))
+save_tasks()
+if #rids > 0 then call('SET', BATCH(generation), cmsgpack.pack({sequence, rids})) end
+return answer(wait)

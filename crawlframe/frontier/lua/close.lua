@@ -1,0 +1,28 @@
+-- close: forget a task that has ended: counters and seen fingerprints, 300 buckets a call.
+-- KEYS[1] tag of the partition
+-- ARGV[1] task
+-- Answer: 1 when all is gone, 0 to be called again. A task with pending requests is left alone (1).
+local id = ARGV[1]
+local task = task_of(id)
+if not task then
+  call('SREM', TASKS, id)
+  return 1
+end
+if task.na - task.nf - task.ne ~= 0 then return 1 end
+local last = 2 ^ task.level + task.split - 1
+local first = math.max(0, last - 299)
+local buckets = {}
+for bucket = first, last do buckets[#buckets + 1] = bucket_key(task, bucket) end
+call('UNLINK', unpack(buckets))
+if first > 0 then
+  -- What is left looks like a smaller table; nobody adds to it: nothing of this task is pending.
+  local size = first
+  task.level = math.floor(math.log(size) / math.log(2))
+  task.split = size - 2 ^ task.level
+  task.dirty = true
+  save_tasks()
+  return 0
+end
+call('UNLINK', TASK(id), PARKED(id), PAUSED(id), COOKIES(id))
+call('SREM', TASKS, id)
+return 1

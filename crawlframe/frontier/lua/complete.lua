@@ -1,0 +1,48 @@
+-- complete: requests whose ledger row is committed leave the frontier, their follow-ups enter it, and
+-- the counters move, all at once. Only what is still pending counts; whoever holds it, the ledger row
+-- says it is done.
+-- KEYS[1] tag of the partition
+-- ARGV[1] msgpack list of {rid, task, 0 done | 1 error, dropped duplicates, cursor,
+--         {{rid, fingerprint, rank, host, delay ms, record}, ...}}
+--         cursor = how many follow-ups of this request were pushed before
+-- Answer: {{task whose remaining requests reached 0, ...}, {rid, cursor, ...}}; the second list names
+--         requests not completed because the cursor differs: send the rest from there.
+local entries = cmsgpack.unpack(ARGV[1])
+local now, freed, behind, touched = now_ms(), {}, {}, {}
+local rids = {}
+for i, entry in ipairs(entries) do rids[i] = entry[1] end
+local records, owners = call('HMGET', REQ, unpack(rids)), call('HMGET', OWN, unpack(rids))
+local cursors = call('EXISTS', CURSOR) == 1 and call('HMGET', CURSOR, unpack(rids)) or {}
+local gone, done = {}, {}
+for i, entry in ipairs(entries) do
+  local rid, id, failed, duplicates, cursor, follow_ups = unpack(entry)
+  local task = task_of(id)
+  if records[i] and not gone[rid] and task then
+    local pushed = tonumber(cursors[i] or 0)
+    if pushed ~= cursor then
+      behind[#behind + 1] = rid
+      behind[#behind + 1] = pushed
+    else
+      gone[rid] = true
+      done[#done + 1] = rid
+      if owners[i] then leave(rid, owners[i], freed) end
+      count(task, failed == 1 and 'ne' or 'nf', 1)
+      count(task, 'duplicates', duplicates)
+      touched[id] = task
+      admit(task, follow_ups, now)
+    end
+  end
+end
+if #done > 0 then
+  call('HDEL', REQ, unpack(done))
+  call('HDEL', OWN, unpack(done))
+  call('HDEL', TRIES, unpack(done))
+  if cursors[1] ~= nil then call('HDEL', CURSOR, unpack(done)) end
+end
+free_slots(freed, now)
+save_tasks()
+local ended = {}
+for id, task in pairs(touched) do
+  if task.na - task.nf - task.ne == 0 then ended[#ended + 1] = id end
+end
+return {ended, behind}

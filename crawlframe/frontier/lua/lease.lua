@@ -1,0 +1,9 @@
+-- lease: a generation is alive for so many milliseconds from now.
+-- KEYS[1] tag of the partition
+-- ARGV[1] generation; ARGV[2] milliseconds
+-- Answer: 1. Error FENCED when it was declared dead.
+if call('SISMEMBER', FENCED, ARGV[1]) == 1 then
+  return redis.error_reply('FENCED generation ' .. ARGV[1] .. ' was declared dead')
+end
+call('ZADD', GENERATIONS, string.format('%.0f', now_ms() + ARGV[2]), ARGV[1])
+return 1

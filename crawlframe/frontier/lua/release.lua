@@ -1,0 +1,22 @@
+-- release: held requests go back to the head of their lanes.
+-- KEYS[1] tag of the partition
+-- ARGV[1] generation; ARGV[2] msgpack list of {rid, deliveries to add (0 untouched, 1 its worker died)}
+-- Answer: how many this generation held. Others are left alone.
+local now, freed, moved, queues, back = now_ms(), {}, 0, {}, {}
+for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
+  local rid, penalty = unpack(entry)
+  local own = call('HGET', OWN, rid)
+  if own and split_own(own) == ARGV[1] then
+    append(queues, leave(rid, own, freed), rid)
+    call('HDEL', OWN, rid)
+    if penalty > 0 then
+      local attempts, deliveries = tries_of(rid)
+      set_tries(rid, attempts, deliveries + penalty)
+    end
+    moved = moved + 1
+  end
+end
+enqueue(queues, 'LPUSH')
+free_slots(freed, now)
+save_tasks()
+return moved

@@ -1,0 +1,29 @@
+-- replay: declare a generation dead and give its requests back, up to 500 a call. Any node may do it.
+-- KEYS[1] tag of the partition
+-- ARGV[1] generation
+-- Answer: {how many were moved, how many are left}; call again until none is left.
+local generation = ARGV[1]
+call('SADD', FENCED, generation)
+local some = call('SRANDMEMBER', INPROGRESS(generation), 500)
+local freed, queues, moved = {}, {}, 0
+for _, rid in ipairs(some) do
+  local own = call('HGET', OWN, rid)
+  if own and split_own(own) == generation then
+    append(queues, leave(rid, own, freed), rid)
+    call('HDEL', OWN, rid)
+    local attempts, deliveries = tries_of(rid)
+    set_tries(rid, attempts, deliveries + 1)
+    moved = moved + 1
+  else
+    call('SREM', INPROGRESS(generation), rid)
+  end
+end
+enqueue(queues, 'LPUSH')
+free_slots(freed, now_ms())
+save_tasks()
+local left = call('SCARD', INPROGRESS(generation))
+if left == 0 then
+  call('DEL', BATCH(generation))
+  call('ZREM', GENERATIONS, generation)
+end
+return {moved, left}

@@ -1,0 +1,13 @@
+-- state: set a task running, paused or cancelling, and bring back what waited for it, 500 lanes a call.
+-- KEYS[1] tag of the partition
+-- ARGV[1] task; ARGV[2] state
+-- Answer: lanes still to bring back (call again until it is 0), or -1 when the task is not known here.
+local id = ARGV[1]
+if call('EXISTS', TASK(id)) == 0 then return -1 end
+call('HSET', TASK(id), 'state', ARGV[2])
+if ARGV[2] == 'paused' then return 0 end
+local some = call('SPOP', PAUSED(id), 500)
+for _, lane in ipairs(some) do
+  if call('EXISTS', LANE(lane)) == 1 then show_lane(lane) end
+end
+return call('SCARD', PAUSED(id))

@@ -1,0 +1,90 @@
+"""What goes into the frontier's verbs and what comes out of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crawlframe.request import Admission
+
+
+class TaskLimits(NamedTuple):
+    """What claim and admit need to know of a task."""
+
+    priority: int = 0
+    delay: int = 0  # milliseconds between two requests to one host
+    concurrency: int = 8  # requests in flight per host
+    page_limit: int = 0  # requests admitted; 0 = no limit
+
+
+class Claimed(NamedTuple):
+    """A request in the hands of this generation."""
+
+    rid: bytes
+    task: int
+    host: str
+    attempts: int  # tries that failed before
+    deliveries: int  # workers that died with it before
+    record: bytes
+
+
+class TaskView(NamedTuple):
+    """What a claim says of a task."""
+
+    state: str
+    cookies: int  # version of the task's cookies
+
+
+@dataclass
+class Claim:
+    """The answer of one claim. ``wait``: milliseconds until more is due, 0 at once, -1 unknown."""
+
+    wait: int
+    requests: list[Claimed]
+    tasks: dict[int, TaskView]
+
+
+@dataclass
+class Completion:
+    """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves."""
+
+    rid: bytes
+    task: int
+    host: str
+    failed: bool
+    follow_ups: list[Admission] = field(default_factory=list)
+    duplicates: int = 0
+
+
+class Counts(NamedTuple):
+    """The counters of a task, summed over partitions."""
+
+    state: str
+    na: int
+    nf: int
+    ne: int
+    duplicates: int
+    limited: int
+    in_progress: int
+    delayed: int
+    parked: int
+
+    @property
+    def nr(self) -> int:
+        return self.na - self.nf - self.ne
+
+    @property
+    def ready(self) -> int:
+        return self.nr - self.in_progress - self.delayed - self.parked
+
+
+class NodeInfo(NamedTuple):
+    """One generation as the cluster sees it."""
+
+    generation: int
+    node: str
+    machine: str
+    pid: int
+    born: float  # start time of the process, to tell it from a later one with the same pid
+    workers: int
+    lease_left: float  # seconds, negative when expired

@@ -1,0 +1,51 @@
+"""Loads the Lua verbs: each file of ``lua/`` behind the key names and the shared part."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from redis import Redis
+from redis.commands.core import Script
+
+from crawlframe.frontier.keys import lua_prelude
+
+LUA = Path(__file__).parent / "lua"
+
+
+@cache
+def source(verb: str) -> str:
+    """The whole Lua text of a verb."""
+    parts = [lua_prelude(), (LUA / "_shared.lua").read_text(), (LUA / f"{verb}.lua").read_text()]
+    return "\n".join(parts)
+
+
+def verbs() -> list[str]:
+    """The names of all verbs."""
+    return sorted(path.stem for path in LUA.glob("[!_]*.lua"))
+
+
+class Scripts:
+    """The verbs as attributes: ``scripts.claim(keys=[tag], args=[...])``."""
+
+    admit: Script
+    audit: Script
+    claim: Script
+    close: Script
+    complete: Script
+    hasten: Script
+    known: Script
+    lease: Script
+    leases: Script
+    open: Script
+    park: Script
+    push: Script
+    release: Script
+    replay: Script
+    retry: Script
+    state: Script
+    unpark: Script
+
+    def __init__(self, redis: Redis) -> None:
+        for verb in verbs():
+            setattr(self, verb, redis.register_script(source(verb)))

@@ -1,0 +1,72 @@
+"""URLs: parse, join and canonicalise by the WHATWG rules (can_ada), as browsers do."""
+
+from __future__ import annotations
+
+import can_ada
+
+from crawlframe.errors import BadRequest
+
+
+def normalise(url: str) -> str:
+    """The absolute http(s) URL as a browser would send it, without its fragment.
+
+    Raises BadRequest when it is no such URL."""
+    try:
+        parsed = can_ada.parse(url)
+    except (ValueError, UnicodeError):
+        raise BadRequest(
+            f"{url!r} is not an absolute URL; give one such as https://example.com/page"
+        ) from None
+    if parsed.protocol not in ("http:", "https:"):
+        raise BadRequest(f"{url!r} has the scheme {parsed.protocol[:-1]!r}; use http or https")
+    href: str = parsed.href
+    cut = href.find("#")
+    return href if cut < 0 else href[:cut]
+
+
+def join(base: str, link: str) -> str | None:
+    """``link`` seen from the page ``base``, absolute, normalised and without fragment; None when it
+    is not an http(s) link (``mailto:``, ``javascript:``, unparsable)."""
+    try:
+        href: str = can_ada.URL(link, base).href
+    except (ValueError, UnicodeError):
+        return None
+    if not href.startswith(("http://", "https://")):
+        return None
+    cut = href.find("#")
+    return href if cut < 0 else href[:cut]
+
+
+def canonical(url: str) -> str:
+    """The form in which two normalised URLs are compared: query parts sorted, empty ones dropped."""
+    start = url.find("?")
+    if start < 0:
+        return url
+    query = url[start + 1 :]
+    if not query:
+        return url[:start]
+    if "&" not in query:
+        return url
+    parts = sorted(part for part in query.split("&") if part)
+    return url[: start + 1] + "&".join(parts) if parts else url[:start]
+
+
+def host_of(url: str) -> str:
+    """``host`` or ``host:port`` of a normalised URL: the unit of politeness."""
+    start = url.index("://") + 3
+    end = len(url)
+    for mark in "/?#":
+        found = url.find(mark, start, end)
+        if found >= 0:
+            end = found
+    at = url.rfind("@", start, end)
+    return url[at + 1 if at >= 0 else start : end]
+
+
+def hostname_of(url: str) -> str:
+    """The host of a normalised URL without its port."""
+    host = host_of(url)
+    if host.endswith("]"):
+        return host
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host

@@ -1,0 +1,42 @@
+"""One log format for every process: time, level, node and process, logger, message."""
+
+from __future__ import annotations
+
+import logging.config
+from typing import Any
+
+from crawlframe.errors import ConfigError
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+def config(level: str, node: str) -> dict[str, Any]:
+    """The ``logging.config`` dictionary: everything goes to standard error.
+
+    Raises ConfigError when there is no such level."""
+    if level.upper() not in LEVELS:
+        raise ConfigError(f"CRAWLFRAME_LOG_LEVEL={level!r} is none of {', '.join(LEVELS)}")
+    who = node.replace("%", "%%")
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "line": {
+                "format": f"%(asctime)s.%(msecs)03d %(levelname)-7s {who}/%(process)d "
+                "%(name)s: %(message)s",
+                "datefmt": "%Y-%m-%d %H:%M:%S",
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"level": level.upper(), "handlers": ["stderr"]},
+        "loggers": {
+            # Django's own handlers would mail administrators and print a second time.
+            "django": {"level": "INFO", "handlers": [], "propagate": True},
+            "django.server": {"level": "INFO", "handlers": [], "propagate": True},
+        },
+    }
+
+
+def configure(level: str, node: str) -> None:
+    """Applies ``config`` to this process and the children it forks."""
+    logging.config.dictConfig(config(level, node))

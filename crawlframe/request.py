@@ -1,0 +1,263 @@
+"""Request: what a spider asks for, and the compact record in which it travels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgpack
+
+from crawlframe.errors import BadRequest
+from crawlframe.links import canonical, host_of, normalise
+
+RECORD_VERSION = 1
+MAX_RECORD = 1 << 20  # bytes; one request must not block Redis or a pipe
+MAX_DEPTH_RANK = 4095
+MAX_PRIORITY = 1000
+MAX_TASK_PRIORITY = 100
+
+# The root request of a task: it fetches nothing.
+ROOT_URL = "start:"
+ROOT_CALLBACK = "start"
+ROOT_HOST = "-"
+
+Callback = Callable[..., Any] | str
+
+
+class Admission(NamedTuple):
+    """A request as the frontier and the ledger keep it."""
+
+    rid: bytes
+    rank: int
+    host: str
+    delay: int  # milliseconds from admission until it may be fetched
+    record: bytes
+
+
+class Request:
+    """One URL to fetch.
+
+    ``callback`` and ``errback`` are methods of the spider (or their names); without a callback the
+    spider's ``parse`` is called. ``body`` is bytes or text; ``json`` and ``form`` are shorthands
+    that set body and Content-Type. ``cb_kwargs`` and ``meta`` may hold what msgpack can: None,
+    bool, int, float, str, bytes, list, dict. Higher ``priority`` (-1000..1000) is fetched earlier.
+    ``dont_filter`` fetches a URL again that the task has seen. ``delay`` (seconds) is the earliest
+    time from now. ``downloader`` is "curl" or "requests"; None takes the spider's setting.
+
+    Raises BadRequest on a URL that is not http(s) or a field of the wrong type.
+    """
+
+    __slots__ = (
+        "body",
+        "callback",
+        "cb_kwargs",
+        "cookies",
+        "delay",
+        "depth",
+        "dont_filter",
+        "downloader",
+        "errback",
+        "headers",
+        "meta",
+        "method",
+        "priority",
+        "url",
+    )
+
+    def __init__(
+        self,
+        url: str,
+        callback: Callback | None = None,
+        *,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | str | None = None,
+        json: Any = None,
+        form: Mapping[str, Any] | None = None,
+        cookies: Mapping[str, str] | None = None,
+        cb_kwargs: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        priority: int = 0,
+        dont_filter: bool = False,
+        errback: Callback | None = None,
+        delay: float = 0,
+        downloader: str | None = None,
+        depth: int = 0,
+    ) -> None:
+        self.url = normalise(url)
+        self.callback = _method_name(callback, "callback")
+        self.errback = _method_name(errback, "errback")
+        self.method = method.upper()
+        self.headers: dict[str, str] = dict(headers) if headers else {}
+        self.body = body.encode() if isinstance(body, str) else body
+        self.cookies: dict[str, str] = dict(cookies) if cookies else {}
+        self.cb_kwargs: dict[str, Any] = dict(cb_kwargs) if cb_kwargs else {}
+        self.meta: dict[str, Any] = dict(meta) if meta else {}
+        self.priority = priority
+        self.dont_filter = dont_filter
+        self.delay = delay
+        self.downloader = downloader
+        self.depth = depth
+        if json is not None or form is not None:
+            self._set_payload(json, form)
+        self._check()
+
+    def _set_payload(self, json: Any, form: Mapping[str, Any] | None) -> None:
+        if self.body is not None or (json is not None and form is not None):
+            raise BadRequest(f"request {self.url}: give only one of body, json and form")
+        if json is not None:
+            import orjson
+
+            try:
+                self.body = orjson.dumps(json)
+            except TypeError as error:
+                raise BadRequest(f"request {self.url}: json cannot be encoded: {error}") from None
+            self.headers.setdefault("Content-Type", "application/json")
+        elif form is not None:
+            from urllib.parse import urlencode
+
+            self.body = urlencode(form, doseq=True).encode()
+            self.headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
+        if self.method == "GET":
+            self.method = "POST"
+
+    def _check(self) -> None:
+        if not isinstance(self.priority, int):
+            raise BadRequest(f"request {self.url}: priority must be an int, not {self.priority!r}")
+        if self.downloader not in (None, "curl", "requests"):
+            raise BadRequest(
+                f"request {self.url}: downloader must be 'curl' or 'requests', "
+                f"not {self.downloader!r}"
+            )
+        for name in ("headers", "cookies"):
+            for key, value in getattr(self, name).items():
+                if not isinstance(key, str) or not isinstance(value, str):
+                    raise BadRequest(f"request {self.url}: {name}[{key!r}] must be text")
+                if "\n" in value or "\r" in value or "\n" in key or "\r" in key:
+                    raise BadRequest(f"request {self.url}: {name}[{key!r}] has a line break")
+
+    @property
+    def host(self) -> str:
+        """``host`` or ``host:port``: the unit of politeness."""
+        return host_of(self.url)
+
+    def fingerprint(self) -> bytes:
+        """What makes two requests the same: method, canonical URL and body."""
+        url = canonical(self.url).encode("utf-8", "surrogatepass")
+        if self.method == "GET" and self.body is None:
+            return url
+        body = hashlib.blake2b(self.body or b"", digest_size=16).digest()
+        return b"%s\0%s\0%s" % (self.method.encode(), url, body)
+
+    def rank(self, task_priority: int = 0) -> int:
+        """Place in its host's queue, lower is earlier."""
+        return rank_of(self.priority, task_priority, self.depth)
+
+    def encode(self) -> bytes:
+        """The record (msgpack) that travels through Redis, pipes and the ledger."""
+        extra: dict[str, Any] = {}
+        if self.method != "GET":
+            extra["method"] = self.method
+        if self.priority:
+            extra["priority"] = self.priority
+        if self.dont_filter:
+            extra["dont_filter"] = True
+        for name in ("headers", "body", "cookies", "cb_kwargs", "meta", "errback", "downloader"):
+            value = getattr(self, name)
+            if value:
+                extra[name] = value
+        fields: list[Any] = [RECORD_VERSION, self.url, self.callback or "", self.depth]
+        if extra:
+            fields.append(extra)
+        try:
+            record: bytes = msgpack.packb(fields)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise BadRequest(
+                f"request {self.url}: cb_kwargs and meta may hold only None, bool, int, float, "
+                f"str, bytes, list and dict: {error}"
+            ) from None
+        if len(record) > MAX_RECORD:
+            raise BadRequest(
+                f"request {self.url}: {len(record)} bytes encoded, the limit is {MAX_RECORD}; "
+                "pass a key in meta and keep the data elsewhere"
+            )
+        return record
+
+    @classmethod
+    def decode(cls, record: bytes) -> Request:
+        """The request of a record made by ``encode``. Raises BadRequest on anything else."""
+        try:
+            fields = msgpack.unpackb(record)
+            version, url, callback, depth = fields[:4]
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise BadRequest(f"a queued request cannot be read: {error}") from None
+        if version != RECORD_VERSION:
+            raise BadRequest(f"a queued request has record version {version}, not {RECORD_VERSION}")
+        request = cls.__new__(cls)
+        request.url, request.callback, request.depth = url, callback or None, depth
+        extra = fields[4] if len(fields) > 4 else {}
+        request.method = extra.get("method", "GET")
+        request.priority = extra.get("priority", 0)
+        request.dont_filter = extra.get("dont_filter", False)
+        request.headers = extra.get("headers") or {}
+        request.body = extra.get("body")
+        request.cookies = extra.get("cookies") or {}
+        request.cb_kwargs = extra.get("cb_kwargs") or {}
+        request.meta = extra.get("meta") or {}
+        request.errback = extra.get("errback")
+        request.downloader = extra.get("downloader")
+        request.delay = 0
+        return request
+
+    def replace(self, **changes: Any) -> Request:
+        """A copy with some fields changed."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        fields.update(changes)
+        return Request(**fields)
+
+    def __repr__(self) -> str:
+        return f"<Request {self.method} {self.url}>"
+
+
+def make_rid(task: int, fingerprint: bytes, salt: bytes = b"") -> bytes:
+    """The request id: 16 bytes, the same for the same request of the same task on every retry.
+
+    ``salt`` sets a ``dont_filter`` request apart: the id of its parent and its place there."""
+    return hashlib.blake2b(b"%d\0%s\0%s" % (task, salt, fingerprint), digest_size=16).digest()
+
+
+def rank_of(priority: int, task_priority: int, depth: int) -> int:
+    """Place in a host's queue, lower is earlier: task priority, priority, then depth."""
+    task = MAX_TASK_PRIORITY - max(-MAX_TASK_PRIORITY, min(MAX_TASK_PRIORITY, task_priority))
+    mine = MAX_PRIORITY - max(-MAX_PRIORITY, min(MAX_PRIORITY, priority))
+    return (task * (2 * MAX_PRIORITY + 1) + mine) * (MAX_DEPTH_RANK + 1) + min(depth, MAX_DEPTH_RANK)
+
+
+def root_admission(task: int, priority: int = 0) -> Admission:
+    """The one request a task starts with: a worker runs the spider's ``start`` for it."""
+    record: bytes = msgpack.packb([RECORD_VERSION, ROOT_URL, ROOT_CALLBACK, 0])
+    return Admission(make_rid(task, b"start"), rank_of(0, priority, 0), ROOT_HOST, 0, record)
+
+
+def pack_admissions(admissions: Iterable[Admission]) -> bytes:
+    """How the ledger keeps a list of admissions."""
+    packed: bytes = msgpack.packb([tuple(admission) for admission in admissions])
+    return packed
+
+
+def unpack_admissions(packed: bytes | memoryview) -> list[Admission]:
+    """The admissions of ``pack_admissions``."""
+    return [Admission(*fields) for fields in msgpack.unpackb(packed)]
+
+
+def _method_name(callback: Callback | None, field: str) -> str | None:
+    if callback is None or isinstance(callback, str):
+        return callback or None
+    name = getattr(callback, "__name__", "")
+    if not name or name == "<lambda>" or getattr(callback, "__self__", None) is None:
+        raise BadRequest(
+            f"{field} must be a method of the spider or its name, not {callback!r}: the request "
+            "may run in another process"
+        )
+    return name

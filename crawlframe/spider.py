@@ -1,0 +1,169 @@
+"""Spider: the author's whole contract."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, Iterable
+from typing import Any, ClassVar, get_type_hints
+
+import msgspec
+
+from crawlframe.errors import ArgumentError, SpiderError
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+Yielded = Iterable[Any] | AsyncIterable[Any] | None
+
+
+class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a spider may set in its ``settings`` dict."""
+
+    delay: float = 0.0  # seconds between two requests to one host, over all nodes
+    concurrency: int = 8  # requests in flight per host, over all nodes
+    depth_limit: int = 0  # links followed from a start page; 0 = no limit
+    page_limit: int = 0  # requests admitted per task; 0 = no limit
+    timeout: float = 30.0  # seconds for one fetch, redirects included
+    retries: int = 2  # further tries after a failed one
+    retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
+    handle_statuses: tuple[int, ...] = ()  # statuses beside 2xx that callbacks want to see
+    headers: dict[str, str] = {}
+    user_agent: str | None = None
+    downloader: str = "curl"  # or "requests"
+    max_body: int = 32 << 20  # bytes, also after decompression
+    max_redirects: int = 10
+    cookies: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("delay", "depth_limit", "page_limit", "retries", "max_redirects"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative")
+        for name in ("concurrency", "timeout", "max_body"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be more than 0")
+        if self.downloader not in ("curl", "requests"):
+            raise ValueError(f"downloader must be 'curl' or 'requests', not {self.downloader!r}")
+
+
+class Spider:
+    """Subclass it in ``spiders/``, give it a ``name``, and yield items and Requests.
+
+    Arguments of a task are the parameters of ``start`` and the annotated class attributes; their
+    types are checked when the task is submitted, and class attributes are set on ``self``.
+    Items are dicts, dataclasses, attrs or pydantic objects.
+    """
+
+    name: ClassVar[str] = ""
+    start_urls: ClassVar[Iterable[str]] = ()
+    allowed_domains: ClassVar[Iterable[str]] = ()
+    settings: ClassVar[dict[str, Any]] = {}
+
+    def start(self) -> Yielded:
+        """Yields the first requests (sync or async generator, or a returned list)."""
+        for url in self.start_urls:
+            yield Request(url)
+
+    def parse(self, response: Response) -> Yielded:
+        """The callback of requests that name none."""
+        raise SpiderError(f"spider {self.name!r} has no parse method; write one or name a callback")
+
+
+class SpiderInfo(msgspec.Struct, frozen=True):
+    """What the service knows of a spider without importing it."""
+
+    name: str
+    doc: str
+    module: str
+    arguments: dict[str, Any]  # JSON schema of the argument object
+    settings: SpiderSettings
+
+
+def read_settings(spider: type[Spider]) -> SpiderSettings:
+    """The checked settings of a spider class. Raises SpiderError."""
+    try:
+        return msgspec.convert(spider.settings, SpiderSettings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
+
+
+def argument_type(spider: type[Spider]) -> type[msgspec.Struct]:
+    """A struct of the spider's arguments: parameters of ``start`` and annotated class attributes.
+
+    Raises SpiderError when one cannot be typed."""
+    fields: list[Any] = []
+    hints = _hints(spider)
+    for owner in reversed(spider.__mro__):
+        if not issubclass(owner, Spider) or owner is Spider:
+            continue
+        for field in inspect.get_annotations(owner):
+            if field.startswith("_") or field in Spider.__annotations__ or _is_class_var(hints, field):
+                continue
+            default = getattr(spider, field, msgspec.NODEFAULT)
+            fields.append((field, hints[field], default))
+    start_hints = _hints(spider.start)
+    for parameter in list(inspect.signature(spider.start).parameters.values())[1:]:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        no_default = parameter.default is parameter.empty
+        default = msgspec.NODEFAULT if no_default else parameter.default
+        fields.append((parameter.name, start_hints.get(parameter.name, str), default))
+    fields = [
+        (name, kind, msgspec.field(default_factory=lambda value=default: value))
+        if isinstance(default, (list, dict, set))
+        else (name, kind, default)
+        for name, kind, default in fields
+    ]
+    try:
+        return msgspec.defstruct(
+            f"{spider.__name__}Arguments", fields, kw_only=True, forbid_unknown_fields=True
+        )
+    except (TypeError, ValueError) as error:
+        raise SpiderError(f"spider {spider.name!r}: arguments: {error}") from None
+
+
+def describe(spider: type[Spider]) -> SpiderInfo:
+    """What the node publishes of a spider. Raises SpiderError when it breaks the contract."""
+    try:
+        schema = msgspec.json.schema(argument_type(spider))
+    except TypeError as error:
+        raise SpiderError(f"spider {spider.name!r}: arguments: {error}") from None
+    name = schema["$ref"].rsplit("/", 1)[1]
+    definitions = schema["$defs"]
+    arguments = definitions.pop(name)
+    if definitions:
+        arguments["$defs"] = definitions
+    return SpiderInfo(
+        name=spider.name,
+        doc=inspect.cleandoc(spider.__doc__ or ""),
+        module=spider.__module__,
+        arguments=arguments,
+        settings=read_settings(spider),
+    )
+
+
+def build(spider: type[Spider], arguments: dict[str, Any]) -> tuple[Spider, dict[str, Any]]:
+    """An instance with its class-level arguments set, and the keyword arguments for ``start``.
+
+    Raises ArgumentError naming the argument."""
+    kind = argument_type(spider)
+    try:
+        checked = msgspec.convert(arguments, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise ArgumentError(f"spider {spider.name!r}: {error}") from None
+    values = {field: getattr(checked, field) for field in kind.__struct_fields__}
+    instance = spider()
+    start = inspect.signature(spider.start).parameters
+    for field, value in values.items():
+        if field not in start:
+            setattr(instance, field, value)
+    return instance, {field: value for field, value in values.items() if field in start}
+
+
+def _hints(thing: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(thing)
+    except Exception as error:  # a hint may name anything, and evaluating it raise anything
+        raise SpiderError(f"{thing.__qualname__}: its type hints cannot be read: {error}") from None
+
+
+def _is_class_var(hints: dict[str, Any], field: str) -> bool:
+    return getattr(hints.get(field), "__origin__", hints.get(field)) is ClassVar
