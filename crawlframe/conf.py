@@ -70,7 +70,9 @@ class Settings:
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")
         if self.beat * 2 > self.lease:
-            raise ConfigError(f"beat ({self.beat} s) must be at most half the lease ({self.lease} s)")
+            raise ConfigError(
+                f"beat ({self.beat} s) must be at most half the lease ({self.lease} s)"
+            )
         if not self.node or any(mark in self.node for mark in "|{} \t\n"):
             raise ConfigError(f"node name {self.node!r} must be a word without spaces, braces or |")
 

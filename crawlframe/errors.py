@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class CrawlframeError(Exception):
@@ -46,6 +47,10 @@ class Fenced(FrontierError):
     """This generation was declared dead; its requests belong to others now. Start a new one."""
 
 
+class NotJson(CrawlframeError, ValueError):
+    """The body of a response is not JSON."""
+
+
 class FetchError(CrawlframeError):
     """A fetch ended without a usable response.
 
@@ -54,6 +59,15 @@ class FetchError(CrawlframeError):
 
     reason = "fetch"
     retryable = True
+    request: Any = None  # the Request, for an errback
+    response: Any = None  # the Response, where there was one
+
+
+class BadUrl(FetchError):
+    """The downloader cannot use this URL."""
+
+    reason = "bad_url"
+    retryable = False
 
 
 class DnsError(FetchError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -121,13 +122,12 @@ class Server:
             os.close(lock)
 
     def _last_words(self) -> str:
-        """What the server logged as a warning or worse since its start, newest last."""
+        if self.process is None:
+            return "another server of this directory was there, and died"
         with self.log.open(errors="replace") as log:
-            log.seek(self.log_start if self.process is not None else 0)
-            lines = [line.strip() for line in log.read().splitlines() if line.strip()]
-        marked = [line.split(" # ", 1)[1] for line in lines if " # " in line]
-        notable = [line for line in marked if "overcommit" not in line and "started" not in line]
-        return " / ".join((notable or lines)[-3:]) or "it wrote no reason"
+            log.seek(self.log_start)
+            lines = [re.sub(r"^\d+:\w .*? [*#.-] ", "", line.strip()) for line in log]
+        return " / ".join([line for line in lines if line][-3:]) or "it wrote no reason"
 
 
 def main(directory: Path, socket_path: Path, command: list[str]) -> None:

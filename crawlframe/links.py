@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import can_ada
 
 from crawlframe.errors import BadRequest
+
+# The links of a page are joined one after another to the same base.
+_parsed = lru_cache(maxsize=64)(can_ada.parse)
 
 
 def normalise(url: str) -> str:
@@ -13,7 +18,7 @@ def normalise(url: str) -> str:
     Raises BadRequest when it is no such URL."""
     try:
         parsed = can_ada.parse(url)
-    except (ValueError, UnicodeError):
+    except (ValueError, TypeError):  # TypeError: a lone surrogate, which has no UTF-8 form
         raise BadRequest(
             f"{url!r} is not an absolute URL; give one such as https://example.com/page"
         ) from None
@@ -28,8 +33,8 @@ def join(base: str, link: str) -> str | None:
     """``link`` seen from the page ``base``, absolute, normalised and without fragment; None when it
     is not an http(s) link (``mailto:``, ``javascript:``, unparsable)."""
     try:
-        href: str = can_ada.URL(link, base).href
-    except (ValueError, UnicodeError):
+        href: str = (_parsed(base) + link).href
+    except (ValueError, TypeError):  # TypeError: a lone surrogate, which has no UTF-8 form
         return None
     if not href.startswith(("http://", "https://")):
         return None
@@ -38,7 +43,7 @@ def join(base: str, link: str) -> str | None:
 
 
 def canonical(url: str) -> str:
-    """The form in which two normalised URLs are compared: query parts sorted, empty ones dropped."""
+    """The form in which two normalised URLs are compared: query parts sorted, no empty ones."""
     start = url.find("?")
     if start < 0:
         return url

@@ -1,4 +1,4 @@
-"""Registry: imports every module of the spiders package and knows its spiders and its broken modules.
+"""Registry: imports every module of the spiders package; knows spiders and broken modules.
 
 Whoever runs or checks spiders loads one; the service itself never imports spiders."""
 
@@ -38,7 +38,7 @@ class Registry:
         what a module does; only KeyboardInterrupt passes."""
         registry = cls()
         name = package.resolve().name if isinstance(package, Path) else package
-        directory = _enter(package) if isinstance(package, Path) else _find(package)
+        directory = _enter(package) if isinstance(package, Path) else find_package(package)
         if directory is None or not directory.is_dir():
             place = directory or f"package {name!r}"
             registry._break(name, f"{place}: there is no such directory; make it, or start in the "
@@ -77,10 +77,8 @@ class Registry:
             self._break(name, _describe_failure(error, path))
             return None
 
-    def _take(
-        self, spider: type[Spider], path: Path, found: dict[str, list[type[Spider]]]
-    ) -> None:
-        name = spider.name
+    def _take(self, spider: type[Spider], path: Path, found: dict[str, list[type[Spider]]]) -> None:
+        name: object = spider.name
         if not isinstance(name, str) or not SPIDER_NAME.fullmatch(name):
             problem = f"name {name!r} must be up to 100 letters, digits and . _ -"
             self._break(spider.__module__, f"{_place(spider, path)}: {spider.__name__}: {problem}")
@@ -123,21 +121,22 @@ def unknown_spider(
 
 
 def _enter(directory: Path) -> Path:
-    """Makes ``directory`` importable under its name, instead of another package of that name."""
+    """Makes ``directory`` importable under its name, before any other package of that name."""
     directory = directory.resolve()
-    parent = str(directory.parent)
-    if parent not in sys.path:
-        sys.path.insert(0, parent)
     loaded = sys.modules.get(directory.name)
-    if loaded is not None and str(directory) not in map(str, getattr(loaded, "__path__", [])):
+    # Read before sys.path changes: a namespace package's path follows it.
+    if loaded is not None and next(iter(getattr(loaded, "__path__", [])), "") != str(directory):
         for name in [*sys.modules]:
             if name == directory.name or name.startswith(f"{directory.name}."):
                 del sys.modules[name]
+    parent = str(directory.parent)
+    sys.path[:] = [parent, *(place for place in sys.path if place != parent)]
     importlib.invalidate_caches()
     return directory
 
 
-def _find(package: str) -> Path | None:
+def find_package(package: str) -> Path | None:
+    """The directory of a package, without importing it; None when there is none."""
     importlib.invalidate_caches()
     try:
         spec = importlib.util.find_spec(package)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,7 +21,11 @@ MAX_TASK_PRIORITY = 100
 # The root request of a task: it fetches nothing.
 ROOT_URL = "start:"
 ROOT_CALLBACK = "start"
-ROOT_HOST = "-"
+
+# What may stand in a request's head; anything else could smuggle in a header or another request.
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_COOKIE_NAME = re.compile(r"[^\0\r\n=;]+")
+_UNSAFE = re.compile(r"[\0\r\n]")
 
 Callback = Callable[..., Any] | str
 
@@ -123,6 +128,8 @@ class Request:
             self.method = "POST"
 
     def _check(self) -> None:
+        if not _TOKEN.fullmatch(self.method):
+            raise BadRequest(f"request {self.url}: {self.method!r} is not an HTTP method")
         if not isinstance(self.priority, int):
             raise BadRequest(f"request {self.url}: priority must be an int, not {self.priority!r}")
         if self.downloader not in (None, "curl", "requests"):
@@ -134,8 +141,13 @@ class Request:
             for key, value in getattr(self, name).items():
                 if not isinstance(key, str) or not isinstance(value, str):
                     raise BadRequest(f"request {self.url}: {name}[{key!r}] must be text")
-                if "\n" in value or "\r" in value or "\n" in key or "\r" in key:
-                    raise BadRequest(f"request {self.url}: {name}[{key!r}] has a line break")
+                if not (_TOKEN if name == "headers" else _COOKIE_NAME).fullmatch(key):
+                    raise BadRequest(f"request {self.url}: {name}: {key!r} is not a valid name")
+                if _UNSAFE.search(value) or (name == "cookies" and ";" in value):
+                    raise BadRequest(
+                        f"request {self.url}: {name}[{key!r}] has a line break or another "
+                        "character that is not allowed there"
+                    )
 
     @property
     def host(self) -> str:
@@ -220,24 +232,27 @@ class Request:
         return f"<Request {self.method} {self.url}>"
 
 
-def make_rid(task: int, fingerprint: bytes, salt: bytes = b"") -> bytes:
-    """The request id: 16 bytes, the same for the same request of the same task on every retry.
-
-    ``salt`` sets a ``dont_filter`` request apart: the id of its parent and its place there."""
-    return hashlib.blake2b(b"%d\0%s\0%s" % (task, salt, fingerprint), digest_size=16).digest()
+def make_rid(task: int, fingerprint: bytes) -> bytes:
+    """The request id: 16 bytes, the same for the same request of the same task on every retry."""
+    return hashlib.blake2b(b"%d\0%s" % (task, fingerprint), digest_size=16).digest()
 
 
 def rank_of(priority: int, task_priority: int, depth: int) -> int:
     """Place in a host's queue, lower is earlier: task priority, priority, then depth."""
     task = MAX_TASK_PRIORITY - max(-MAX_TASK_PRIORITY, min(MAX_TASK_PRIORITY, task_priority))
     mine = MAX_PRIORITY - max(-MAX_PRIORITY, min(MAX_PRIORITY, priority))
-    return (task * (2 * MAX_PRIORITY + 1) + mine) * (MAX_DEPTH_RANK + 1) + min(depth, MAX_DEPTH_RANK)
+    return (task * (2 * MAX_PRIORITY + 1) + mine) * (MAX_DEPTH_RANK + 1) + min(
+        depth, MAX_DEPTH_RANK
+    )
 
 
 def root_admission(task: int, priority: int = 0) -> Admission:
-    """The one request a task starts with: a worker runs the spider's ``start`` for it."""
+    """The one request a task starts with: a worker runs the spider's ``start`` for it.
+
+    Its host is the task's own, so that one task's delay never holds up another's start, and has a
+    mark that no host of a URL has."""
     record: bytes = msgpack.packb([RECORD_VERSION, ROOT_URL, ROOT_CALLBACK, 0])
-    return Admission(make_rid(task, b"start"), rank_of(0, priority, 0), ROOT_HOST, 0, record)
+    return Admission(make_rid(task, b"start"), rank_of(0, priority, 0), f"/{task}", 0, record)
 
 
 def pack_admissions(admissions: Iterable[Admission]) -> bytes:

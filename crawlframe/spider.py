@@ -95,7 +95,11 @@ def argument_type(spider: type[Spider]) -> type[msgspec.Struct]:
         if not issubclass(owner, Spider) or owner is Spider:
             continue
         for field in inspect.get_annotations(owner):
-            if field.startswith("_") or field in Spider.__annotations__ or _is_class_var(hints, field):
+            if (
+                field.startswith("_")
+                or field in Spider.__annotations__
+                or _is_class_var(hints, field)
+            ):
                 continue
             default = getattr(spider, field, msgspec.NODEFAULT)
             fields.append((field, hints[field], default))
@@ -160,7 +164,7 @@ def build(spider: type[Spider], arguments: dict[str, Any]) -> tuple[Spider, dict
 
 def _hints(thing: Any) -> dict[str, Any]:
     try:
-        return get_type_hints(thing)
+        return get_type_hints(thing, include_extras=True)
     except Exception as error:  # a hint may name anything, and evaluating it raise anything
         raise SpiderError(f"{thing.__qualname__}: its type hints cannot be read: {error}") from None
 

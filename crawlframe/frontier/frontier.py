@@ -38,6 +38,8 @@ class Frontier(Partitions):
     Raises Fenced when a verb is refused because its generation was declared dead, and
     redis.RedisError as it comes from the client when Redis cannot be reached."""
 
+    _last_claim = (0, -1)  # generation and sequence number
+
     @classmethod
     def connect(cls, url: str, settings: Settings) -> Frontier:
         """A frontier on a fresh connection; never share it over a fork. Raises FrontierError."""
@@ -69,12 +71,14 @@ class Frontier(Partitions):
             limit=limits.page_limit,
         )
         mine = dict(self.split(seeds, lambda seed: seed.host))
-        for partition in range(self.partitions):
+        # Those with seeds last: once a task is known everywhere, its NR is above 0.
+        for partition in sorted(range(self.partitions), key=lambda partition: partition in mine):
             seeds_here = _entries(mine.get(partition, []))
             self.run("open", partition, task, pack(fields), pack(seeds_here))
 
     def admit(self, task: int, admissions: list[Admission]) -> int:
-        """Adds requests the task has not seen; answers how many were new."""
+        """Adds requests the task has not seen; answers how many were new. Raises FrontierError
+        when Redis does not know the task."""
         new = 0
         for partition, mine in self.split(admissions, lambda admission: admission.host):
             for chunk in chunks(mine, MAX_ENTRIES):
@@ -84,14 +88,17 @@ class Frontier(Partitions):
     def pause(self, task: int) -> None:
         """Nothing of the task is claimed any more."""
         self._set_state(task, "paused")
+        self._set_state(task, "paused", "end")
 
     def resume(self, task: int) -> None:
         """The task runs again; parked requests get another chance."""
         self._set_state(task, "running")
         self.unpark(task)
+        self._set_state(task, "running", "end")
 
     def cancel(self, task: int) -> None:
-        """What waits of the task is claimed at once, for workers to end it without a fetch."""
+        """What waits of the task is claimed as soon as its hosts are due, without further delays,
+        for workers to end it without a fetch."""
         self._set_state(task, "cancelling")
         self.unpark(task)
         for partition in range(self.partitions):
@@ -100,13 +107,17 @@ class Frontier(Partitions):
                 cursor = self.run("hasten", partition, task, cursor)
                 if int(cursor) == 0:
                     break
+        self._set_state(task, "cancelling", "end")
 
     def unpark(self, task: int) -> int:
         """Parked requests of the task go back to their queues; answers how many."""
         moved = 0
-        for partition in range(self.partitions):
-            while some := self.run("unpark", partition, task):
+        for partition, keys in enumerate(self.keys):
+            # No more than are parked now: a node may park the same ones again meanwhile.
+            left = self.redis.hlen(keys("PARKED", task))
+            while left > 0 and (some := self.run("unpark", partition, task)):
                 moved += some
+                left -= some
         return moved
 
     def close_task(self, task: int) -> None:
@@ -120,7 +131,8 @@ class Frontier(Partitions):
         return sorted(int(task) for task in self.redis.smembers(self.keys[0]("TASKS")))
 
     def counts(self, task: int) -> Counts | None:
-        """The counters of a task, or None when Redis does not know it.
+        """The counters of a task, or None when not every partition knows it. Its state is
+        "changing" while a pause, resume or cancel is under way, or was left half done.
 
         With several partitions the end of a task is read in two waves (Mattern 1987: all NF and NE
         first, then all NA), so that NR = 0 is never an illusion of reading at different times."""
@@ -131,32 +143,20 @@ class Frontier(Partitions):
         tasks = list(tasks)
         rows = self._read_counts(tasks)
         if self.partitions > 1:
-            late = self._read_counts(tasks)
-            rows = {
-                task: row and late[task] and {**row, b"na": late[task][b"na"]}
-                for task, row in rows.items()
-            }
-        return {
-            task: row
-            and Counts(row[b"state"].decode(), *(int(row[name.encode()]) for name in COUNT_FIELDS))
-            for task, row in rows.items()
-        }
+            for task, later in self._read_counts(tasks).items():
+                row = rows[task]
+                rows[task] = row._replace(na=later.na) if row and later else None
+        return rows
 
-    def _read_counts(self, tasks: list[int]) -> dict[int, dict[bytes, Any]]:
-        found: dict[int, dict[bytes, Any]] = {task: {} for task in tasks}
-        names = [*COUNT_FIELDS, "state"]
+    def _read_counts(self, tasks: list[int]) -> dict[int, Counts | None]:
+        rows: dict[int, list[list[Any]]] = {task: [] for task in tasks}
         for keys in self.keys:
             pipe = self.redis.pipeline(transaction=False)
             for task in tasks:
-                pipe.hmget(keys("TASK", task), names)
+                pipe.hmget(keys("TASK", task), "state", "changing", *COUNT_FIELDS)
             for task, values in zip(tasks, pipe.execute(), strict=True):
-                if values[-1] is None:
-                    continue
-                row = found[task]
-                row[b"state"] = values[-1]
-                for name, value in zip(COUNT_FIELDS, values, strict=False):
-                    row[name.encode()] = row.get(name.encode(), 0) + int(value or 0)
-        return found
+                rows[task].append(values)
+        return {task: _sum(values) for task, values in rows.items()}
 
     def parked(self, task: int) -> dict[bytes, str]:
         """rid -> reason of the task's parked requests."""
@@ -172,26 +172,39 @@ class Frontier(Partitions):
         """Up to n requests for a generation. Repeat with the same ``sequence`` (it grows by one per
         claim) after an error: a batch whose answer was lost is answered again."""
         claim = Claim(-1, [], {})
+        turns = [(sequence + turn) % self.partitions for turn in range(self.partitions)]
+        if self.partitions > 1 and self._last_claim == (generation, sequence):
+            # Which partition had answered is not known: first ask all for what was lost.
+            for partition in turns:
+                self._claim_from(partition, claim, generation, sequence, 0)
+            if claim.requests:
+                return claim
+        self._last_claim = (generation, sequence)
         n = min(n, MAX_ENTRIES)
-        for turn in range(self.partitions):
-            partition = (sequence + turn) % self.partitions
-            wait, states, batch = self.run("claim", partition, generation, sequence, n)
-            if wait >= 0:
-                claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
-            for i in range(0, len(states), 3):
-                task, state, cookies = states[i : i + 3]
-                claim.tasks[int(task)] = TaskView(state.decode(), int(cookies))
-            for i in range(0, len(batch), 4):
-                rid, lane, record, tries = batch[i : i + 4]
-                task, _, host = lane.decode().split(":", 2)
-                attempts, deliveries = tries.split(b",")
-                claim.requests.append(
-                    Claimed(rid, int(task), host, int(attempts), int(deliveries), record)
-                )
-            n -= len(batch) // 4
-            if n <= 0:
+        for partition in turns:
+            if n <= len(claim.requests):
+                claim.wait = 0  # those that were not asked may have more
                 break
+            left = n - len(claim.requests)
+            self._claim_from(partition, claim, generation, sequence, left)
         return claim
+
+    def _claim_from(
+        self, partition: int, claim: Claim, generation: int, sequence: int, n: int
+    ) -> None:
+        wait, states, batch = self.run("claim", partition, generation, sequence, n)
+        if wait >= 0:
+            claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
+        for i in range(0, len(states), 3):
+            task, state, cookies = states[i : i + 3]
+            claim.tasks[int(task)] = TaskView(state.decode(), int(cookies))
+        for i in range(0, len(batch), 4):
+            rid, lane, record, tries = batch[i : i + 4]
+            task, _, host = lane.decode().split(":", 2)
+            attempts, deliveries = tries.split(b",")
+            claim.requests.append(
+                Claimed(rid, int(task), host, int(attempts), int(deliveries), record)
+            )
 
     def known(self, groups: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
         """For each (task, admissions): which of them have been admitted before."""
@@ -223,29 +236,41 @@ class Frontier(Partitions):
         Answers the tasks that seem to have nothing left."""
         ended: set[int] = set()
         for partition, mine in self.split(completions, lambda completion: completion.host):
+            if self.partitions > 1:
+                self._send_abroad(partition, mine)
             entries = {c.rid: self._entry(partition, c) for c in mine}
-            ready = [self._push_from(partition, entry, 0) for entry in entries.values()]
-            for chunk in by_weight(entry for entry in ready if entry is not None):
-                done, behind = self.run("complete", partition, pack(chunk))
-                ended.update(int(task) for task in done)
-                for rid, cursor in zip(behind[::2], behind[1::2], strict=True):
-                    rest = self._push_from(partition, entries[rid], cursor)
-                    if rest is not None:
-                        done, _ = self.run("complete", partition, pack([rest]))
-                        ended.update(int(task) for task in done)
+            cursors = dict.fromkeys(entries, 0)
+            while cursors:
+                ready = [self._push_from(partition, entries[rid], cursors[rid]) for rid in cursors]
+                cursors = {}
+                for chunk in by_weight(entry for entry in ready if entry is not None):
+                    done, behind = self.run("complete", partition, pack(chunk))
+                    ended.update(int(task) for task in done)
+                    cursors.update(zip(behind[::2], behind[1::2], strict=True))
         if self.partitions > 1:
             return {task for task, c in self.counts_of(ended).items() if c and c.nr == 0}
         return ended
 
+    def _send_abroad(self, partition: int, completions: list[Completion]) -> None:
+        """Follow-ups of other partitions go there before their parents complete, so that the sum of
+        all NR cannot reach 0 in between. A parent that is not pending has sent its own already."""
+        pipe = self.redis.pipeline(transaction=False)
+        for completion in completions:
+            pipe.hexists(self.keys[partition]("REQ"), completion.rid)
+        abroad: dict[int, list[Admission]] = defaultdict(list)
+        for completion, pending in zip(completions, pipe.execute(), strict=True):
+            if pending:
+                abroad[completion.task] += [
+                    f for f in completion.follow_ups if self.partition_of(f.host) != partition
+                ]
+        for task, admissions in abroad.items():
+            self.admit(task, admissions)
+
     def _entry(self, partition: int, completion: Completion) -> list[Any]:
-        """What complete.lua reads of a completion. Follow-ups of other partitions go there first,
-        so that the sum of all NR cannot reach 0 in between."""
+        """What complete.lua reads of a completion."""
         local = completion.follow_ups
         if self.partitions > 1:
-            foreign = [f for f in local if self.partition_of(f.host) != partition]
-            if foreign:
-                self.admit(completion.task, foreign)
-                local = [f for f in local if self.partition_of(f.host) == partition]
+            local = [f for f in local if self.partition_of(f.host) == partition]
         failed = int(completion.failed)
         task, duplicates = str(completion.task), completion.duplicates
         return [completion.rid, task, failed, duplicates, 0, _entries(local)]
@@ -281,6 +306,20 @@ class Frontier(Partitions):
                 moved += self.run(verb, partition, generation, pack(entries))
         return moved
 
+    # -- cookies ----------------------------------------------------------------------------------
+
+    def share_cookies(self, task: int, cookies: dict[str, str]) -> None:
+        """Adds to a task's cookies; call it before ``complete``, so that follow-ups see them."""
+        flat = [part for pair in cookies.items() for part in pair]
+        for partition in range(self.partitions):
+            for chunk in chunks(flat, 2 * MAX_ENTRIES):
+                self.run("cookies", partition, task, pack(chunk))
+
+    def cookies(self, task: int) -> dict[str, str]:
+        """A task's cookies, as ``share_cookies`` was given them."""
+        rows = self.redis.hgetall(self.keys[0]("COOKIES", task))
+        return {key.decode(): cookie.decode() for key, cookie in rows.items()}
+
     # -- what the service is told of spiders ------------------------------------------------------
 
     def publish_spiders(self, infos: list[SpiderInfo]) -> None:
@@ -306,13 +345,23 @@ class Frontier(Partitions):
             problems += [line.decode() for line in self.run("audit", partition, AUDIT_WALK)[1:]]
         return problems
 
-    def _set_state(self, task: int, state: str) -> None:
+    def _set_state(self, task: int, state: str, part: str = "begin") -> None:
         for partition in range(self.partitions):
             left = 1
             while left > 0:
-                left = self.run("state", partition, task, state)
+                left = self.run("state", partition, task, state, part)
             if left < 0:
                 raise FrontierError(f"task {task} is not in the frontier")
+
+
+def _sum(rows: list[list[Any]]) -> Counts | None:
+    """The counters of a task from what each partition says of it."""
+    if any(na is None for _, _, na, *_ in rows):
+        return None
+    states = {b"changing" if changing else state for state, changing, *_ in rows}
+    state = states.pop() if len(states) == 1 else b"changing"
+    numbers = (sum(int(n or 0) for n in column) for column in list(zip(*rows, strict=True))[2:])
+    return Counts(state.decode(), *numbers)
 
 
 def fingerprint_of(rid: bytes) -> str:

@@ -40,11 +40,12 @@ class Leases(Partitions):
 
     def replay(self, generation: int) -> int:
         """Declares a generation dead and gives its requests back; answers how many."""
+        # First: whoever dies in between leaves the lease behind, and it will be replayed again.
+        self.redis.hdel(self.keys[0]("NODES"), str(generation))
         moved = 0
         for partition in range(self.partitions):
             left = 1
             while left:
                 some, left = self.run("replay", partition, generation)
                 moved += some
-        self.redis.hdel(self.keys[0]("NODES"), str(generation))
         return moved

@@ -23,7 +23,7 @@ class Partitions:
     """The frontier's keys cut by hash(host); every script touches one partition only."""
 
     def __init__(self, redis: Redis, prefix: str = "cf", partitions: int = 1) -> None:
-        self.redis = redis
+        self.redis: Any = redis  # the client's own types mix bytes and text
         self.partitions = partitions
         self.keys = [Keys(prefix, partition) for partition in range(partitions)]
         self._scripts = Scripts(redis)

@@ -83,7 +83,8 @@ class NodeInfo(NamedTuple):
 
     generation: int
     node: str
-    machine: str
+    machine: str  # host name, to be read
+    place: str  # boot and process namespace: where the pid means something
     pid: int
     born: float  # start time of the process, to tell it from a later one with the same pid
     workers: int

@@ -33,6 +33,7 @@ class Scripts:
     claim: Script
     close: Script
     complete: Script
+    cookies: Script
     hasten: Script
     known: Script
     lease: Script

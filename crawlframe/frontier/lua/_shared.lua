@@ -2,10 +2,18 @@
 
 local call = redis.call
 
+local clock
+
+-- Milliseconds, the same all through a script.
 local function now_ms()
-  local time = call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+  if not clock then
+    local time = call('TIME')
+    clock = time[1] * 1000 + math.floor(time[2] / 1000)
+  end
+  return clock
 end
+
+local function integer(n) return string.format('%.0f', n) end
 
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
@@ -22,7 +30,7 @@ local function task_of(id)
   for i, field in ipairs(FIELDS) do task[field] = values[i] end
   for i = 1, COUNTERS do task[FIELDS[i]] = tonumber(values[i]) or 0 end
   task.delay = tonumber(task.delay) or 0
-  task.concurrency = tonumber(task.concurrency) or 1
+  task.concurrency = math.max(1, tonumber(task.concurrency) or 1)
   task.limit = tonumber(task.limit) or 0
   tasks[id] = task
   return task
@@ -39,7 +47,7 @@ local function save_tasks()
       local pairs_ = {}
       for i = 1, COUNTERS do
         pairs_[#pairs_ + 1] = FIELDS[i]
-        pairs_[#pairs_ + 1] = string.format('%.0f', task[FIELDS[i]])
+        pairs_[#pairs_ + 1] = integer(task[FIELDS[i]])
       end
       call('HSET', TASK(id), unpack(pairs_))
       task.dirty = false
@@ -55,8 +63,10 @@ local function split_lane(lane)
   return task, rank, host
 end
 
+-- Hosts take turns: one that comes back stands behind those that have been waiting.
 local function show_host(host)
-  call('ZADD', HOSTS, 'NX', call('HGET', HOST(host), 'n') or 0, host)
+  local next_time = tonumber(call('HGET', HOST(host), 'n')) or 0
+  call('ZADD', HOSTS, 'NX', integer(math.max(next_time, now_ms())), host)
 end
 
 -- A lane whose list was empty becomes visible to claim; a paused task's lane is hidden there again.
@@ -64,15 +74,8 @@ local function show_lane(lane)
   local task, rank, host = split_lane(lane)
   local turn = tonumber(call('HGET', HOST(host), 't')) or 0
   local score = rank * TURNS + turn % TURNS
-  call('ZADD', LANES(host), 'NX', string.format('%.0f', score), task .. ':' .. rank)
+  call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)
   show_host(host)
-end
-
--- queues: lane -> list of rids. `verb` is RPUSH (arrival) or LPUSH (given back, goes first).
-local function enqueue(queues, verb)
-  for lane, rids in pairs(queues) do
-    if call(verb, LANE(lane), unpack(rids)) == #rids then show_lane(lane) end
-  end
 end
 
 local function append(lists, key, value)
@@ -80,19 +83,36 @@ local function append(lists, key, value)
   if list then list[#list + 1] = value else lists[key] = {value} end
 end
 
--- Host slots --------------------------------------------------------------------------------------
--- freed: host -> number of slots given back.
-local function free_slots(freed, now)
-  for host, n in pairs(freed) do
-    local key = HOST(host)
-    local active = call('HINCRBY', key, 'a', -n)
-    if call('EXISTS', LANES(host)) == 1 then
-      show_host(host)
-    elseif active <= 0 then
-      local next_time = tonumber(call('HGET', key, 'n')) or 0
-      if next_time > now then call('PEXPIREAT', key, string.format('%.0f', next_time))
-      else call('DEL', key) end
+-- queues: lane -> list of rids, in order of arrival. They go to the end of their lanes, or (given
+-- back) to the head.
+local function enqueue(queues, to_head)
+  for lane, rids in pairs(queues) do
+    local length
+    if to_head then
+      local reversed = {}
+      for i = #rids, 1, -1 do reversed[#reversed + 1] = rids[i] end
+      length = call('LPUSH', LANE(lane), unpack(reversed))
+    else
+      length = call('RPUSH', LANE(lane), unpack(rids))
     end
+    if length == #rids then show_lane(lane) end
+  end
+end
+
+-- Host slots --------------------------------------------------------------------------------------
+-- Nothing of a host waits or is in flight: only its next time is kept, as long as it matters.
+local function rest_host(host)
+  local next_time = tonumber(call('HGET', HOST(host), 'n')) or 0
+  if next_time > now_ms() then call('PEXPIREAT', HOST(host), integer(next_time))
+  else call('DEL', HOST(host)) end
+end
+
+-- freed: host -> number of slots given back.
+local function free_slots(freed)
+  for host, n in pairs(freed) do
+    local active = call('HINCRBY', HOST(host), 'a', -n)
+    if call('EXISTS', LANES(host)) == 1 then show_host(host)
+    elseif active <= 0 then rest_host(host) end
   end
 end
 
@@ -103,7 +123,7 @@ local function split_own(own)
   return string.sub(own, 1, bar - 1), string.sub(own, bar + 1)
 end
 
--- Takes rid from where `own` says it is. Answers the lane.
+-- Takes rid from where `own` says it is. Answers the lane. The caller removes or rewrites OWN.
 local function leave(rid, own, freed)
   local holder, lane = split_own(own)
   local id, _, host = split_lane(lane)
@@ -146,7 +166,11 @@ local function bucket_of(task, fingerprint)
 end
 
 local function bucket_key(task, bucket)
-  return SEEN(task.id .. ':' .. string.format('%.0f', bucket))
+  return SEEN(task.id .. ':' .. integer(bucket))
+end
+
+local function is_seen(task, fingerprint)
+  return call('SISMEMBER', bucket_key(task, bucket_of(task, fingerprint)), fingerprint)
 end
 
 local function split_bucket(task)
@@ -176,19 +200,19 @@ local function mark_seen(task, fingerprint)
 end
 
 -- Admission: entries are {rid, fingerprint, rank, host, delay, record}.
-local function admit(task, entries, now)
+local function admit(task, entries)
   local queues, records = {}, {}
   for _, entry in ipairs(entries) do
     local rid, fingerprint, rank, host, delay, record = unpack(entry)
     if task.limit > 0 and task.na >= task.limit then
-      count(task, 'limited', 1)
+      count(task, is_seen(task, fingerprint) == 1 and 'duplicates' or 'limited', 1)
     elseif mark_seen(task, fingerprint) then
       local lane = task.id .. ':' .. rank .. ':' .. host
       records[#records + 1] = rid
       records[#records + 1] = record
       count(task, 'na', 1)
-      if delay > 0 then
-        call('ZADD', DELAYED, string.format('%.0f', now + delay), rid)
+      if delay > 0 and task.state ~= 'cancelling' then
+        call('ZADD', DELAYED, integer(now_ms() + delay), rid)
         call('HSET', OWN, rid, 'd|' .. lane)
         count(task, 'delayed', 1)
       else
@@ -199,5 +223,5 @@ local function admit(task, entries, now)
     end
   end
   if #records > 0 then call('HSET', REQ, unpack(records)) end
-  enqueue(queues, 'RPUSH')
+  enqueue(queues)
 end

@@ -5,8 +5,9 @@
 -- Answer: how many were new. Error NOTASK when the task is not known here.
 local task = task_of(ARGV[1])
 if not task then return redis.error_reply('NOTASK task ' .. ARGV[1] .. ' is not known') end
-local entries = cmsgpack.unpack(ARGV[2])
-local before = task.na
-admit(task, entries, now_ms())
+local before, duplicates, limited = task.na, task.duplicates, task.limited
+admit(task, cmsgpack.unpack(ARGV[2]))
+-- Sent again, everything would be a duplicate: only verbs that know a repetition count these.
+task.duplicates, task.limited = duplicates, limited
 save_tasks()
 return task.na - before

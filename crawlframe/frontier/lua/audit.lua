@@ -3,96 +3,126 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] most pending requests to walk; beyond, only the counters are compared
 -- Answer: {1 if everything was walked else 0, problem in plain words, ...}
-local problems, per_task, active, ready_seen = {}, {}, {}, {}
-local function problem(...) problems[#problems + 1] = string.format(...) end
+local MOST = 1000  -- problems named
+local problems, per_task, active, held, ready = {1}, {}, {}, {}, {}
+local function problem(...)
+  if #problems <= MOST then problems[#problems + 1] = string.format(...) end
+end
 local function hex(rid) return (string.gsub(rid, '.', function(c) return string.format('%02x', string.byte(c)) end)) end
+local function add(counters, key, n) counters[key] = (counters[key] or 0) + n end
 
 local pending, owned = call('HLEN', REQ), call('HLEN', OWN)
-local sum, waiting = 0, 0
+local sum, waiting, delayed = 0, 0, 0
 for _, id in ipairs(call('SMEMBERS', TASKS)) do
   local task = task_of(id)
   if not task then problem('task %s is listed but has no counters', id) else
     local left = task.na - task.nf - task.ne
-    sum = sum + left
-    waiting = waiting + task.inprogress + task.delayed + task.parked
-    if left < task.inprogress + task.delayed + task.parked then
-      problem('task %s: %d remain but %d are in progress, delayed or parked', id, left,
-        task.inprogress + task.delayed + task.parked)
+    local away = task.inprogress + task.delayed + task.parked
+    sum, waiting, delayed = sum + left, waiting + away, delayed + task.delayed
+    if left < away then
+      problem('task %s: %d remain but %d are in progress, delayed or parked', id, left, away)
     end
     per_task[id] = {ready = 0, inprogress = 0, delayed = 0, parked = 0}
   end
 end
 if sum ~= pending then problem('counters say %d requests remain, %d are kept', sum, pending) end
 if waiting ~= owned then problem('counters say %d requests are out of their lanes, %d are', waiting, owned) end
-if call('ZCARD', DELAYED) > owned then problem('more delayed entries than requests out of lanes') end
-if pending > tonumber(ARGV[1]) then return {0, unpack(problems)} end
+if call('ZCARD', DELAYED) ~= delayed then
+  problem('counters say %d requests are delayed, %d have a due time', delayed, call('ZCARD', DELAYED))
+end
+if pending > tonumber(ARGV[1]) then
+  problems[1] = 0
+  return problems
+end
 
-local function walk(command, key, visit)
-  local cursor = '0'
+-- A scan may show an entry twice.
+local function walk(key, visit)
+  local cursor, been = '0', {}
   repeat
-    local scan = call(command, key, cursor, 'COUNT', 1000)
+    local scan
+    if key then scan = call('HSCAN', key, cursor, 'COUNT', 1000)
+    else
+      local tag = string.gsub(TAG, '[%[%]*?\\]', '\\%0')
+      scan = call('SCAN', cursor, 'MATCH', tag .. '[qhi]*:*', 'COUNT', 1000)
+    end
     cursor = scan[1]
-    visit(scan[2])
+    for i = 1, #scan[2], key and 2 or 1 do
+      local entry = scan[2][i]
+      if not been[entry] then
+        been[entry] = true
+        visit(entry, scan[2][i + 1])
+      end
+    end
   until cursor == '0'
 end
 
-walk('HSCAN', OWN, function(some)
-  for i = 1, #some, 2 do
-    local rid, holder, lane = some[i], split_own(some[i + 1])
-    local id, _, host = split_lane(lane)
-    local mine = per_task[id]
-    if call('HEXISTS', REQ, rid) == 0 then problem('%s has an owner but is not pending', hex(rid)) end
-    if not mine then problem('%s belongs to task %s, which is not listed', hex(rid), id)
-    elseif holder == 'd' then
-      mine.delayed = mine.delayed + 1
-      if not call('ZSCORE', DELAYED, rid) then problem('%s is delayed but has no due time', hex(rid)) end
-    elseif holder == 'p' then
-      mine.parked = mine.parked + 1
-      if call('HEXISTS', PARKED(id), rid) == 0 then problem('%s is parked without a reason', hex(rid)) end
-    else
-      mine.inprogress = mine.inprogress + 1
-      active[host] = (active[host] or 0) + 1
-      if call('SISMEMBER', INPROGRESS(holder), rid) == 0 then
-        problem('%s is held by generation %s but not on its list', hex(rid), holder)
-      end
+walk(OWN, function(rid, own)
+  local holder, lane = split_own(own)
+  local id, _, host = split_lane(lane)
+  local mine = per_task[id]
+  if call('HEXISTS', REQ, rid) == 0 then problem('%s has an owner but is not pending', hex(rid)) end
+  if not mine then problem('%s belongs to task %s, which is not listed', hex(rid), id)
+  elseif holder == 'd' then
+    mine.delayed = mine.delayed + 1
+    if not call('ZSCORE', DELAYED, rid) then problem('%s is delayed but has no due time', hex(rid)) end
+  elseif holder == 'p' then
+    mine.parked = mine.parked + 1
+    if call('HEXISTS', PARKED(id), rid) == 0 then problem('%s is parked without a reason', hex(rid)) end
+  else
+    mine.inprogress = mine.inprogress + 1
+    add(active, host, 1)
+    add(held, holder, 1)
+    if call('SISMEMBER', INPROGRESS(holder), rid) == 0 then
+      problem('%s is held by generation %s but not on its list', hex(rid), holder)
     end
   end
 end)
+for _, key in ipairs({TRIES, CURSOR}) do
+  walk(key, function(rid)
+    if call('HEXISTS', REQ, rid) == 0 then
+      problem('%s has an entry in %s but is not pending', hex(rid), key)
+    end
+  end)
+end
 
-local cursor = '0'
-repeat
-  local scan = call('SCAN', cursor, 'MATCH', string.gsub(TAG, '[%[%]*?\\]', '\\%0') .. '[qh]:*', 'COUNT', 1000)
-  cursor = scan[1]
-  for _, key in ipairs(scan[2]) do
-    local kind, name = string.sub(key, #TAG + 1, #TAG + 1), string.sub(key, #TAG + 3)
-    if kind == 'h' then
-      local count_ = tonumber(call('HGET', key, 'a')) or 0
-      active[name] = (active[name] or 0) - count_
-    else
-      local id, rank, host = split_lane(name)
-      local found = 0
-      for _, rid in ipairs(call('LRANGE', key, 0, -1)) do
-        if not ready_seen[rid] and call('HEXISTS', REQ, rid) == 1 and call('HEXISTS', OWN, rid) == 0 then
-          ready_seen[rid] = true
-          found = found + 1
-          if per_task[id] then per_task[id].ready = per_task[id].ready + 1 end
-        end
-      end
-      if found > 0 then
-        local shown = call('ZSCORE', LANES(host), id .. ':' .. rank)
-        if not shown and call('SISMEMBER', PAUSED(id), name) == 0 then
-          problem('lane %s has %d requests but no claim can see it', name, found)
-        end
-        if shown and not call('ZSCORE', HOSTS, host) and (tonumber(call('HGET', HOST(host), 'a')) or 0) < 1 then
-          problem('host %s has requests and free slots but no claim can see it', host)
-        end
-      end
+local function audit_lane(name)
+  local id, rank, host = split_lane(name)
+  local found = 0
+  for _, rid in ipairs(call('LRANGE', LANE(name), 0, -1)) do
+    -- What is left of requests that were completed while they were ready does not count.
+    if not ready[rid] and call('HEXISTS', REQ, rid) == 1 and call('HEXISTS', OWN, rid) == 0 then
+      ready[rid] = true
+      found = found + 1
     end
   end
-until cursor == '0'
+  if found == 0 then return end
+  if not per_task[id] then problem('lane %s has %d requests of a task that is not listed', name, found)
+    return
+  end
+  per_task[id].ready = per_task[id].ready + found
+  if call('ZSCORE', LANES(host), id .. ':' .. rank) then
+    if not call('ZSCORE', HOSTS, host) and (tonumber(call('HGET', HOST(host), 'a')) or 0) < 1 then
+      problem('host %s has requests and free slots but no claim can see it', host)
+    end
+  elseif call('SISMEMBER', PAUSED(id), name) == 0 then
+    problem('lane %s has %d requests but no claim can see it', name, found)
+  elseif task_of(id).state ~= 'paused' and call('HEXISTS', TASK(id), 'changing') == 0 then
+    problem('lane %s has %d requests and is paused, but its task is not', name, found)
+  end
+end
+
+walk(nil, function(key)
+  local kind, name = string.match(string.sub(key, #TAG + 1), '^(%a+):(.*)$')
+  if kind == 'h' then add(active, name, -(tonumber(call('HGET', key, 'a')) or 0))
+  elseif kind == 'q' then audit_lane(name)
+  elseif kind == 'inprogress' then add(held, name, -call('SCARD', key)) end
+end)
 
 for host, difference in pairs(active) do
   if difference ~= 0 then problem('host %s: %d requests in flight are not counted', host, difference) end
+end
+for generation, difference in pairs(held) do
+  if difference < 0 then problem('generation %s lists %d requests it does not hold', generation, -difference) end
 end
 for id, mine in pairs(per_task) do
   local task = task_of(id)
@@ -107,5 +137,8 @@ for id, mine in pairs(per_task) do
     problem('task %s: NA %d - NF %d - NE %d = %d, but ready %d + delayed %d + in progress %d + parked %d = %d',
       id, task.na, task.nf, task.ne, left, mine.ready, mine.delayed, mine.inprogress, mine.parked, found)
   end
+  if call('HLEN', PARKED(id)) ~= mine.parked then
+    problem('task %s: %d reasons for %d parked requests', id, call('HLEN', PARKED(id)), mine.parked)
+  end
 end
-return {1, unpack(problems)}
+return problems

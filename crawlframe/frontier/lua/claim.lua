@@ -8,6 +8,7 @@ local generation, sequence, want = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if call('SISMEMBER', FENCED, generation) == 1 then
   return redis.error_reply('FENCED generation ' .. generation .. ' was declared dead')
 end
+local ROOT = '-'  -- host of the requests that tasks start with: they fetch nothing, so nothing limits them
 local now = now_ms()
 local rids, lanes = {}, {}
 
@@ -52,13 +53,18 @@ if last then
 end
 
 local function promote()
-  local due = call('ZRANGEBYSCORE', DELAYED, '-inf', string.format('%.0f', now), 'LIMIT', 0, 200)
+  local due = call('ZRANGEBYSCORE', DELAYED, '-inf', integer(now), 'LIMIT', 0, 200)
   local queues = {}
-  for _, rid in ipairs(due) do append(queues, leave(rid, call('HGET', OWN, rid)), rid) end
-  if #due > 0 then
-    call('HDEL', OWN, unpack(due))
-    enqueue(queues, 'RPUSH')
+  for _, rid in ipairs(due) do
+    local own = call('HGET', OWN, rid)
+    if own and split_own(own) == 'd' then
+      append(queues, leave(rid, own), rid)
+      call('HDEL', OWN, rid)
+    else
+      call('ZREM', DELAYED, rid)  -- damage, which must not stop the others
+    end
   end
+  enqueue(queues)
 end
 
 -- Pops up to n rids of a lane that are really ready; an entry whose request is gone or already has an
@@ -97,67 +103,69 @@ local function hold(host, lane, task, ready)
 end
 
 -- Takes up to `quota` requests of one host. Every host looked at either gives some, or leaves HOSTS,
--- or gets a later time there, so claim always comes to an end.
+-- or gets a later time there, or loses lanes, so claim always comes to an end.
 local function take(host, quota)
   local state = call('HMGET', HOST(host), 'a', 'n', 't')
   local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
   if next_time > now then
-    call('ZADD', HOSTS, string.format('%.0f', next_time), host)
+    call('ZADD', HOSTS, integer(next_time), host)
     return 0
   end
   local members = call('ZRANGE', LANES(host), 0, 15)
-  local limit, got, full, waits = math.huge, 0, false, false
+  local got, limit, closed, waits = 0, math.huge, false, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = task_of(id), member .. ':' .. host
+    local polite = task and task.state == 'running' and host ~= ROOT
     if not task then
       call('ZREM', LANES(host), member)
       call('DEL', LANE(lane))
     elseif task.state == 'paused' then
       call('ZREM', LANES(host), member)
       call('SADD', PAUSED(id), lane)
-    else
+    elseif got < quota and not (polite and closed) then
       local n = quota - got
-      if task.state == 'running' then
+      if polite then
         -- The strictest limit met so far holds, so that a task with a low limit is never starved.
         limit = math.min(limit, task.concurrency)
         n = math.min(n, limit - active)
         if task.delay > 0 then n = math.min(n, 1) end
       end
       if n <= 0 then
-        full = got < quota
-        break
-      end
-      local ready, empty = pop(lane, n)
-      if #ready > 0 then
-        hold(host, lane, task, ready)
-        got, active = got + #ready, active + #ready
-      end
-      if empty then
-        call('ZREM', LANES(host), member)
-      elseif #members > 1 then
-        turn = turn + 1
-        call('ZADD', LANES(host), string.format('%.0f', rank * TURNS + turn % TURNS), member)
-      end
-      if #ready > 0 and task.state == 'running' and task.delay > 0 then
-        next_time = now + task.delay
-        waits = true
-        break
+        closed = true
+      else
+        local ready, empty = pop(lane, n)
+        if #ready > 0 then
+          hold(host, lane, task, ready)
+          got, active = got + #ready, active + #ready
+        end
+        if empty then
+          call('ZREM', LANES(host), member)
+        elseif #members > 1 then
+          turn = turn + 1
+          call('ZADD', LANES(host), integer(rank * TURNS + turn % TURNS), member)
+        end
+        if polite and #ready > 0 and task.delay > 0 then
+          next_time, closed, waits = now + task.delay, true, true
+        end
       end
     end
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
-  if waits then call('HSET', HOST(host), 'n', string.format('%.0f', next_time)) end
-  if call('EXISTS', LANES(host)) == 0 or (full and not waits) or active >= limit then
+  if waits then call('HSET', HOST(host), 'n', integer(next_time)) end
+  if call('EXISTS', LANES(host)) == 0 then
     call('ZREM', HOSTS, host)
+    if active <= 0 then rest_host(host) end
+  elseif active >= limit then
+    call('ZREM', HOSTS, host)  -- free_slots brings it back
   else
-    call('ZADD', HOSTS, string.format('%.0f', math.max(now, next_time)), host)
+    call('ZADD', HOSTS, integer(math.max(now, next_time)), host)
   end
   return got
 end
 
 promote()
-local due = call('ZRANGEBYSCORE', HOSTS, '-inf', string.format('%.0f', now), 'LIMIT', 0, want)
+local due = call('ZRANGEBYSCORE', HOSTS, '-inf', integer(now), 'LIMIT', 0, want)
 local got = 0
 for i, host in ipairs(due) do
   if got >= want then break end

@@ -1,4 +1,5 @@
--- close: forget a task that has ended: counters and seen fingerprints, 300 buckets a call.
+-- close: forget a task that has ended: counters and seen fingerprints, 300 buckets a call. Lanes that
+-- claim can see it removes by itself, those of a paused task are removed here.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task
 -- Answer: 1 when all is gone, 0 to be called again. A task with pending requests is left alone (1).
@@ -9,6 +10,9 @@ if not task then
   return 1
 end
 if task.na - task.nf - task.ne ~= 0 then return 1 end
+local hidden = call('SPOP', PAUSED(id), 300)
+for _, lane in ipairs(hidden) do call('UNLINK', LANE(lane)) end
+if #hidden == 300 then return 0 end
 local last = 2 ^ task.level + task.split - 1
 local first = math.max(0, last - 299)
 local buckets = {}

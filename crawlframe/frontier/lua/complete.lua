@@ -8,7 +8,7 @@
 -- Answer: {{task whose remaining requests reached 0, ...}, {rid, cursor, ...}}; the second list names
 --         requests not completed because the cursor differs: send the rest from there.
 local entries = cmsgpack.unpack(ARGV[1])
-local now, freed, behind, touched = now_ms(), {}, {}, {}
+local freed, behind, touched = {}, {}, {}
 local rids = {}
 for i, entry in ipairs(entries) do rids[i] = entry[1] end
 local records, owners = call('HMGET', REQ, unpack(rids)), call('HMGET', OWN, unpack(rids))
@@ -29,7 +29,7 @@ for i, entry in ipairs(entries) do
       count(task, failed == 1 and 'ne' or 'nf', 1)
       count(task, 'duplicates', duplicates)
       touched[id] = task
-      admit(task, follow_ups, now)
+      admit(task, follow_ups)
     end
   end
 end
@@ -39,7 +39,7 @@ if #done > 0 then
   call('HDEL', TRIES, unpack(done))
   if cursors[1] ~= nil then call('HDEL', CURSOR, unpack(done)) end
 end
-free_slots(freed, now)
+free_slots(freed)
 save_tasks()
 local ended = {}
 for id, task in pairs(touched) do

@@ -15,7 +15,7 @@ for i = 1, #scan[2], 2 do
 end
 if #some > 0 then
   call('HDEL', OWN, unpack(some))
-  enqueue(queues, 'LPUSH')
+  enqueue(queues)
   save_tasks()
 end
 return scan[1]

@@ -6,8 +6,7 @@ local marks = {}
 for _, group in ipairs(cmsgpack.unpack(ARGV[1])) do
   local task = task_of(group[1])
   for _, fingerprint in ipairs(group[2]) do
-    marks[#marks + 1] = task
-      and call('SISMEMBER', bucket_key(task, bucket_of(task, fingerprint)), fingerprint) or 0
+    marks[#marks + 1] = task and is_seen(task, fingerprint) or 0
   end
 end
 return table.concat(marks)

@@ -5,5 +5,5 @@
 if call('SISMEMBER', FENCED, ARGV[1]) == 1 then
   return redis.error_reply('FENCED generation ' .. ARGV[1] .. ' was declared dead')
 end
-call('ZADD', GENERATIONS, string.format('%.0f', now_ms() + ARGV[2]), ARGV[1])
+call('ZADD', GENERATIONS, integer(now_ms() + ARGV[2]), ARGV[1])
 return 1

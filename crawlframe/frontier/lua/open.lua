@@ -5,11 +5,11 @@
 -- Answer: 1 if the task was new, else 0.
 local fields, seeds = cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[3])
 local id = ARGV[1]
-local new = call('EXISTS', TASK(id)) == 0
+local new = not task_of(id)
 if new then
   call('HSET', TASK(id), 'na', 0, unpack(fields))
   call('SADD', TASKS, id)
-  admit(task_of(id), seeds, now_ms())
+  admit(task_of(id), seeds)
   save_tasks()
 end
 return new and 1 or 0

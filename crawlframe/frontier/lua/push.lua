@@ -8,7 +8,7 @@ if call('HEXISTS', REQ, ARGV[1]) == 0 then return -1 end
 local cursor = tonumber(call('HGET', CURSOR, ARGV[1]) or 0)
 if cursor ~= tonumber(ARGV[3]) then return cursor end
 local chunk = cmsgpack.unpack(ARGV[4])
-admit(task_of(ARGV[2]), chunk, now_ms())
+admit(task_of(ARGV[2]), chunk)
 save_tasks()
 call('HSET', CURSOR, ARGV[1], cursor + #chunk)
 return cursor + #chunk

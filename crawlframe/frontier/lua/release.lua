@@ -2,7 +2,7 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, deliveries to add (0 untouched, 1 its worker died)}
 -- Answer: how many this generation held. Others are left alone.
-local now, freed, moved, queues, back = now_ms(), {}, 0, {}, {}
+local freed, moved, queues = {}, 0, {}
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   local rid, penalty = unpack(entry)
   local own = call('HGET', OWN, rid)
@@ -16,7 +16,7 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
     moved = moved + 1
   end
 end
-enqueue(queues, 'LPUSH')
-free_slots(freed, now)
+enqueue(queues, true)
+free_slots(freed)
 save_tasks()
 return moved

@@ -18,8 +18,8 @@ for _, rid in ipairs(some) do
     call('SREM', INPROGRESS(generation), rid)
   end
 end
-enqueue(queues, 'LPUSH')
-free_slots(freed, now_ms())
+enqueue(queues, true)
+free_slots(freed)
 save_tasks()
 local left = call('SCARD', INPROGRESS(generation))
 if left == 0 then

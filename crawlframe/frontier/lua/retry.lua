@@ -1,21 +1,24 @@
--- retry: held requests wait for another try; attempts + 1.
+-- retry: held requests wait for another try; attempts + 1. Of a task that is being cancelled they do
+-- not wait.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, delay ms}
 -- Answer: how many this generation held. Others are left alone.
-local now, freed, moved = now_ms(), {}, 0
+local freed, moved = {}, 0
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   local rid, delay = unpack(entry)
   local own = call('HGET', OWN, rid)
   if own and split_own(own) == ARGV[1] then
     local lane = leave(rid, own, freed)
     call('HSET', OWN, rid, 'd|' .. lane)
-    call('ZADD', DELAYED, string.format('%.0f', now + delay), rid)
-    count(task_of((split_lane(lane))), 'delayed', 1)
+    local task = task_of((split_lane(lane)))
+    if task.state == 'cancelling' then delay = 0 end
+    call('ZADD', DELAYED, integer(now_ms() + delay), rid)
+    count(task, 'delayed', 1)
     local attempts, deliveries = tries_of(rid)
     set_tries(rid, attempts + 1, deliveries)
     moved = moved + 1
   end
 end
-free_slots(freed, now)
+free_slots(freed)
 save_tasks()
 return moved

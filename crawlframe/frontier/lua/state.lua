@@ -1,10 +1,16 @@
 -- state: set a task running, paused or cancelling, and bring back what waited for it, 500 lanes a call.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] state
+-- ARGV[3] 'begin', or 'end' when all of the change is done: until then the task hash says `changing`,
+--         so that someone finishes what a caller that died has left half done
 -- Answer: lanes still to bring back (call again until it is 0), or -1 when the task is not known here.
 local id = ARGV[1]
-if call('EXISTS', TASK(id)) == 0 then return -1 end
-call('HSET', TASK(id), 'state', ARGV[2])
+if not task_of(id) then return -1 end
+if ARGV[3] == 'end' then
+  if call('HGET', TASK(id), 'changing') == ARGV[2] then call('HDEL', TASK(id), 'changing') end
+  return 0
+end
+call('HSET', TASK(id), 'state', ARGV[2], 'changing', ARGV[2])
 if ARGV[2] == 'paused' then return 0 end
 local some = call('SPOP', PAUSED(id), 500)
 for _, lane in ipairs(some) do

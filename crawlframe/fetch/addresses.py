@@ -1,0 +1,44 @@
+"""AddressGuard: which IP addresses a crawl may connect to. Both downloaders ask it about the
+resolved address of each new connection, so no host name can get around it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+
+from crawlframe.conf import Network
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class AddressGuard:
+    """Lets through public addresses and the networks of ``allow``."""
+
+    def __init__(self, allow: Iterable[Network] = ()) -> None:
+        self._allow = tuple(allow)
+        self.allows = lru_cache(maxsize=4096)(self._allows)
+
+    def _allows(self, address: str) -> bool:
+        try:
+            ip = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        for form in (ip, _embedded(ip)):
+            if form is not None and any(form in network for network in self._allow):
+                return True
+        ip = _embedded(ip) or ip
+        if isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local:
+            return False
+        return ip.is_global and not ip.is_multicast
+
+
+def _embedded(
+    ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that packets to this IPv6 address are really sent to."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return None
+    if ip in _NAT64:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)

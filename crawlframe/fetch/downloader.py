@@ -1,0 +1,77 @@
+"""Downloader: a spider's request to its response, by the client that the request asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from crawlframe.conf import Settings
+from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.curl import CurlDownloader
+from crawlframe.fetch.decoding import ACCEPTED
+from crawlframe.fetch.limits import FetchLimits
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.spider import Spider, SpiderSettings
+
+if TYPE_CHECKING:
+    from crawlframe.fetch.requests_client import RequestsDownloader
+
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+ACCEPT_LANGUAGE = "en"
+
+
+class Downloader:
+    """Of one worker. Belongs to the process and event loop of its first fetch."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._curl = CurlDownloader(settings.allow_private, settings.concurrency)
+        self._requests: RequestsDownloader | None = None
+
+    async def fetch(
+        self,
+        request: Request,
+        settings: SpiderSettings,
+        spider: Spider | None = None,
+        jar: TaskCookies | None = None,
+        allowed: Callable[[str], bool] | None = None,
+    ) -> Response:
+        """``spider`` may have a method ``requests_session`` for the requests downloader;
+        ``allowed`` judges the host names that redirects lead to. Raises FetchError."""
+        limits = FetchLimits(settings.timeout, settings.max_body, settings.max_redirects)
+        headers = self._headers(request, settings)
+        if (request.downloader or settings.downloader) == "requests":
+            factory = getattr(spider, "requests_session", None)
+            return await self._threads().fetch(request, limits, headers, jar, allowed, factory)
+        return await self._curl.fetch(request, limits, headers, jar, allowed)
+
+    async def close(self) -> None:
+        """Ends all transfers, connections and threads."""
+        await self._curl.close()
+        if self._requests is not None:
+            await self._requests.close()
+            self._requests = None
+
+    def _threads(self) -> RequestsDownloader:
+        if self._requests is None:
+            # Imported here: few crawls need it, and it takes time and memory.
+            from crawlframe.fetch.requests_client import RequestsDownloader
+
+            concurrency = self._settings.concurrency
+            self._requests = RequestsDownloader(self._settings.allow_private, concurrency)
+        return self._requests
+
+    def _headers(self, request: Request, settings: SpiderSettings) -> dict[str, str]:
+        """The defaults, over them the spider's headers, over them the request's."""
+        headers = {
+            "User-Agent": settings.user_agent or self._settings.user_agent,
+            "Accept": ACCEPT,
+            "Accept-Language": ACCEPT_LANGUAGE,
+            "Accept-Encoding": ACCEPTED,
+        }
+        for more in (settings.headers, request.headers):
+            if more:
+                names = {name.lower() for name in more}
+                headers = {k: v for k, v in headers.items() if k.lower() not in names} | more
+        return headers

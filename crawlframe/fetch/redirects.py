@@ -1,0 +1,165 @@
+"""Journey: one fetch on its way over redirects. Both downloaders only make single transfers; where
+to go next, with what, and when to stop is decided here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from multidict import CIMultiDict
+
+from crawlframe.errors import BadRedirect, BodyTooLarge, FetchTimeout, TooManyRedirects
+from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.decoding import decode
+from crawlframe.fetch.limits import FetchLimits
+from crawlframe.links import host_of, hostname_of, join
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+REDIRECTS = (301, 302, 303, 307, 308)
+# Bodies beyond this are decompressed in a thread: they would hold up the event loop.
+LARGE = 1 << 18
+
+_OF_ONE_HOST = frozenset({"authorization", "cookie", "host", "proxy-authorization"})
+_OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-length",
+                        "content-location", "transfer-encoding"})  # fmt: skip
+
+
+class Answer(NamedTuple):
+    """What one transfer brought: the body is as sent, None when it was larger than the limit."""
+
+    status: int
+    headers: CIMultiDict[str]
+    body: bytes | None
+
+
+class Journey:
+    """``url``, ``method``, ``body`` and ``headers_to_send`` make the next transfer."""
+
+    def __init__(
+        self,
+        request: Request,
+        limits: FetchLimits,
+        headers: Mapping[str, str],
+        jar: TaskCookies | None = None,
+        allowed: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.url = request.url
+        self.method = request.method
+        self.body = request.body
+        self.limits = limits
+        self.passed: tuple[str, ...] = ()
+        self._request = request
+        self._headers = headers
+        self._cookies = request.cookies
+        self._jar = jar
+        self._allowed = allowed
+        self._started = time.monotonic()
+
+    async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
+        """Makes transfers until one is no redirect. Raises FetchError."""
+        answer = await transfer(self)
+        while self._redirected(answer):
+            answer = await transfer(self)
+        if answer.body is None:
+            raise BodyTooLarge(f"{self.where}: the body is larger than {self.limits.max_body} bytes")
+        body, coding = answer.body, answer.headers.get("Content-Encoding")
+        if coding and body:
+            given = (body, ",".join(answer.headers.getall("Content-Encoding")))
+            rest = (self.limits.max_body, self.where)
+            if len(body) > LARGE:
+                body = await asyncio.to_thread(decode, *given, *rest)
+            else:
+                body = decode(*given, *rest)
+        return Response(
+            self.url,
+            answer.status,
+            answer.headers,
+            body,
+            self._request,
+            redirects=self.passed,
+            elapsed=time.monotonic() - self._started,
+        )
+
+    @property
+    def where(self) -> str:
+        """The URL for messages, and where the journey began."""
+        return f"{self.url} (redirected from {self.passed[0]})" if self.passed else self.url
+
+    def remaining(self) -> float:
+        """Seconds left for the next transfer. Raises FetchTimeout when there are none."""
+        left = self._started + self.limits.timeout - time.monotonic()
+        if left <= 0:
+            raise self.timeout()
+        return left
+
+    def timeout(self, detail: str = "") -> FetchTimeout:
+        text = f"{self.where}: no complete response within {self.limits.timeout:g} s"
+        return FetchTimeout(f"{text}: {detail}" if detail else text)
+
+    def headers_to_send(self) -> list[tuple[str, str]]:
+        """All but what belongs to the transfer itself (Host, Content-Length)."""
+        headers = [*self._headers.items()]
+        if self._jar is not None:
+            cookie = self._jar.header_for(self.url, self._cookies)
+        else:
+            cookie = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+        if cookie and not any(name.lower() == "cookie" for name, _ in headers):
+            headers.append(("Cookie", cookie))
+        return headers
+
+    def _redirected(self, answer: Answer) -> bool:
+        """Takes the answer's cookies. True when there is another transfer to make."""
+        if self._jar is not None and "Set-Cookie" in answer.headers:
+            self._jar.absorb(self.url, answer.headers.getall("Set-Cookie"))
+        if answer.status not in REDIRECTS:
+            return False
+        location = answer.headers.get("Location", "").strip()
+        if not location:
+            return False
+        if len(self.passed) >= self.limits.max_redirects:
+            raise TooManyRedirects(
+                f"{self.where}: more than {self.limits.max_redirects} redirects, the last to "
+                f"{location[:500]}"
+            )
+        target = join(self.url, _readable(location))
+        if target is None:
+            raise BadRedirect(f"{self.where}: redirects to {location[:500]!r}, no http(s) URL")
+        if self._allowed is not None and not self._allowed(hostname_of(target)):
+            raise BadRedirect(f"{self.where}: redirects to {target}, outside allowed_domains")
+        self._change_method(answer.status)
+        if not _same_host(self.url, target):
+            self._drop(_OF_ONE_HOST)
+            self._cookies = {}
+        self.passed += (self.url,)
+        self.url = target
+        return True
+
+    def _change_method(self, status: int) -> None:
+        """To GET where browsers do."""
+        if (status in (301, 302) and self.method == "POST") or (
+            status == 303 and self.method not in ("GET", "HEAD")
+        ):
+            self.method, self.body = "GET", None
+            self._drop(_OF_A_BODY)
+
+    def _drop(self, names: frozenset[str]) -> None:
+        self._headers = {k: v for k, v in self._headers.items() if k.lower() not in names}
+
+
+def _same_host(url: str, target: str) -> bool:
+    """May the target see what was meant for the first? Not if it travels there unencrypted."""
+    downgraded = url.startswith("https:") and target.startswith("http:")
+    return host_of(url) == host_of(target) and not downgraded
+
+
+def _readable(location: str) -> str:
+    """Header bytes come as Latin-1; servers that send more than ASCII mean UTF-8."""
+    if location.isascii():
+        return location
+    try:
+        return location.encode("latin-1").decode()
+    except UnicodeError:
+        return location

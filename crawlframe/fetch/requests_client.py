@@ -1,0 +1,337 @@
+"""RequestsDownloader: the same fetches through requests in threads, for spiders that need its
+adapters and authentication plugins. About ten times the cost of curl.
+
+A spider adds its own by a method ``requests_session(self) -> requests.Session``."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import socket
+import ssl
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any
+
+import certifi
+import requests
+import urllib3.connection
+import urllib3.connectionpool
+import urllib3.exceptions as urllib3_errors
+from multidict import CIMultiDict
+from requests import exceptions as requests_errors
+from requests.adapters import HTTPAdapter
+from requests.cookies import get_cookie_header
+
+from crawlframe.conf import Network
+from crawlframe.errors import (
+    BadResponse,
+    BadUrl,
+    ConnectError,
+    ConnectionLost,
+    DnsError,
+    FetchError,
+    FetchTimeout,
+    PrivateAddress,
+    TlsError,
+)
+from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.limits import FetchLimits
+from crawlframe.fetch.redirects import Answer, Journey
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+CHUNK = 1 << 16  # bytes read at a time
+SESSIONS = 64  # session factories whose sessions are kept; one per running task
+
+SessionFactory = Callable[[], requests.Session]
+
+# The first line that names any link of an exception's chain decides.
+_ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
+    ((urllib3_errors.NameResolutionError, socket.gaierror), DnsError),
+    ((urllib3_errors.TimeoutError, requests_errors.Timeout, TimeoutError), FetchTimeout),
+    ((ssl.SSLEOFError, ssl.SSLZeroReturnError, http.client.RemoteDisconnected,
+      urllib3_errors.IncompleteRead, http.client.IncompleteRead), ConnectionLost),
+    ((ssl.SSLError, urllib3_errors.SSLError, ssl.CertificateError), TlsError),
+    ((urllib3_errors.NewConnectionError, ConnectionRefusedError), ConnectError),
+    ((ConnectionError,), ConnectionLost),
+    ((http.client.HTTPException, urllib3_errors.HeaderParsingError), BadResponse),
+    ((requests_errors.InvalidURL, requests_errors.InvalidSchema, requests_errors.InvalidHeader,
+      urllib3_errors.LocationParseError, urllib3_errors.LocationValueError, UnicodeError), BadUrl),
+    ((urllib3_errors.ProxyError, requests_errors.ProxyError), ConnectError),
+]  # fmt: skip
+
+
+class RequestsDownloader:
+    """Runs at most ``concurrency`` transfers at a time, each in a thread of its own."""
+
+    def __init__(self, allow_private: tuple[Network, ...] = (), concurrency: int = 64) -> None:
+        self._adapter = _Adapter(AddressGuard(allow_private), concurrency)
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="requests")
+        self._sessions: OrderedDict[SessionFactory | None, list[requests.Session]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._active: set[_Transfer] = set()
+
+    async def fetch(
+        self,
+        request: Request,
+        limits: FetchLimits,
+        headers: Mapping[str, str],
+        jar: TaskCookies | None = None,
+        allowed: Callable[[str], bool] | None = None,
+        session_factory: SessionFactory | None = None,
+    ) -> Response:
+        """The response to ``request``. Sessions of ``session_factory`` are kept and used again by
+        one thread at a time; an adapter that it mounts answers for its connections itself. Raises
+        FetchError, and whatever the factory raises; may be cancelled."""
+
+        async def transfer(journey: Journey) -> Answer:
+            return await self._transfer(journey, session_factory)
+
+        return await Journey(request, limits, headers, jar, allowed).run(transfer)
+
+    async def close(self) -> None:
+        """Ends all transfers, connections and threads."""
+        for transfer in [*self._active]:
+            transfer.abort()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            sessions = [session for kept in self._sessions.values() for session in kept]
+            self._sessions.clear()
+        for session in sessions:
+            session.close()
+        self._adapter.close_connections()
+
+    async def _transfer(self, journey: Journey, factory: SessionFactory | None) -> Answer:
+        seconds = journey.remaining()
+        transfer = _Transfer(journey, seconds)
+        self._active.add(transfer)
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.get_running_loop().run_in_executor(
+                    self._threads, self._run, transfer, factory
+                )
+        except TimeoutError:
+            raise journey.timeout() from None
+        finally:
+            transfer.abort()  # no change to one that is done
+            self._active.discard(transfer)
+
+    def _run(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
+        """In a thread."""
+        session = self._take_session(factory)
+        try:
+            return transfer.run(session)
+        finally:
+            self._give_session(factory, session)
+
+    def _take_session(self, factory: SessionFactory | None) -> requests.Session:
+        with self._lock:
+            kept = self._sessions.get(factory)
+            if kept:
+                return kept.pop()
+        session = requests.Session() if factory is None else factory()
+        session.trust_env = False  # neither proxies nor passwords of this machine
+        session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
+        if factory is None:
+            session.headers.clear()
+            session.verify = os.environ.get("SSL_CERT_FILE") or certifi.where()
+            session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        for scheme in ("http://", "https://"):
+            if type(session.adapters.get(scheme)) is HTTPAdapter:
+                session.mount(scheme, self._adapter)
+        return session
+
+    def _give_session(self, factory: SessionFactory | None, session: requests.Session) -> None:
+        dropped: list[requests.Session] = []
+        with self._lock:
+            self._sessions.setdefault(factory, []).append(session)
+            self._sessions.move_to_end(factory)
+            if len(self._sessions) > SESSIONS:
+                dropped = self._sessions.popitem(last=False)[1]
+        for old in dropped:
+            old.close()
+
+
+class _Transfer:
+    """One request and its answer, without redirects. ``abort`` may come from another thread."""
+
+    def __init__(self, journey: Journey, seconds: float) -> None:
+        self._journey = journey
+        self._deadline = time.monotonic() + seconds
+        self._connection: Any = None
+        self._aborted = False
+
+    def run(self, session: requests.Session) -> Answer:
+        _current.transfer = self
+        try:
+            with self._send(session) as response:
+                return self._read(response)
+        except FetchError:
+            raise
+        except (requests.RequestException, urllib3_errors.HTTPError, OSError, ValueError) as error:
+            raise self._named(error) from None
+        finally:
+            _current.transfer = self._connection = None
+
+    def attach(self, connection: Any) -> None:
+        """Told by the connection that serves this transfer."""
+        self._connection = connection
+        if self._aborted:
+            raise ConnectionAbortedError("the fetch was given up")
+
+    def abort(self) -> None:
+        """Wakes the thread up, wherever it waits for the peer."""
+        self._aborted = True
+        sock = getattr(self._connection, "sock", None)
+        if sock is not None:
+            try:
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def _send(self, session: requests.Session) -> requests.Response:
+        journey = self._journey
+        headers = dict(journey.headers_to_send())
+        _add_session_cookies(session, journey.url, headers)
+        limits = journey.limits
+        left = max(0.001, self._deadline - time.monotonic())
+        return session.request(
+            journey.method,
+            journey.url,
+            headers={name: value.encode("latin-1", "replace") for name, value in headers.items()},
+            data=journey.body,
+            timeout=(min(limits.connect, left), min(limits.stall, left)),
+            allow_redirects=False,
+            stream=True,
+        )
+
+    def _read(self, response: requests.Response) -> Answer:
+        raw = response.raw
+        headers: CIMultiDict[str] = CIMultiDict(raw.headers.items())
+        limit = self._journey.limits.max_body
+        length = headers.get("Content-Length", "")
+        if length.isdigit() and int(length) > limit and self._journey.method != "HEAD":
+            return Answer(response.status_code, headers, None)
+        parts: list[bytes] = []
+        size = 0
+        for part in raw.stream(CHUNK, decode_content=False):
+            size += len(part)
+            if size > limit:
+                return Answer(response.status_code, headers, None)
+            parts.append(part)
+        return Answer(response.status_code, headers, b"".join(parts))
+
+    def _named(self, error: BaseException) -> FetchError:
+        chain = [*_chain(error)]
+        for classes, kind in _ERRORS:
+            link = next((link for link in chain if isinstance(link, classes)), None)
+            if link is None:
+                continue
+            if kind is FetchTimeout:
+                return self._journey.timeout(str(link))
+            return kind(f"{self._journey.where}: {link or type(link).__name__}")
+        return ConnectionLost(f"{self._journey.where}: {error}")
+
+
+class _Current(threading.local):
+    transfer: _Transfer | None = None
+
+
+_current = _Current()
+
+
+class _Adapter(HTTPAdapter):
+    """Keeps the connections of all sessions, and checks the address of each."""
+
+    def __init__(self, guard: AddressGuard, concurrency: int) -> None:
+        self._guard = guard
+        super().__init__(pool_connections=concurrency, pool_maxsize=concurrency)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _pools(self._guard)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """Nothing: sessions come and go."""
+
+    def close_connections(self) -> None:
+        super().close()
+
+
+def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPConnectionPool]]:
+    class Checked:
+        """Mixed into urllib3's connections."""
+
+        def _new_conn(self) -> socket.socket:
+            sock: socket.socket = super()._new_conn()  # type: ignore[misc]
+            peer = sock.getpeername()[0]
+            if not guard.allows(peer):
+                sock.close()
+                transfer = _current.transfer
+                where = f"{transfer._journey.where}: " if transfer is not None else ""
+                raise PrivateAddress(
+                    f"{where}{peer} is no public address; to crawl it, allow its network in "
+                    "CRAWLFRAME_ALLOW_PRIVATE"
+                )
+            return sock
+
+        def connect(self) -> None:
+            super().connect()  # type: ignore[misc]
+            _attach(self)
+
+        def request(self, *args: Any, **kwargs: Any) -> None:
+            _attach(self)
+            super().request(*args, **kwargs)  # type: ignore[misc]
+
+    class Connection(Checked, urllib3.connection.HTTPConnection):
+        pass
+
+    class TlsConnection(Checked, urllib3.connection.HTTPSConnection):
+        pass
+
+    class Pool(urllib3.connectionpool.HTTPConnectionPool):
+        ConnectionCls = Connection
+
+    class TlsPool(urllib3.connectionpool.HTTPSConnectionPool):
+        ConnectionCls = TlsConnection
+
+    return {"http": Pool, "https": TlsPool}
+
+
+def _attach(connection: Any) -> None:
+    if _current.transfer is not None:
+        _current.transfer.attach(connection)
+
+
+def _add_session_cookies(
+    session: requests.Session, url: str, headers: dict[str, str]
+) -> None:
+    """Those of the author's session that the task has no other value for."""
+    if not session.cookies:
+        return
+    ours = headers.get("Cookie", "")
+    names = {pair.partition("=")[0] for pair in ours.split("; ")}
+    theirs = get_cookie_header(session.cookies, requests.Request(url=url)) or ""
+    more = [pair for pair in theirs.split("; ") if pair.partition("=")[0] not in names]
+    if more:
+        headers["Cookie"] = "; ".join([*([ours] if ours else []), *more])
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and all it wraps: causes, contexts, arguments and reasons."""
+    seen: set[int] = set()
+    links: list[Any] = [error]
+    while links:
+        link = links.pop(0)
+        if not isinstance(link, BaseException) or id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        links += [*link.args, getattr(link, "reason", None), link.__cause__, link.__context__]

@@ -1,0 +1,53 @@
+"""Ledger: what the engine asks of the database that holds the truth.
+
+crawlservice/store.py is the ledger over Django's models."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier.records import Counts
+from crawlframe.outcome import Outcome
+from crawlframe.request import Admission
+
+
+class LedgerAway(CrawlframeError):
+    """The database cannot be reached or does not take writes now; try the same call later."""
+
+
+class LedgerRefused(CrawlframeError):
+    """The database will never take these rows."""
+
+
+class TaskSpec(NamedTuple):
+    """A task as the worker needs it."""
+
+    task: int
+    spider: str
+    arguments: dict[str, Any]
+    priority: int
+
+
+class Recorded(NamedTuple):
+    """The ledger row that counts for a request: of this run, or of an earlier one that won."""
+
+    failed: bool
+    follow_ups: list[Admission]
+
+
+class Ledger(Protocol):
+    """One connection to the database, used by one thread. Raises LedgerAway and LedgerRefused."""
+
+    def task(self, task: int) -> TaskSpec | None:
+        """The task, or None when there is none."""
+
+    def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
+        """Ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
+        Answers for every outcome what the ledger now holds. Doing it again changes nothing."""
+
+    def finish(self, task: int, counts: Counts) -> bool:
+        """Marks a task ended, once, if the ledger has a row for each admitted request."""
+
+    def close(self) -> None:
+        """Gives the connection back."""

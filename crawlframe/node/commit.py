@@ -1,0 +1,176 @@
+"""Committer: the one thread of a worker that writes. Outcomes go in, and in batches become ledger
+rows and items (database), and then completions, retries and parkings (frontier)."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from redis import RedisError
+
+from crawlframe.conf import Settings
+from crawlframe.errors import Fenced
+from crawlframe.frontier import Completion, Frontier
+from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
+from crawlframe.node.sieve import Sieve
+from crawlframe.outcome import Outcome, Verdict
+
+log = logging.getLogger(__name__)
+
+PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between tries while the database or Redis is away
+
+
+class Committer(threading.Thread):
+    """Takes outcomes with ``put``; tells ``settled`` (from this thread) the rids that are done.
+
+    What cannot be written now is held and tried again as long as it takes: nothing is dropped.
+    ``on_fenced`` is called when this generation turns out to be dead."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        generation: int,
+        frontier: Frontier,
+        ledger: Ledger,
+        sieve: Sieve,
+        settled: Callable[[list[bytes]], None],
+        on_fenced: Callable[[], None],
+    ) -> None:
+        super().__init__(name="commit", daemon=True)
+        self._batch_size = settings.commit_batch
+        self._generation = generation
+        self._frontier = frontier
+        self._ledger = ledger
+        self._sieve = sieve
+        self._settled = settled
+        self._on_fenced = on_fenced
+        self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self.held = 0  # outcomes put and not settled yet; read by the loop for back-pressure
+
+    def put(self, outcome: Outcome) -> None:
+        """Hands an outcome over; any thread."""
+        self.held += 1
+        self._inbox.put(outcome)
+
+    def call(self, job: Callable[[], None]) -> None:
+        """Runs ``job`` in this thread, which owns the connections. It must not raise."""
+        self._inbox.put(job)
+
+    def close(self) -> None:
+        """Writes what is held, and ends; join() afterwards."""
+        self._inbox.put(None)
+
+    def run(self) -> None:
+        open_ = True
+        while open_:
+            batch: list[Outcome] = []
+            entry = self._inbox.get()
+            while True:
+                if entry is None:
+                    open_ = False
+                elif isinstance(entry, Outcome):
+                    batch.append(entry)
+                else:
+                    entry()
+                if len(batch) >= self._batch_size or self._inbox.empty():
+                    break
+                entry = self._inbox.get()
+            if batch:
+                self._write(batch)
+                self.held -= len(batch)
+                self._settled([outcome.rid for outcome in batch])
+        self._ledger.close()
+
+    def _write(self, batch: list[Outcome]) -> None:
+        tries = 0
+        while True:
+            try:
+                self._settle(batch)
+                return
+            except Fenced:
+                self._on_fenced()
+                return
+            except (LedgerAway, RedisError, OSError) as error:
+                if tries == 0:
+                    log.warning("%d results wait: %s", len(batch), error)
+                self._closing.wait(PAUSES[min(tries, len(PAUSES) - 1)])
+                tries += 1
+
+    def _settle(self, batch: list[Outcome]) -> None:
+        for outcome in batch:
+            if outcome.cookies:  # before the completion lets follow-ups go that need them
+                self._frontier.share_cookies(outcome.task, outcome.cookies)
+        final = [outcome for outcome in batch if outcome.verdict.final]
+        if final:
+            self._drop_known(final)
+            recorded = self._commit(final)
+            self._complete(final, recorded)
+        for verdict, give in (
+            (Verdict.RETRY, self._frontier.retry),
+            (Verdict.RELEASE, self._frontier.release),
+            (Verdict.PARK, self._frontier.park),
+        ):
+            some: Any = [
+                (o.rid, o.host, o.reason if verdict is Verdict.PARK else o.delay)
+                for o in batch
+                if o.verdict is verdict
+            ]
+            if some:
+                give(self._generation, some)
+
+    def _drop_known(self, outcomes: list[Outcome]) -> None:
+        """The second sieve: what Redis has admitted was recorded in the database before."""
+        asking = [outcome for outcome in outcomes if outcome.follow_ups]
+        if not asking:
+            return
+        answers = self._frontier.known([(o.task, o.follow_ups) for o in asking])
+        for outcome, known in zip(asking, answers, strict=True):
+            if not any(known):
+                continue
+            links = list(zip(outcome.follow_ups, outcome.fingerprints, known, strict=True))
+            self._sieve.add(outcome.task, (mark for _, mark, old in links if old))
+            outcome.follow_ups = [link for link, _, old in links if not old]
+            outcome.fingerprints = [mark for _, mark, old in links if not old]
+            outcome.duplicates += len(links) - len(outcome.follow_ups)
+
+    def _commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
+        try:
+            return self._ledger.commit(outcomes)
+        except LedgerRefused as error:
+            if len(outcomes) > 1:
+                recorded: dict[bytes, Recorded] = {}
+                for outcome in outcomes:
+                    recorded.update(self._commit([outcome]))
+                return recorded
+            log.error("the database refuses the result of %s: %s", outcomes[0].url, error)
+            outcomes[0].end(Verdict.ERROR, "refused", str(error))
+            return self._ledger.commit(outcomes)
+
+    def _complete(self, outcomes: list[Outcome], recorded: dict[bytes, Recorded]) -> None:
+        completions = []
+        for outcome in outcomes:
+            row = recorded[outcome.rid]
+            completions.append(
+                Completion(
+                    outcome.rid,
+                    outcome.task,
+                    outcome.host,
+                    row.failed,
+                    row.follow_ups,
+                    outcome.duplicates,
+                )
+            )
+        ended = self._frontier.complete(completions)
+        for outcome in outcomes:
+            # Only what this run recorded is marked; a winner's list may differ from ours.
+            if recorded[outcome.rid].follow_ups is outcome.follow_ups:
+                self._sieve.add(outcome.task, outcome.fingerprints)
+        for task in ended:
+            counts = self._frontier.counts(task)
+            if counts is not None and counts.nr == 0 and self._ledger.finish(task, counts):
+                self._frontier.close_task(task)
+                log.info("task %d ended: %d pages, %d errors", task, counts.nf, counts.ne)

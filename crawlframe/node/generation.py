@@ -1,0 +1,78 @@
+"""The begin of a generation: a fresh number, and the replay of dead predecessors on this node."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from pathlib import Path
+
+import psutil
+
+from crawlframe.conf import Settings
+from crawlframe.errors import ConfigError
+from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.node.services import Services
+
+log = logging.getLogger(__name__)
+
+
+def begin(settings: Settings, services: Services, frontier: Frontier) -> int:
+    """Starts a life of this node and replays at once what earlier lives of it left in progress.
+
+    Raises ConfigError when another living node has the same name."""
+    me = _myself(settings)
+    for other in frontier.leases.nodes():
+        if other.node == me.node:
+            if _alive(other, me, frontier):
+                raise ConfigError(
+                    f"node name {me.node!r} is in use by process {other.pid} on {other.machine}; "
+                    "stop it, or give this node another name with --node"
+                )
+            moved = frontier.leases.replay(other.generation)
+            log.info("replayed %d requests of generation %d", moved, other.generation)
+    generation = services.begin_generation(me.node, me.machine, me.pid)
+    frontier.leases.renew(generation, settings.lease)
+    frontier.leases.announce(me._replace(generation=generation))
+    return generation
+
+
+def _myself(settings: Settings) -> NodeInfo:
+    return NodeInfo(
+        generation=0,
+        node=settings.node,
+        machine=socket.gethostname(),
+        place=_place(),
+        pid=os.getpid(),
+        born=psutil.Process().create_time(),
+        workers=settings.workers,
+        lease_left=settings.lease,
+    )
+
+
+def _place() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:  # not Linux: no containers with pid namespaces either
+        return f"{socket.gethostname()}/{psutil.boot_time():.0f}"
+
+
+def _alive(other: NodeInfo, me: NodeInfo, frontier: Frontier) -> bool:
+    """Where its pid can be seen, the process itself tells; elsewhere its lease does, and a lease
+    that is not renewed is waited for."""
+    if other.place == me.place:
+        if other.pid == me.pid:
+            return False  # an earlier generation of this very process
+        try:
+            process = psutil.Process(other.pid)
+            same = abs(process.create_time() - other.born) < 1
+            return same and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+    left = other.lease_left
+    if left > 0:
+        log.info("waiting %.0f s for the lease of the node's life on %s", left, other.machine)
+        time.sleep(left + 0.2)
+    return frontier.leases.left().get(other.generation, -1.0) > 0

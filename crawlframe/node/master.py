@@ -1,0 +1,389 @@
+"""Master: the loop of verbs of one node. It forks, claims and hands out; it runs no user code and
+has no threads, so that its forks are clean."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import socket
+import time
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from redis import RedisError
+
+from crawlframe.conf import Settings
+from crawlframe.errors import Fenced
+from crawlframe.frontier import Claim, Claimed, Frontier
+from crawlframe.ledger import LedgerAway
+from crawlframe.node.channel import ChannelClosed
+from crawlframe.node.child import Child
+from crawlframe.node.generation import begin
+from crawlframe.node.services import Services
+from crawlframe.node.worker import run_worker
+from crawlframe.spider import SpiderInfo
+
+log = logging.getLogger(__name__)
+
+IDLE_CLAIM = 0.1  # seconds between claims while nothing is due
+FULL_TURN = 0.5  # seconds a turn waits at most
+ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
+BOOT_PAUSE = (0.0, 0.5, 2.0, 5.0, 15.0)  # seconds before a role is spawned again after failed boots
+AFFINITY_SLACK = 4  # requests more than the least loaded worker that a host's own worker may hold
+
+
+class Master:
+    """One node, for the length of ``run``."""
+
+    def __init__(self, settings: Settings, services: Services, *, once: bool = False) -> None:
+        """``once``: end when no open task has anything left that can run."""
+        self._settings = settings
+        self._services = services
+        self._once = once
+        self._children: list[Child] = []
+        self._selector = selectors.DefaultSelector()
+        self._signals: list[int] = []
+        self._stopping_since: float | None = None
+        self._stop_now = False
+        self._sequence = 0
+        self._next_claim = self._next_beat = self._next_once = 0.0
+        self._failed_boots = 0
+        self._next_spawn = 0.0
+        self._redis_away = False
+
+    def run(self) -> int:
+        """Works until told to stop. Answers the exit code."""
+        self._frontier: Frontier = self._services.frontier()
+        self._generation = begin(self._settings, self._services, self._frontier)
+        self._listen_to_signals()
+        log.info(
+            "node %s, generation %d: %d workers of %d requests",
+            self._settings.node,
+            self._generation,
+            self._settings.workers,
+            self._settings.concurrency,
+        )
+        while not self._ended():
+            self._turn()
+        self._leave()
+        return 0
+
+    def _turn(self) -> None:
+        self._take_signals()
+        self._reap()
+        self._retire()
+        self._renew()
+        self._claim()
+        self._spawn()
+        self._wait()
+
+    # -- signals ----------------------------------------------------------------------------------
+
+    def _listen_to_signals(self) -> None:
+        self._wakeup, far = socket.socketpair()
+        self._wakeup.setblocking(False)
+        far.setblocking(False)
+        self._far = far  # kept open: the interpreter writes to it
+        signal.set_wakeup_fd(far.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, lambda number, frame: self._signals.append(number))
+        self._selector.register(self._wakeup, selectors.EVENT_READ, None)
+
+    def _take_signals(self) -> None:
+        signals, self._signals = self._signals, []
+        for number in signals:
+            if number == signal.SIGCHLD:
+                continue
+            if self._stopping_since is None:
+                log.info("stopping: finishing what is in flight (%g s)", self._settings.grace)
+                self._stop()
+            else:
+                log.info("stopping at once")
+                self._stop_now = True
+
+    def _stop(self) -> None:
+        self._stopping_since = time.monotonic()
+        for child in self._children:
+            self._tell_to_retire(child)
+
+    # -- children ---------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        for child in [*self._children]:
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            if pid:
+                self._hear(child)  # what it said before it died
+                self._bury(child, os.waitstatus_to_exitcode(status))
+
+    def _bury(self, child: Child, code: int) -> None:
+        self._children.remove(child)
+        self._selector.unregister(child.channel)
+        if code != 0 and not self._stop_now:
+            log.warning("%s %d died (%s)", child.role, child.pid, _describe(code))
+        if not child.ready:
+            self._failed_boots += 1
+            pause = BOOT_PAUSE[min(self._failed_boots, len(BOOT_PAUSE) - 1)]
+            self._next_spawn = time.monotonic() + pause
+        if child.held:
+            self._give_back(child, killed=code != 0 and not self._stop_now)
+        child.forget()
+
+    def _give_back(self, child: Child, *, killed: bool) -> None:
+        """The requests of a dead worker are claimable again at once. The one whose callback was
+        running is blamed for the death; if none was, all of them are."""
+        culprit = child.culprit()
+        requests = [
+            (rid, claimed.host, int(killed and culprit in (None, rid)))
+            for rid, claimed in child.held.items()
+        ]
+        self._insist(lambda: self._frontier.release(self._generation, requests))
+
+    def _retire(self) -> None:
+        """Replaces workers that hang or grew, and kills those whose time to leave is over."""
+        now = time.monotonic()
+        limit = self._settings.max_memory << 20
+        for child in self._children:
+            if child.retiring_since is not None:
+                patience = self._settings.grace + 15
+                if self._stop_now or now - child.retiring_since > patience:
+                    child.signal(signal.SIGKILL)
+            elif now - child.last_beat > self._settings.deadline:
+                log.warning("%s %d stands still and is killed", child.role, child.pid)
+                child.signal(signal.SIGKILL)
+                child.last_beat = now
+            elif child.rss > limit:
+                log.info("worker %d uses %d MiB and is replaced", child.pid, child.rss >> 20)
+                self._tell_to_retire(child)
+
+    def _tell_to_retire(self, child: Child) -> None:
+        if child.retiring_since is None:
+            child.retiring_since = time.monotonic()
+            self._say(child, "retire")
+
+    def _spawn(self) -> None:
+        if self._stopping_since is not None or time.monotonic() < self._next_spawn:
+            return
+        staying = [child.role for child in self._children if child.retiring_since is None]
+        settings, services, generation = self._settings, self._services, self._generation
+        if "steward" not in staying:
+            self._fork("steward", lambda channel, mark: services.run_steward(channel))
+        for _ in range(self._settings.workers - staying.count("worker")):
+            self._fork(
+                "worker",
+                lambda channel, mark: run_worker(settings, services, generation, channel, mark),
+            )
+
+    def _fork(self, role: str, main: Callable[..., None]) -> None:
+        child = Child.spawn(role, main)
+        self._children.append(child)
+        self._selector.register(child.channel, selectors.EVENT_READ, child)
+
+    # -- what children say ------------------------------------------------------------------------
+
+    def _hear(self, child: Child) -> None:
+        try:
+            messages = child.channel.receive()
+        except ChannelClosed:
+            return  # it is dead or dying; reap sees to it
+        for kind, *rest in messages:
+            child.last_beat = time.monotonic()
+            if kind == "report":
+                credits, settled = rest
+                child.credits += credits
+                for rid in settled:
+                    child.held.pop(rid, None)
+                self._next_claim = 0.0
+            elif kind == "beat":
+                child.rss = rest[0]
+            elif kind == "ready":
+                self._on_ready(child, *rest)
+
+    def _on_ready(
+        self, child: Child, credits: int = 0, infos: list[Any] | None = None, broken: Any = None
+    ) -> None:
+        child.ready, child.credits = True, credits
+        self._failed_boots = 0
+        self._next_claim = 0.0
+        if infos is None:
+            return
+        for module, problem in broken.items():
+            log.error("spider module %s is not loaded: %s", module, problem)
+        spiders = [msgspec.convert(info, SpiderInfo, strict=False) for info in infos]
+        self._insist(lambda: self._frontier.publish_spiders(spiders))
+
+    def _say(self, child: Child, *message: Any) -> None:
+        try:
+            child.channel.send(*message)
+        except ChannelClosed:
+            return  # it died; reap gives back what it held
+        if child.channel.pending:
+            self._selector.modify(
+                child.channel, selectors.EVENT_READ | selectors.EVENT_WRITE, child
+            )
+
+    # -- claim and dispatch -----------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        now = time.monotonic()
+        workers = [child for child in self._children if child.taking]
+        if self._stopping_since is not None or now < self._next_claim or not workers:
+            return
+        claim = self._try(
+            lambda: self._frontier.claim(
+                self._generation, self._sequence, sum(child.credits for child in workers)
+            )
+        )
+        if claim is None:
+            self._next_claim = now + FULL_TURN
+            return
+        self._sequence += 1
+        self._dispatch(claim, workers)
+        if not claim.requests or claim.wait != 0:
+            pause = IDLE_CLAIM if claim.wait < 0 else min(IDLE_CLAIM, claim.wait / 1000)
+            self._next_claim = now + max(0.001, pause)
+
+    def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
+        parcels: dict[int, list[Claimed]] = {}
+        by_pid = {child.pid: child for child in workers}
+        for request in claim.requests:
+            child = _choose(workers, request.host)
+            child.held[request.rid] = request
+            child.credits -= 1
+            parcels.setdefault(child.pid, []).append(request)
+        for pid, requests in parcels.items():
+            views = {request.task: claim.tasks[request.task] for request in requests}
+            self._say(by_pid[pid], "run", requests, views)
+
+    # -- lease, Redis -----------------------------------------------------------------------------
+
+    def _renew(self) -> None:
+        now = time.monotonic()
+        if now >= self._next_beat:
+            self._next_beat = now + self._settings.beat
+            renew = self._frontier.leases.renew
+            self._try(lambda: renew(self._generation, self._settings.lease))
+
+    def _try(self, verb: Callable[[], Any]) -> Any:
+        """The verb's answer, or None while Redis is away. A dead generation is replaced."""
+        try:
+            answer = verb()
+        except Fenced:
+            self._start_over()
+            return None
+        except (RedisError, OSError) as error:
+            if not self._redis_away:
+                log.warning("Redis does not answer, claiming waits: %s", error)
+            self._redis_away = True
+            return None
+        if self._redis_away:
+            log.info("Redis answers again")
+        self._redis_away = False
+        return answer
+
+    def _insist(self, verb: Callable[[], Any]) -> None:
+        """Repeats a verb until Redis has taken it; what it gives back must not be forgotten."""
+        generation = self._generation
+        while self._try(verb) is None and generation == self._generation:
+            if not self._redis_away or self._stop_now:
+                return
+            time.sleep(0.2)
+
+    def _start_over(self) -> None:
+        """This generation was declared dead, its requests belong to others: kill the workers and go
+        on as a new one."""
+        log.warning("generation %d was declared dead; starting as a new one", self._generation)
+        for child in self._children:
+            child.held.clear()
+            child.signal(signal.SIGKILL)
+            child.retiring_since = time.monotonic()
+        self._sequence = 0
+        while True:
+            try:
+                self._generation = begin(self._settings, self._services, self._frontier)
+                return
+            except (RedisError, LedgerAway, OSError) as error:
+                log.warning("a new generation cannot begin yet: %s", error)
+                time.sleep(0.5)
+
+    # -- waiting and ending -----------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        timeout = min(FULL_TURN, max(0.0, self._next_beat - now))
+        if self._stopping_since is None and any(child.taking for child in self._children):
+            timeout = min(timeout, max(0.0, self._next_claim - now))
+        if self._signals:
+            timeout = 0.0
+        for key, events in self._selector.select(timeout):
+            child = key.data
+            if child is None:
+                while _drain(self._wakeup):
+                    pass
+                continue
+            if events & selectors.EVENT_WRITE:
+                self._flush(child)
+            if events & selectors.EVENT_READ:
+                self._hear(child)
+
+    def _flush(self, child: Child) -> None:
+        try:
+            child.channel.flush()
+        except ChannelClosed:
+            return
+        if not child.channel.pending:
+            self._selector.modify(child.channel, selectors.EVENT_READ, child)
+
+    def _ended(self) -> bool:
+        if self._stopping_since is not None:
+            return not self._children
+        if self._once and time.monotonic() >= self._next_once:
+            self._next_once = time.monotonic() + ONCE_CHECK
+            busy = any(child.held for child in self._children)
+            ready = any(child.ready and child.role == "worker" for child in self._children)
+            if ready and not busy and self._try(self._nothing_left):
+                log.info("no task is left")
+                self._stop()
+        return False
+
+    def _nothing_left(self) -> bool:
+        counts = self._frontier.counts_of(self._frontier.open_tasks())
+        stuck = {
+            task: c
+            for task, c in counts.items()
+            if c and (c.state == "paused" or c.nr == c.parked > 0)
+        }
+        if len(stuck) < len(counts):
+            return False
+        for task, c in stuck.items():
+            log.warning("task %d is left: %s, %d parked of %d", task, c.state, c.parked, c.nr)
+        return True
+
+    def _leave(self) -> None:
+        replay = self._frontier.leases.replay
+        self._try(lambda: replay(self._generation))
+        log.info("node %s ended", self._settings.node)
+
+
+def _choose(workers: list[Child], host: str) -> Child:
+    """The worker that has the host's warm connections, unless another has clearly less to do."""
+    taking = [child for child in workers if child.credits > 0]
+    idlest = min(taking, key=lambda child: len(child.held))
+    own = workers[zlib.crc32(host.encode()) % len(workers)]
+    if own.credits > 0 and len(own.held) <= len(idlest.held) + AFFINITY_SLACK:
+        return own
+    return idlest
+
+
+def _drain(sock: socket.socket) -> bool:
+    try:
+        return bool(sock.recv(4096))
+    except BlockingIOError:
+        return False
+
+
+def _describe(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

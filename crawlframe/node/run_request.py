@@ -1,0 +1,296 @@
+"""RequestRunner: one request's way from fetch to outcome. No fork, no Redis, no database."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from crawlframe.conf import Settings
+from crawlframe.errors import (
+    ArgumentError,
+    BadRequest,
+    FetchError,
+    UnknownCallback,
+    UnknownSpider,
+)
+from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.ledger import TaskSpec
+from crawlframe.links import hostname_of
+from crawlframe.node.sieve import Sieve
+from crawlframe.outcome import Collector, Outcome, Verdict, clean_text
+from crawlframe.registry import Registry
+from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
+from crawlframe.response import Response
+from crawlframe.spider import Spider, SpiderSettings, build, read_settings
+
+MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
+BACKOFF_CAP = 300.0  # seconds
+
+
+@dataclass
+class Crawl:
+    """One task in this worker: its spider object, made once."""
+
+    spec: TaskSpec
+    spider: Spider
+    start_arguments: dict[str, Any]
+    settings: SpiderSettings
+    cookies: TaskCookies | None
+    cookie_version: int = 0
+    domains: tuple[str, ...] = ()
+
+    def allows(self, hostname: str) -> bool:
+        """Is the host one of allowed_domains or below one?"""
+        return not self.domains or any(
+            hostname == domain or hostname.endswith("." + domain) for domain in self.domains
+        )
+
+    def allows_url(self, url: str) -> bool:
+        return self.allows(hostname_of(url))
+
+
+class Park(Exception):
+    """The request cannot run with the code of today; it may with that of tomorrow."""
+
+
+class RequestRunner:
+    """Runs requests of any task. Methods of one event loop.
+
+    ``load_task`` and ``load_cookies`` read database and Redis; ``mark`` is told the rid whose
+    callback holds the processor (b"" when none does)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        registry: Registry,
+        downloader: Downloader,
+        sieve: Sieve,
+        load_task: Callable[[int], Awaitable[TaskSpec | None]],
+        load_cookies: Callable[[int], Awaitable[dict[str, str]]],
+        mark: Callable[[bytes], None],
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._downloader = downloader
+        self._sieve = sieve
+        self._load_task = load_task
+        self._load_cookies = load_cookies
+        self._mark = mark
+        self._crawls: dict[int, asyncio.Future[Crawl]] = {}
+
+    async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
+        """The outcome of one request; only cancellation raises."""
+        rid, task, host, attempts, deliveries, record = claimed
+        outcome = Outcome(rid, task, host, record, attempts, deliveries)
+        try:
+            request = Request.decode(claimed.record)
+        except BadRequest as error:
+            return outcome.end(Verdict.ERROR, "bad_request", str(error))
+        outcome.url, outcome.depth = request.url, request.depth
+        outcome.callback = request.callback or "parse"
+        if view.state == "cancelling":
+            return outcome.end(Verdict.ERROR, "cancelled")
+        if claimed.deliveries > self._settings.max_deliveries:
+            return outcome.end(
+                Verdict.ERROR, "poison", f"{claimed.deliveries} workers died with this request"
+            )
+        try:
+            crawl = await self._crawl(claimed.task)
+            if crawl.cookies is not None and view.cookies > crawl.cookie_version:
+                crawl.cookies.load(await self._load_cookies(claimed.task))
+                crawl.cookie_version = view.cookies
+            if request.url == ROOT_URL:
+                return await self._call(outcome, crawl, request, None)
+            return await self._fetch_and_call(outcome, crawl, request)
+        except Park as error:
+            return outcome.end(Verdict.PARK, str(error))
+
+    async def _fetch_and_call(self, outcome: Outcome, crawl: Crawl, request: Request) -> Outcome:
+        method(crawl, request.callback or "parse")  # park before the fetch, not after it
+        started = time.perf_counter()
+        try:
+            response = await self._downloader.fetch(
+                request, crawl.settings, crawl.spider, crawl.cookies, crawl.allows
+            )
+        except FetchError as error:
+            outcome.fetch_ms = round((time.perf_counter() - started) * 1000)
+            if error.retryable and outcome.attempts < crawl.settings.retries:
+                return outcome.end(
+                    Verdict.RETRY, error.reason, str(error), backoff(outcome.attempts)
+                )
+            return await self._give_up(outcome, crawl, request, error)
+        except BadRequest as error:
+            return outcome.end(Verdict.ERROR, "bad_request", str(error))
+        outcome.fetch_ms = round((time.perf_counter() - started) * 1000)
+        outcome.status, outcome.size = response.status, len(response.body)
+        if crawl.cookies is not None:
+            outcome.cookies = crawl.cookies.changes()
+        wanted = 200 <= response.status < 300 or response.status in crawl.settings.handle_statuses
+        if wanted:
+            return await self._call(outcome, crawl, request, response)
+        retryable = response.status in crawl.settings.retry_statuses
+        if retryable and outcome.attempts < crawl.settings.retries:
+            delay = max(backoff(outcome.attempts), retry_after(response))
+            return outcome.end(Verdict.RETRY, f"http_{response.status}", "", delay)
+        error = StatusError(f"{response.url} answered {response.status}")
+        error.reason = f"http_{response.status}"
+        error.response = response
+        return await self._give_up(outcome, crawl, request, error)
+
+    async def _give_up(
+        self, outcome: Outcome, crawl: Crawl, request: Request, error: FetchError
+    ) -> Outcome:
+        """The request ends as an error; what its errback yields still counts."""
+        if request.errback:
+            error.request = request
+            handled = await self._call(outcome, crawl, request, error)
+            if handled.verdict is not Verdict.DONE:
+                return handled
+            outcome.verdict = Verdict.ERROR
+        else:
+            outcome.end(Verdict.ERROR)
+        outcome.reason, outcome.detail = error.reason, trim(str(error))
+        return outcome
+
+    async def _call(
+        self, outcome: Outcome, crawl: Crawl, request: Request, got: Response | FetchError | None
+    ) -> Outcome:
+        """Runs start (got None), callback or errback and collects what it yields."""
+        kwargs = request.cb_kwargs
+        if got is None:
+            name, arguments, kwargs = ROOT_CALLBACK, (), crawl.start_arguments
+        else:
+            name = request.errback if isinstance(got, FetchError) else request.callback or "parse"
+            arguments = (got,)
+        function = method(crawl, name or "parse")
+        collector = Collector(
+            outcome,
+            priority=crawl.spec.priority,
+            depth=0 if got is None else request.depth + 1,
+            depth_limit=crawl.settings.depth_limit,
+            allowed=crawl.allows_url if crawl.domains else None,
+            known=self._sieve.of(outcome.task),
+        )
+        self._mark(outcome.rid)
+        try:
+            result = function(*arguments, **kwargs)
+            if inspect.isasyncgen(result):
+                self._mark(b"")  # others run in between: a mark would blame the wrong one
+                async with asyncio.timeout(self._settings.deadline):
+                    async for thing in result:
+                        collector.take(thing)
+            else:
+                if inspect.isawaitable(result):
+                    self._mark(b"")
+                    async with asyncio.timeout(self._settings.deadline):
+                        result = await result
+                    self._mark(outcome.rid)
+                if result is None or isinstance(result, dict | Request):
+                    collector.take(result)
+                else:
+                    for thing in result:
+                        collector.take(thing)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # authors' code may raise anything, SystemExit included
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            return outcome.end(Verdict.ERROR, "callback", callback_traceback(error))
+        finally:
+            self._mark(b"")
+        return outcome
+
+    async def _crawl(self, task: int) -> Crawl:
+        future = self._crawls.get(task)
+        if future is None:
+            future = self._crawls[task] = asyncio.ensure_future(self._open(task))
+            if len(self._crawls) > 1000:
+                del self._crawls[next(iter(self._crawls))]
+        try:
+            return await asyncio.shield(future)
+        except BaseException:
+            if future.done():
+                self._crawls.pop(task, None)  # the next request asks again
+            raise
+
+    async def _open(self, task: int) -> Crawl:
+        spec = await self._load_task(task)
+        if spec is None:
+            raise Park(f"task {task} is not in the database")
+        try:
+            spider_class = self._registry.get(spec.spider)
+            spider, start_arguments = build(spider_class, spec.arguments)
+        except (UnknownSpider, ArgumentError) as error:
+            raise Park(trim(str(error), 500)) from None
+        except Exception as error:
+            raise Park(f"spider {spec.spider!r} cannot be made: {error!r}") from None
+        settings = read_settings(spider_class)
+        return Crawl(
+            spec,
+            spider,
+            start_arguments,
+            settings,
+            TaskCookies() if settings.cookies else None,
+            domains=tuple(domain.lower() for domain in spider.allowed_domains),
+        )
+
+
+class StatusError(FetchError):
+    """The server answered with a status that the spider does not handle."""
+
+    retryable = False
+
+
+def method(crawl: Crawl, name: str) -> Callable[..., Any]:
+    """The spider's method of this name. Raises Park."""
+    function = getattr(crawl.spider, name, None)
+    if not callable(function):
+        raise Park(str(UnknownCallback(f"spider {crawl.spec.spider!r} has no method {name!r}")))
+    return function  # type: ignore[no-any-return]
+
+
+def backoff(attempts: int) -> int:
+    """Milliseconds before the next try: 1, 2, 4 ... seconds up to five minutes, spread by half so
+    that failures of one moment do not come back in one moment."""
+    return round(1000 * min(BACKOFF_CAP, 2.0**attempts) * random.uniform(0.5, 1.5))
+
+
+def retry_after(response: Response) -> int:
+    """Milliseconds that the server asks to wait (RFC 9110, 10.2.3), 0 when it does not."""
+    value = response.headers.get("Retry-After", "").strip()
+    if not value:
+        return 0
+    try:
+        seconds = float(value) if value.isdigit() else _until(value)
+    except (ValueError, TypeError):
+        return 0
+    return round(1000 * max(0.0, min(BACKOFF_CAP, seconds)))
+
+
+def _until(date: str) -> float:
+    return parsedate_to_datetime(date).timestamp() - time.time()
+
+
+def trim(text: str, limit: int = MAX_DETAIL) -> str:
+    """Text for the ledger: clean, and cut in the middle when it is too long."""
+    text = clean_text(text)
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit // 2]}\n...\n{text[-limit // 2 :]}"
+
+
+def callback_traceback(error: BaseException) -> str:
+    """The traceback from the author's code on, without our own frames above it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [i for i, frame in enumerate(frames) if frame.filename == __file__]
+    lines = traceback.format_list(frames[own[-1] + 1 :] if own else frames)
+    return trim("".join([*lines, *traceback.format_exception_only(error)]))

@@ -1,0 +1,29 @@
+"""Services: what a node needs from outside the engine; the composition root gives it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from crawlframe.frontier import Frontier
+from crawlframe.ledger import Ledger
+from crawlframe.node.channel import Channel
+from crawlframe.registry import Registry
+
+
+class Services(Protocol):
+    """Makers of connections and parts. Each call makes a new one, for the process that calls."""
+
+    def frontier(self) -> Frontier:
+        """A frontier on a connection of its own. Raises FrontierError."""
+
+    def ledger(self) -> Ledger:
+        """A ledger on a connection of its own. Raises LedgerAway."""
+
+    def registry(self) -> Registry:
+        """Imports the spiders."""
+
+    def begin_generation(self, node: str, machine: str, pid: int) -> int:
+        """A number never used before. Leaves no connection open. Raises LedgerAway."""
+
+    def run_steward(self, channel: Channel) -> None:
+        """Does the steward's chores until the channel ends or says stop."""

@@ -1,0 +1,49 @@
+"""Sieve: fingerprints that the ledger has recorded, so that known links never become requests.
+
+A fingerprint enters only after the commit that recorded it (or after Redis said it was admitted,
+which comes later still), so dropping a link that is in here never loses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+GENERATION = 100_000  # fingerprints; two generations are kept, the older one is dropped whole
+
+
+class Sieve:
+    """Bounded sets of fingerprints by task. Filled by the commit thread, read by the loop."""
+
+    def __init__(self, size: int = GENERATION) -> None:
+        self._size = size
+        self._count = 0
+        self._young: dict[int, set[bytes]] = {}
+        self._old: dict[int, set[bytes]] = {}
+
+    def of(self, task: int) -> TaskSieve:
+        """The fingerprints of one task, to be asked with ``in``."""
+        return TaskSieve(self._young.get(task, _NONE), self._old.get(task, _NONE))
+
+    def add(self, task: int, fingerprints: Iterable[bytes]) -> None:
+        """Remembers fingerprints that the ledger has recorded."""
+        young = self._young.setdefault(task, set())
+        before = len(young)
+        young.update(fingerprints)
+        self._count += len(young) - before
+        if self._count > self._size:
+            self._old, self._young, self._count = self._young, {}, 0
+
+
+_NONE: set[bytes] = set()
+
+
+class TaskSieve:
+    """Both generations of one task."""
+
+    __slots__ = ("_old", "_young")
+
+    def __init__(self, young: set[bytes], old: set[bytes]) -> None:
+        self._young = young
+        self._old = old
+
+    def __contains__(self, fingerprint: object) -> bool:
+        return fingerprint in self._young or fingerprint in self._old

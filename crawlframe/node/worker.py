@@ -1,0 +1,232 @@
+"""Worker: a forked process with one event loop, in which many requests run at a time, and one
+commit thread. Takes requests from its master, says what it has settled."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import mmap
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+import psutil
+import uvloop
+from redis import RedisError
+
+from crawlframe.conf import Settings
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.ledger import LedgerAway
+from crawlframe.node.channel import Channel, ChannelClosed
+from crawlframe.node.child import MARK_SIZE, NO_MARK
+from crawlframe.node.commit import Committer
+from crawlframe.node.run_request import RequestRunner
+from crawlframe.node.services import Services
+from crawlframe.node.sieve import Sieve
+from crawlframe.outcome import Outcome, Verdict
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REPORT_EVERY = 0.004  # seconds; reports of that time go in one message
+BEAT_EVERY = 1.0  # seconds
+
+
+def run_worker(
+    settings: Settings, services: Services, generation: int, channel: Channel, mark: mmap.mmap
+) -> None:
+    """The child's whole life."""
+    uvloop.run(Worker(settings, services, generation, channel, mark).live())
+
+
+class Worker:
+    """State of one worker process; everything but the committer lives on the loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        generation: int,
+        channel: Channel,
+        mark: mmap.mmap,
+    ) -> None:
+        self._settings = settings
+        self._services = services
+        self._generation = generation
+        self._channel = channel
+        self._mark = mark
+        self._sieve = Sieve()
+        self._running: dict[asyncio.Task[None], Claimed] = {}
+        self._settled: list[bytes] = []
+        self._credits = 0  # free slots not reported yet
+        self._report_due = False
+        self._end = asyncio.Event()
+
+    async def live(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        registry = self._services.registry()
+        self._frontier = self._services.frontier()
+        ledger = self._ledger = self._services.ledger()
+        self._committer = Committer(
+            self._settings,
+            self._generation,
+            self._frontier,
+            ledger,
+            self._sieve,
+            self._on_settled,
+            self._on_fenced,
+        )
+        downloader = Downloader(self._settings)
+        self._runner = RequestRunner(
+            self._settings,
+            registry,
+            downloader,
+            self._sieve,
+            load_task=lambda task: self._in_commit_thread(lambda: ledger.task(task)),
+            load_cookies=lambda task: self._in_commit_thread(lambda: self._frontier.cookies(task)),
+            mark=self._set_mark,
+        )
+        self._committer.start()
+        infos = [msgspec.to_builtins(info) for info in registry.infos]
+        self._send("ready", self._settings.concurrency, infos, registry.broken)
+        self._loop.add_reader(self._channel.fileno(), self._on_readable)
+        beat = self._loop.create_task(self._beat())
+        await self._end.wait()
+        beat.cancel()
+        await self._finish()
+        await downloader.close()
+
+    # -- master -> worker -------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        try:
+            for kind, *rest in self._channel.receive():
+                if kind == "run":
+                    self._start(*rest)
+                elif kind == "retire":
+                    self._end.set()
+        except ChannelClosed:
+            os._exit(1)  # the master is dead: its successor replays what we hold
+        except Exception:
+            log.exception("a message of the master cannot be read")
+            os._exit(1)  # the master gives back what we hold
+
+    def _start(self, requests: list[list[Any]], views: dict[int, list[Any]]) -> None:
+        for fields in requests:
+            claimed = Claimed(*fields)
+            view = TaskView(*views[claimed.task])
+            task = self._loop.create_task(self._run(claimed, view))
+            self._running[task] = claimed
+            task.add_done_callback(self._on_done)
+
+    async def _run(self, claimed: Claimed, view: TaskView) -> None:
+        try:
+            outcome = await self._runner.run(claimed, view)
+        except asyncio.CancelledError:
+            outcome = _of(claimed).end(Verdict.RELEASE)
+        except Exception as error:  # a defect of ours must not lose the request
+            log.exception("request %s failed inside the engine", claimed.rid.hex())
+            outcome = _of(claimed).end(Verdict.ERROR, "engine", repr(error))
+        self._committer.put(outcome)
+
+    # -- worker -> master -------------------------------------------------------------------------
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        self._credits += 1
+        self._report_soon()
+
+    def _on_settled(self, rids: list[bytes]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            self._loop.call_soon_threadsafe(self._add_settled, rids)
+
+    def _add_settled(self, rids: list[bytes]) -> None:
+        self._settled += rids
+        self._report_soon()
+
+    def _report_soon(self) -> None:
+        if not self._report_due:
+            self._report_due = True
+            self._loop.call_later(REPORT_EVERY, self._report)
+
+    def _report(self) -> None:
+        self._report_due = False
+        settled, self._settled = self._settled, []
+        credits = 0
+        if self._committer.held < self._settings.backlog:
+            credits, self._credits = self._credits, 0
+        if settled or credits:
+            self._send("report", credits, settled)
+
+    async def _beat(self) -> None:
+        process = psutil.Process()
+        while True:
+            self._send("beat", process.memory_info().rss)
+            await asyncio.sleep(BEAT_EVERY)
+
+    def _send(self, *message: Any) -> None:
+        try:
+            self._channel.send(*message)
+        except ChannelClosed:
+            os._exit(1)
+        if self._channel.pending:
+            self._loop.add_writer(self._channel.fileno(), self._on_writable)
+
+    def _on_writable(self) -> None:
+        self._channel.flush()
+        if not self._channel.pending:
+            self._loop.remove_writer(self._channel.fileno())
+
+    # -- end --------------------------------------------------------------------------------------
+
+    async def _finish(self) -> None:
+        """Finishes what runs within the grace time, gives the rest back, writes everything."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=self._settings.grace)
+        for task in [*self._running]:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=5)
+        self._committer.close()
+        await asyncio.to_thread(self._committer.join)
+        await asyncio.sleep(0)  # lets the last settled rids arrive
+        self._credits = 0
+        self._report()
+
+    def _on_fenced(self) -> None:
+        """Our generation was declared dead: others run our requests. Say nothing, die."""
+        log.warning("this generation was declared dead; worker %d ends", os.getpid())
+        os._exit(1)
+
+    # -- threads ----------------------------------------------------------------------------------
+
+    async def _in_commit_thread(self, job: Callable[[], T]) -> T:
+        """Runs a read on the commit thread's connections; tries again while they are away."""
+        while True:
+            future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+            def run(future: concurrent.futures.Future[T] = future) -> None:
+                try:
+                    future.set_result(job())
+                except Exception as error:
+                    future.set_exception(error)
+
+            self._committer.call(run)
+            try:
+                return await asyncio.wrap_future(future)
+            except (LedgerAway, RedisError) as error:
+                log.warning("a request waits: %s", error)
+                await asyncio.sleep(1.0)
+
+    def _set_mark(self, rid: bytes) -> None:
+        self._mark[:MARK_SIZE] = rid or NO_MARK
+
+
+def _of(claimed: Claimed) -> Outcome:
+    rid, task, host, attempts, deliveries, record = claimed
+    return Outcome(rid, task, host, record, attempts, deliveries)

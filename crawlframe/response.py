@@ -1,0 +1,254 @@
+"""Response: what a callback receives. Everything beyond the bytes is made when first asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from crawlframe.charset import encoding_of
+from crawlframe.errors import BadRequest, NotJson
+from crawlframe.links import join
+from crawlframe.request import Callback, Request
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup
+    from parsel import Selector, SelectorList
+    from selectolax.lexbor import LexborHTMLParser
+
+_BASE_TAG = re.compile(r"<[bB][aA][sS][eE][\s/]")
+_MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(\?xml)?")
+_XML_PROLOGUE_IS_HTML = re.compile(rb"<html", re.I)
+
+
+class Response:
+    """A server's answer to ``request``, after redirects and decompression.
+
+    ``url`` is where it came from, ``redirects`` are the URLs passed on the way there. ``headers``
+    ignore case and hold text; ``getall`` gives repeated ones. ``elapsed`` is in seconds.
+
+    Three parsers look at the body, each only when it is used: ``tree`` (selectolax, the fastest;
+    ``links`` uses it too), ``css``/``xpath``/``selector`` (parsel, as in Scrapy) and ``soup``
+    (BeautifulSoup, the slowest).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        status: int,
+        headers: Mapping[str, str] | Iterable[tuple[str, str]],
+        body: bytes,
+        request: Request,
+        *,
+        redirects: tuple[str, ...] = (),
+        elapsed: float = 0.0,
+    ) -> None:
+        self.url = url
+        self.status = status
+        own = headers if isinstance(headers, CIMultiDict) else CIMultiDict(headers)
+        self.headers: CIMultiDictProxy[str] = CIMultiDictProxy(own)
+        self.body = body
+        self.request = request
+        self.redirects = redirects
+        self.elapsed = elapsed
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return self.request.meta
+
+    @property
+    def cb_kwargs(self) -> dict[str, Any]:
+        return self.request.cb_kwargs
+
+    @property
+    def ok(self) -> bool:
+        """Is the status 2xx?"""
+        return 200 <= self.status < 300
+
+    @cached_property
+    def kind(self) -> str:
+        """What the body is by its Content-Type, else by its first bytes: "html", "xml", "json",
+        "text" or "binary"."""
+        essence = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if essence in ("text/html", "application/xhtml+xml"):
+            return "html"
+        if essence.endswith(("/xml", "+xml")):
+            return "xml"
+        if essence.endswith(("/json", "+json")):
+            return "json"
+        if essence.startswith("text/") or essence.endswith("/javascript"):
+            return "text"
+        if essence:
+            return "binary"
+        markup = _MARKUP.match(self.body)
+        if markup is None:
+            return "binary" if b"\0" in self.body[:1024] else "text"
+        declares_xml = markup[1] and not _XML_PROLOGUE_IS_HTML.search(self.body, 0, 1024)
+        return "xml" if declares_xml else "html"
+
+    # -- text and data ----------------------------------------------------------------------------
+
+    @cached_property
+    def encoding(self) -> str:
+        """Python's name of the character encoding: by byte order mark, Content-Type, declaration in
+        the page, and by guess only if the page declares nothing and is not UTF-8."""
+        return encoding_of(self.body, self.headers.get("Content-Type"), self.kind)
+
+    @cached_property
+    def text(self) -> str:
+        """The body as text; bytes that are wrong in its encoding become U+FFFD."""
+        return self.body.decode(self.encoding, "replace").removeprefix("\ufeff")
+
+    @cached_property
+    def _json(self) -> Any:
+        import orjson
+
+        try:
+            return orjson.loads(self.text)
+        except orjson.JSONDecodeError as error:
+            start = self.text[:60].strip()
+            raise NotJson(f"{self.url}: the body is not JSON: {error}; it starts {start!r}") from None
+
+    def json(self) -> Any:
+        """The decoded body, always the same object. Raises NotJson, which is a ValueError."""
+        return self._json
+
+    # -- parsers ----------------------------------------------------------------------------------
+
+    @cached_property
+    def tree(self) -> LexborHTMLParser:
+        """The selectolax parser: ``tree.css("h1")`` gives nodes with ``text()``, ``attributes``."""
+        from selectolax.lexbor import LexborHTMLParser
+
+        return LexborHTMLParser(self.text)
+
+    @cached_property
+    def selector(self) -> Selector:
+        """The parsel selector of the whole document: HTML, XML or JSON by ``kind``."""
+        from parsel import Selector
+
+        kind = self.kind if self.kind in ("xml", "json") else "html"
+        return Selector(text=self.text, type=kind, base_url=self.url)
+
+    def css(self, query: str) -> SelectorList[Selector]:
+        return self.selector.css(query)
+
+    def xpath(self, query: str, **variables: Any) -> SelectorList[Selector]:
+        """``variables`` are the ``$names`` of the query, and ``namespaces=``."""
+        return self.selector.xpath(query, **variables)
+
+    def jmespath(self, query: str) -> SelectorList[Selector]:
+        return self.selector.jmespath(query)
+
+    @cached_property
+    def soup(self) -> BeautifulSoup:
+        """The BeautifulSoup object, on lxml."""
+        from bs4 import BeautifulSoup
+
+        return BeautifulSoup(self.text, "lxml-xml" if self.kind == "xml" else "lxml")
+
+    # -- links ------------------------------------------------------------------------------------
+
+    @cached_property
+    def base_url(self) -> str:
+        """What relative links start from: ``<base href>`` if the page has one, else ``url``."""
+        if self.kind != "html" or not _BASE_TAG.search(self.text):
+            return self.url
+        node = self.tree.css_first("base[href]")
+        href = node.attributes["href"] if node is not None else None
+        return (join(self.url, href) if href else None) or self.url
+
+    def urljoin(self, link: str) -> str:
+        """``link`` as an absolute http(s) URL without fragment. Raises BadRequest on others."""
+        url = self._join(link)
+        if url is None:
+            raise BadRequest(f"{link!r} on {self.url} does not lead to an http(s) URL")
+        return url
+
+    def links(self) -> list[str]:
+        """Absolute, normalised URLs of all http(s) links (``<a>``, ``<area>``) of an HTML page, in
+        document order, without repeats and fragments. Cheaper than a selector."""
+        if self.kind != "html":
+            return []
+        nodes = self.tree.css("a[href], area[href]")
+        hrefs = dict.fromkeys(node.attributes["href"] for node in nodes)
+        urls = dict.fromkeys(self._join(href) for href in hrefs if href)
+        urls.pop(None, None)
+        return [*urls]  # type: ignore[list-item]  # None is gone
+
+    def follow(self, link: Any, callback: Callback | None = None, **options: Any) -> Request:
+        """A Request for a link of this page.
+
+        ``link`` is a URL (relative ones too), a parsel selector of an element with ``href`` or
+        ``src`` or of an attribute, a node of ``tree`` or a tag of ``soup``. ``options`` are those
+        of Request. Raises BadRequest when it is no http(s) link."""
+        return Request(self.urljoin(_href(link)), callback, **options)
+
+    def follow_all(
+        self,
+        links: Iterable[Any] | None = None,
+        callback: Callback | None = None,
+        *,
+        css: str | None = None,
+        xpath: str | None = None,
+        **options: Any,
+    ) -> Iterator[Request]:
+        """A Request for each of ``links``, or of what ``css`` or ``xpath`` selects: elements with a
+        link, or their attributes. Leaves out what is no http(s) link."""
+        if sum(given is not None for given in (links, css, xpath)) != 1:
+            raise BadRequest(f"follow_all on {self.url}: give one of links, css and xpath")
+        if css is not None:
+            links = self.css(css)
+        elif xpath is not None:
+            links = self.xpath(xpath)
+        return self._follow_each(links or (), callback, options)
+
+    def _follow_each(
+        self, links: Iterable[Any], callback: Callback | None, options: dict[str, Any]
+    ) -> Iterator[Request]:
+        for link in links:
+            try:
+                url = self._join(_href(link))
+            except BadRequest:
+                continue
+            if url is not None:
+                yield Request(url, callback, **options)
+
+    def _join(self, link: str) -> str | None:
+        if not link.isascii() and not self.encoding.startswith("utf"):
+            link = _encode_query(link, self.encoding)
+        return join(self.base_url, link)
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status} {self.url}>"
+
+
+def _href(link: Any) -> str:
+    """The address in a string, parsel selector, selectolax node or BeautifulSoup tag."""
+    if isinstance(link, str):
+        return link
+    if isinstance(link, list):  # a SelectorList too
+        raise BadRequest("follow takes one link; use follow_all for a list")
+    root = getattr(link, "root", None)  # of a selector: an element, or the text of an attribute
+    if isinstance(root, str):
+        return root
+    for name in ("attrib", "attributes", "attrs"):
+        attributes = getattr(link, name, None)
+        if isinstance(attributes, Mapping):
+            address = attributes.get("href") or attributes.get("src")
+            if isinstance(address, str):
+                return address
+            raise BadRequest(f"{link!r} has no href")
+    raise BadRequest(f"a link must be a URL, selector, node or tag, not {type(link).__name__}")
+
+
+def _encode_query(link: str, encoding: str) -> str:
+    """The query of a link is sent in the encoding of its page; the rest of it always in UTF-8."""
+    from urllib.parse import quote
+
+    address, mark, query = link.partition("#")[0].partition("?")
+    encoded = query.encode(encoding, "xmlcharrefreplace")
+    return address + mark + quote(encoded, safe="!\"$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")

@@ -1,0 +1,248 @@
+"""Spider arguments: text of a command line becomes values, and both are checked against the schema
+that the spider published. The one place where arguments enter."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema.exceptions import ValidationError, best_match
+
+from crawlframe.errors import ArgumentError, BadRequest, did_you_mean
+from crawlframe.links import normalise
+from crawlframe.spider import SpiderInfo
+
+Schema = dict[str, Any]
+
+BOOLEANS = {"true": True, "yes": True, "on": True, "1": True} | {
+    "false": False, "no": False, "off": False, "0": False
+}  # fmt: skip
+WORDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "text",
+    "null": "null",
+    "object": "a JSON object",
+    "array": "a list (a,b or JSON)",
+}
+FORMATS = {
+    "date": "a date such as 2026-01-31",
+    "date-time": "a time such as 2026-01-31T12:00:00+00:00",
+    "time": "a time of day such as 12:30:00",
+    "uri": "a URL such as https://example.com/page",
+    "uuid": "a UUID",
+    "regex": "a regular expression",
+}
+
+_formats = FormatChecker(formats=["uuid", "regex"])
+
+
+def _check_format(name: str, read: Callable[[str], object]) -> None:
+    """Text is of this format when ``read`` does not raise."""
+
+    def is_read(value: object) -> bool:
+        if isinstance(value, str):
+            read(value)
+        return True
+
+    _formats.checks(name, (ValueError, BadRequest))(is_read)
+
+
+_check_format("date", date.fromisoformat)
+_check_format("date-time", datetime.fromisoformat)
+_check_format("time", time.fromisoformat)
+_check_format("uri", normalise)
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """``["city=Ulm"]`` -> ``{"city": "Ulm"}``. Raises ArgumentError on anything else."""
+    given: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ArgumentError(f"{pair!r} is no argument; write name=value")
+        if name in given:
+            raise ArgumentError(f"argument {name!r} is given twice")
+        given[name] = value
+    return given
+
+
+def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[str, Any]:
+    """The arguments as they are stored and handed to the spider.
+
+    With ``from_text`` every value is text as typed on a command line and is read by the type the
+    schema asks for; otherwise types must be right. Raises ArgumentError naming the argument."""
+    properties: Schema = info.arguments.get("properties", {})
+    for name in given:
+        if name not in properties:
+            known = f"its arguments: {', '.join(properties)}" if properties else "it has none"
+            raise ArgumentError(
+                f"spider {info.name!r} has no argument {name!r}"
+                f"{did_you_mean(name, properties)}; {known}"
+            )
+    for name in info.arguments.get("required", ()):
+        if name not in given:
+            raise ArgumentError(
+                f"spider {info.name!r} needs the argument {name!r}: "
+                f"{accepted(properties[name], info.arguments)}"
+            )
+    values = dict(given)
+    if from_text:
+        for name, text in given.items():
+            try:
+                values[name] = _read(text, properties[name], info.arguments)
+            except ValueError:
+                raise _refusal(info, name, text) from None
+    validator = Draft202012Validator(info.arguments, format_checker=_formats)
+    if error := best_match(validator.iter_errors(values)):
+        name = str(error.absolute_path[0])
+        raise _refusal(info, name, given[name], error)
+    for name, value in values.items():
+        if not _storable(value):
+            raise ArgumentError(
+                f"argument {name!r} of spider {info.name!r}: {value!r} cannot be stored; leave out "
+                "NUL characters, broken Unicode, NaN and Infinity"
+            )
+    return values
+
+
+def accepted(schema: Schema, root: Schema) -> str:
+    """What a schema accepts, in words: "a whole number, at least 1"."""
+    schema = _resolve(schema, root)
+    if "enum" in schema:
+        return "one of " + ", ".join(_shown(value) for value in schema["enum"])
+    if "const" in schema:
+        return _shown(schema["const"])
+    for choices in ("anyOf", "oneOf"):
+        if choices in schema:
+            return " or ".join(accepted(choice, root) for choice in schema[choices])
+    kind = schema.get("type")
+    if kind is None:
+        return "anything"
+    words = FORMATS.get(schema.get("format", ""), WORDS.get(kind, str(kind)))
+    if kind == "array" and isinstance(schema.get("items"), dict):
+        words += f", each {accepted(schema['items'], root)}"
+    limits = {
+        "minimum": "at least {}", "maximum": "at most {}",
+        "exclusiveMinimum": "more than {}", "exclusiveMaximum": "less than {}",
+        "minLength": "at least {} characters", "maxLength": "at most {} characters",
+        "minItems": "at least {} entries", "maxItems": "at most {} entries",
+        "pattern": "matching {}", "multipleOf": "a multiple of {}",
+    }  # fmt: skip
+    set_limits = [text.format(schema[key]) for key, text in limits.items() if key in schema]
+    return ", ".join([words, *set_limits])
+
+
+def _refusal(
+    info: SpiderInfo, name: str, value: Any, error: ValidationError | None = None
+) -> ArgumentError:
+    wanted = accepted(info.arguments["properties"][name], info.arguments)
+    inside = ""
+    if error is not None and len(error.absolute_path) > 1:
+        inside = f" ({error.message})"
+    return ArgumentError(
+        f"argument {name!r} of spider {info.name!r}: {value!r} is not accepted{inside}; "
+        f"give {wanted}"
+    )
+
+
+def _read(text: str, schema: Schema, root: Schema) -> Any:
+    """``text`` as a value of the schema's type. Raises ValueError."""
+    schema = _resolve(schema, root)
+    if "enum" in schema or "const" in schema:
+        choices = schema.get("enum", [schema.get("const")])
+        for choice in choices:
+            if text == choice or (not isinstance(choice, str) and text == json.dumps(choice)):
+                return choice
+        raise ValueError
+    for choices in ("anyOf", "oneOf"):
+        if choices in schema:
+            return _read_any(text, [_resolve(choice, root) for choice in schema[choices]], root)
+    kind = schema.get("type")
+    if kind == "integer":
+        return int(text)
+    if kind == "number":
+        number = float(text)
+        if not math.isfinite(number):
+            raise ValueError
+        return number
+    if kind == "boolean":
+        if text.lower() not in BOOLEANS:
+            raise ValueError
+        return BOOLEANS[text.lower()]
+    if kind == "null":
+        if text.lower() not in ("null", "none", ""):
+            raise ValueError
+        return None
+    if kind == "array":
+        return _read_list(text, schema, root)
+    if kind == "object":
+        value = json.loads(text)
+        if not isinstance(value, dict):
+            raise ValueError
+        return value
+    return text
+
+
+def _read_any(text: str, choices: list[Schema], root: Schema) -> Any:
+    """The first choice that can be read; text comes last, as it can always be read."""
+    plain = [choice for choice in choices if choice.get("type") == "string"]
+    has_text = bool(plain)
+    for choice in [*(choice for choice in choices if choice not in plain), *plain]:
+        if choice.get("type") == "null" and has_text and text != "null":
+            continue
+        try:
+            return _read(text, choice, root)
+        except ValueError:
+            continue
+    raise ValueError
+
+
+def _read_list(text: str, schema: Schema, root: Schema) -> list[Any]:
+    if text.lstrip().startswith("["):
+        value: list[Any] = json.loads(text)
+        return value
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    first: list[Schema] = schema.get("prefixItems", [])
+    rest = schema.get("items")
+    kinds = first + [rest if isinstance(rest, dict) else {}] * max(0, len(parts) - len(first))
+    return [_read(part, kind, root) for part, kind in zip(parts, kinds, strict=False)]
+
+
+def _resolve(schema: Schema, root: Schema) -> Schema:
+    if "$ref" not in schema:
+        return schema
+    found: Schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+    return {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+
+
+def _storable(value: Any) -> bool:
+    """PostgreSQL's jsonb takes neither U+0000 nor lone surrogates; JSON knows no NaN."""
+    if isinstance(value, str):
+        return "\0" not in value and not any("\ud800" <= mark <= "\udfff" for mark in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(_storable(key) and _storable(inner) for key, inner in value.items())
+    return not isinstance(value, list) or all(map(_storable, value))
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def signature(info: SpiderInfo) -> list[str]:
+    """The arguments in words, one line each: "depth: a whole number = 0"."""
+    required = info.arguments.get("required", ())
+    lines = []
+    for name, schema in info.arguments.get("properties", {}).items():
+        words = f"{name}: {accepted(schema, info.arguments)}"
+        if "default" in schema:
+            words += f" = {json.dumps(schema['default'], ensure_ascii=False)}"
+        lines.append(words + (" (required)" if name in required else ""))
+    return lines

@@ -1,0 +1,175 @@
+"""Start-up checks of Redis and the database: what would break the promise is refused
+(ConfigError), what weakens it is a warning. Both say what to do."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from redis import Redis
+from redis.exceptions import RedisError
+
+from crawlframe.errors import ConfigError
+
+Version = tuple[int, ...]
+
+OLDEST_REDIS = (6, 2)
+OLDEST_SQLITE = (3, 35)  # the first with RETURNING
+# Releases that close CVE-2025-49844 (a Lua script runs any code), the first of each line.
+LUA_MENDED: dict[str, tuple[Version, ...]] = {
+    "Redis": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
+    "Valkey": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
+}
+NETWORK_FILESYSTEMS = re.compile(
+    r"nfs\d?|cifs|smb\w*|9p|afs|afpfs|webdav|ceph|lustre|glusterfs|beegfs|gpfs|ncpfs"
+    r"|fuse\.(sshfs|glusterfs|ceph\S*|rclone|s3fs|davfs\S*|smbnetfs)"
+)
+
+
+def check_redis(client: Redis) -> list[str]:
+    """The warnings about the server behind ``client``. Raises ConfigError."""
+    try:
+        info = client.info()
+    except RedisError as error:
+        raise ConfigError(f"Redis does not answer INFO: {error}; correct REDIS_URL") from None
+    private = "path" in client.connection_pool.connection_kwargs  # a unix socket
+    return check_info(info, private) + _check_sync(client, info)
+
+
+def check_info(info: dict[str, Any], private: bool) -> list[str]:
+    """The warnings in a server's INFO; only this user reaches a private one. Raises ConfigError."""
+    name = "Valkey" if "valkey_version" in info else "Redis"
+    text = str(info.get("valkey_version") or info["redis_version"])
+    version = _version(text)
+    if _version(str(info["redis_version"])) < OLDEST_REDIS:
+        raise ConfigError(f"{name} is version {text}; at least 6.2 is needed, so upgrade it")
+    if info.get("cluster_enabled"):
+        raise ConfigError(
+            f"{name} is a node of a cluster; let REDIS_URL name a server that stands alone"
+        )
+    if info.get("role") == "slave":
+        raise ConfigError(
+            f"{name} is a replica of {info.get('master_host')}:{info.get('master_port')} and takes "
+            "no writes; let REDIS_URL name its primary"
+        )
+    policy = info.get("maxmemory_policy", "noeviction")
+    if info.get("maxmemory") and policy != "noeviction":
+        raise ConfigError(
+            f"{name} throws data away when it is full (maxmemory-policy {policy}), and with it "
+            "requests; set maxmemory-policy noeviction, or use a Redis of its own"
+        )
+    warnings = []
+    if not info.get("aof_enabled"):
+        warnings.append(
+            f"{name} keeps no append-only file: after its crash, work since its last snapshot is "
+            "rebuilt from the database, which takes time; set appendonly yes"
+        )
+    if not private and _has_lua_hole(name, version):
+        warnings.append(
+            f"{name} {text} has known holes in its Lua (CVE-2025-49844) unless your distribution "
+            "mended it; upgrade, and keep it off networks you do not trust"
+        )
+    return warnings
+
+
+def _check_sync(client: Redis, info: dict[str, Any]) -> list[str]:
+    try:
+        answer = cast(dict[Any, Any], client.config_get("appendfsync"))
+    except RedisError:
+        return []  # hosted servers forbid CONFIG
+    if not info.get("aof_enabled") or not {"no", b"no"} & set(answer.values()):
+        return []
+    return [
+        "Redis leaves it to the system when to write its append-only file (appendfsync no): a "
+        "power cut loses up to half a minute of it; set appendfsync everysec"
+    ]
+
+
+def _version(text: str) -> Version:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
+
+
+def _has_lua_hole(name: str, version: Version) -> bool:
+    mended = LUA_MENDED[name]
+    same_line = [fixed for fixed in mended if fixed[:2] == version[:2]]
+    return version < same_line[0] if same_line else version < mended[-1]
+
+
+def check_database(connection: BaseDatabaseWrapper) -> list[str]:
+    """The warnings about the database. Raises ConfigError, and DatabaseError if it is away."""
+    if connection.vendor == "sqlite":
+        _check_sqlite(Path(connection.settings_dict["NAME"]))
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('fsync'), current_setting('synchronous_commit'),"
+            " current_setting('server_encoding'), pg_is_in_recovery(),"
+            " current_setting('default_transaction_read_only')"
+        )
+        fsync, commit, encoding, replica, read_only = cursor.fetchone()
+    if replica or read_only == "on":
+        raise ConfigError(
+            "the database takes no writes (a replica or read-only); let DATABASE_URL name the "
+            "primary"
+        )
+    if encoding != "UTF8":
+        raise ConfigError(
+            f"the database has the encoding {encoding}, which cannot hold every page; create it "
+            "with ENCODING 'UTF8'"
+        )
+    name = {"fsync": fsync, "synchronous_commit": commit}
+    return [
+        f"PostgreSQL runs with {setting} = off: a power cut may lose finished work for good; "
+        f"set {setting} = on"
+        for setting, value in name.items()
+        if value == "off"
+    ]
+
+
+def _check_sqlite(path: Path) -> None:
+    import sqlite3
+
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise ConfigError(
+            f"SQLite {sqlite3.sqlite_version} is too old; use a Python with 3.35 or newer, or "
+            "PostgreSQL through DATABASE_URL"
+        )
+    if filesystem := network_filesystem(path.parent):
+        raise ConfigError(
+            f"SQLite cannot work safely on the network file system ({filesystem}) of {path}; name "
+            "a local directory in CRAWLFRAME_VAR_DIR, or PostgreSQL in DATABASE_URL"
+        )
+
+
+def network_filesystem(path: Path, mounts: str | None = None) -> str:
+    """The kind of network file system ``path`` lies on, "" when it is local or unknown."""
+    listing = _mounts() if mounts is None else mounts
+    parents = {str(parent) for parent in (path.resolve(), *path.resolve().parents)}
+    nearest = kind = ""
+    for line in listing.splitlines():
+        fields = line.split()
+        # Of two mounts on one point, the later one hides the earlier.
+        if len(fields) > 2 and _unescape(fields[1]) in parents and len(fields[1]) >= len(nearest):
+            nearest, kind = fields[1:3]
+    return kind if NETWORK_FILESYSTEMS.fullmatch(kind) else ""
+
+
+def _mounts() -> str:
+    """Lines of ``device point kind …``, as Linux writes them."""
+    try:
+        return Path("/proc/self/mounts").read_text()
+    except OSError:
+        pass
+    if sys.platform != "darwin":
+        return ""
+    import subprocess
+
+    listing = subprocess.run(["mount"], capture_output=True, text=True).stdout
+    return re.sub(r"^(\S+) on (.+) \((\w+).*$", r"\1 \2 \3", listing, flags=re.MULTILINE)
+
+
+def _unescape(point: str) -> str:
+    return re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), point)

@@ -1,0 +1,69 @@
+"""Brings the database's tables up to date, once, before a command works with them."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import DatabaseError, NotSupportedError, OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+from crawlframe.errors import ConfigError
+from crawlservice.checks import check_database
+
+MIGRATION_LOCK = 0x637261776C  # the PostgreSQL advisory lock of whoever migrates
+
+
+def prepare() -> list[str]:
+    """Checks the database and brings its tables up to date: by itself on SQLite, on PostgreSQL
+    only with CRAWLFRAME_AUTO_MIGRATE=1. Answers the warnings of the checks. Raises ConfigError."""
+    try:
+        warnings = check_database(connection)
+        if _is_behind():
+            if connection.vendor != "sqlite" and not settings.AUTO_MIGRATE:
+                raise ConfigError(
+                    "the database lacks tables of this version; run: python manage.py migrate "
+                    "(or set CRAWLFRAME_AUTO_MIGRATE=1)"
+                )
+            with _one_migrates():
+                call_command("migrate", interactive=False, verbosity=0)
+    except (DatabaseError, NotSupportedError, OSError) as error:
+        raise ConfigError(_in_plain_words(error)) from None
+    return warnings
+
+
+def _is_behind() -> bool:
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+@contextmanager
+def _one_migrates() -> Iterator[None]:
+    """The second of two processes waits, and then finds nothing to migrate."""
+    if connection.vendor == "sqlite":
+        with Path(f"{connection.settings_dict['NAME']}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
+        try:
+            yield
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])
+
+
+def _in_plain_words(error: Exception) -> str:
+    reason = " ".join(str(error).split())
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"the SQLite database {database['NAME']} cannot be used: {reason}"
+    server = database["HOST"] or database["OPTIONS"].get("host") or "localhost"
+    where = f"the database {database['NAME']} on {server}"
+    if isinstance(error, OperationalError):
+        return f"{where} cannot be reached: {reason}; start it or correct DATABASE_URL"
+    return f"{where} cannot be used: {reason}"

@@ -1,0 +1,7 @@
+"""What the demo site raises."""
+
+from __future__ import annotations
+
+
+class DemoSiteError(Exception):
+    """The demo site cannot be served; the message names the cause and the mend."""

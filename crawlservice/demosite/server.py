@@ -1,0 +1,183 @@
+"""Server: the demo site over HTTP, with the latency and errors asked for, and its counters."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import random
+import socket
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import uvicorn
+
+from crawlservice.demosite.draw import Draw
+from crawlservice.demosite.errors import DemoSiteError
+from crawlservice.demosite.pages import HTML, JSON, Page, Pages
+from crawlservice.demosite.site import Site
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+STATS = "/_stats"
+SERVER_ERROR = Page(500, HTML, b"<!DOCTYPE html><title>500</title><h1>Please try again</h1>\n")
+
+
+class DemoApp:
+    """The ASGI application. ``GET /_stats`` tells how often each path was asked, as JSON, and
+    ``DELETE /_stats`` starts the counting, and with it the errors, anew.
+
+    ``latency`` is in milliseconds; ``jitter`` is the share by which it varies up and down.
+    ``error_rate`` is the share of URLs whose first request answers 500. Raises ValueError."""
+
+    def __init__(
+        self, pages: Pages, latency: float = 0, jitter: float = 0.25, error_rate: float = 0
+    ) -> None:
+        if latency < 0:
+            raise ValueError(f"latency is {latency}; give 0 or more (milliseconds)")
+        for name, share in (("jitter", jitter), ("error rate", error_rate)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} is {share}; give a share from 0 to 1")
+        self._pages = pages
+        self._latency, self._jitter, self._error_rate = latency / 1000, jitter, error_rate
+        self._reset()
+
+    def _reset(self) -> None:
+        self._asked: Counter[str] = Counter()
+        self._statuses: Counter[int] = Counter()
+        self._in_flight = self._in_flight_max = 0
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        query: bytes = scope["query_string"]
+        path: str = scope["raw_path"].decode("latin-1")
+        if path == STATS:
+            page = self._stats(scope["method"])
+        else:
+            page = await self._visit(f"{path}?{query.decode('latin-1')}" if query else path)
+        headers = [
+            (b"content-type", page.content_type.encode()),
+            (b"content-length", b"%d" % len(page.body)),
+        ]
+        await send({"type": "http.response.start", "status": page.status, "headers": headers})
+        body = b"" if scope["method"] == "HEAD" else page.body
+        await send({"type": "http.response.body", "body": body})
+
+    async def _visit(self, target: str) -> Page:
+        self._asked[target] += 1
+        first = self._asked[target] == 1
+        self._in_flight += 1
+        self._in_flight_max = max(self._in_flight_max, self._in_flight)
+        try:
+            if self._latency:
+                spread = random.uniform(-self._jitter, self._jitter)
+                await asyncio.sleep(self._latency * (1 + spread))
+            page = SERVER_ERROR if first and self.fails(target) else self._pages.answer(target)
+        finally:
+            self._in_flight -= 1
+        self._statuses[page.status] += 1
+        return page
+
+    def fails(self, target: str) -> bool:
+        """Whether the first request for this path and query answers 500."""
+        if not self._error_rate:
+            return False
+        return Draw(self._pages.site.seed, "error", target).chance(self._error_rate)
+
+    def _stats(self, method: str) -> Page:
+        if method == "DELETE":
+            self._reset()
+        stats = {
+            "requests": self._asked.total(),
+            "in_flight_max": self._in_flight_max,
+            "statuses": {str(status): count for status, count in self._statuses.items()},
+            "paths": self._asked,
+        }
+        return Page(200, JSON, json.dumps(stats).encode())
+
+
+class _Server(uvicorn.Server):
+    """Says where it is as soon as it answers."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._on_started()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises DemoSiteError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(1024)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise DemoSiteError(_listen_problem(host, port, error)) from None
+    return listener
+
+
+def _listen_problem(host: str, port: int, error: OSError | OverflowError) -> str:
+    match getattr(error, "errno", None):
+        case errno.EADDRINUSE:
+            return f"port {port} on {host} is in use; choose another with --port (0 = any free one)"
+        case errno.EACCES:
+            return f"port {port} on {host} needs more rights; choose one above 1023 with --port"
+        case _:
+            return f"cannot listen on {host} port {port}: {error}; check --host and --port"
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def serve(
+    site: Site,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    *,
+    latency: float = 0,
+    jitter: float = 0.25,
+    error_rate: float = 0,
+    announce: Callable[[str], None] = _say,
+    stop_with_stdin: bool = False,
+) -> None:
+    """Serves until SIGINT or SIGTERM; with ``stop_with_stdin`` also until stdin, a pipe, ends, as
+    it does when the parent dies. ``announce`` gets the line with the address once pages are served.
+
+    Raises DemoSiteError when it cannot listen, ValueError on a wrong parameter."""
+    app = DemoApp(Pages(site), latency, jitter, error_rate)
+    listener = listen(host, port)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
+    )
+
+    def started() -> None:
+        if stop_with_stdin:
+            # Nothing to save: a site whose parent is gone ends at once, requests in flight or not.
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), os._exit, 0)
+        announce(f"demo site on {url} ({site.listings} listings)")
+
+    server = _Server(config, started)
+    with listener:
+        server.run(sockets=[listener])

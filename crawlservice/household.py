@@ -1,0 +1,170 @@
+"""Household: programs that live and end together, with one output. The `up` command's engine."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import BinaryIO
+
+PR_SET_PDEATHSIG = 1
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+CHUNK = 1 << 16  # bytes
+
+
+class Member:
+    """One program, in a session of its own, so that Ctrl-C reaches only the household."""
+
+    def __init__(self, name: str, command: list[str], pass_fds: tuple[int, ...]) -> None:
+        self.name = name
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=pass_fds,
+            start_new_session=True,
+            preexec_fn=die_with_parent(signal.SIGTERM),
+        )
+        assert self.process.stdout
+        self.output = self.process.stdout.fileno()
+        os.set_blocking(self.output, False)
+        self._rest = b""
+        self.at_end = False  # of the output
+
+    @property
+    def lives(self) -> bool:
+        return self.process.poll() is None
+
+    def lines(self) -> list[bytes]:
+        """What it has written since the last call, in whole lines."""
+        try:
+            while chunk := os.read(self.output, CHUNK):
+                self._rest += chunk
+            self.at_end = True
+        except BlockingIOError:
+            pass
+        *lines, self._rest = self._rest.split(b"\n")
+        if self._rest and (self.at_end or not self.lives or len(self._rest) > CHUNK):
+            lines, self._rest = [*lines, self._rest], b""
+        return lines
+
+    def how_it_ended(self) -> str:
+        code = self.process.returncode
+        return f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+
+    def close(self) -> None:
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def kill(self) -> None:
+        """With all its children."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+class Household:
+    """Use it as a context manager: leaving it stops every member.
+
+    ``patience`` is how many seconds a member may take to stop before it is killed."""
+
+    def __init__(self, out: BinaryIO, patience: float) -> None:
+        self.out = out
+        self.patience = patience
+        self.members: list[Member] = []
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._woken = socket.socketpair()
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Household:
+        for end in (self._wake, self._woken):
+            end.setblocking(False)
+        # Python writes the number of each signal to this socket; the handlers have nothing to do.
+        signal.set_wakeup_fd(self._woken.fileno(), warn_on_full_buffer=False)
+        for number in (*STOPPING, signal.SIGCHLD):
+            self._before[number] = signal.signal(number, lambda *_: None)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._selector.close()
+        self._wake.close()
+        self._woken.close()
+
+    def start(self, name: str, command: list[str], pass_fds: tuple[int, ...] = ()) -> None:
+        """Raises OSError when there is no such program."""
+        member = Member(name, command, pass_fds)
+        self.members.append(member)
+        self._selector.register(member.output, selectors.EVENT_READ, member)
+
+    def run(self) -> Member | None:
+        """Until somebody asks us to stop (None), or a member ends by itself (that member)."""
+        while all(member.lives for member in self.members):
+            if self._turn(None):
+                return None
+        return next(member for member in self.members if not member.lives)
+
+    def _stop(self) -> None:
+        self._ask_all(signal.SIGTERM)
+        deadline = time.monotonic() + self.patience
+        while any(member.lives for member in self.members):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            if self._turn(left):  # asked again: so do we, and a node gives up what it is fetching
+                self._ask_all(signal.SIGTERM)
+        for member in self.members:
+            if member.lives:
+                member.kill()
+                member.process.wait()
+            self._print(member)
+            member.close()
+
+    def _ask_all(self, number: signal.Signals) -> None:
+        for member in self.members:
+            if member.lives:
+                member.process.send_signal(number)
+
+    def _turn(self, timeout: float | None) -> bool:
+        """Passes output on; answers whether a signal asked us to stop."""
+        asked = False
+        for key, _ in self._selector.select(timeout):
+            if key.data is None:
+                asked = any(number in STOPPING for number in self._wake.recv(4096))
+            else:
+                self._print(key.data)
+        return asked
+
+    def _print(self, member: Member) -> None:
+        lines = member.lines()
+        label = member.name.encode()
+        self.out.writelines(b"%-5s| %s\n" % (label, line) for line in lines)
+        self.out.flush()
+        if member.at_end and member.output in self._selector.get_map():
+            self._selector.unregister(member.output)
+
+
+def die_with_parent(by: signal.Signals) -> Callable[[], None] | None:
+    """For ``preexec_fn``: the program gets this signal when we die, even by kill -9 (Linux)."""
+    if sys.platform != "linux":
+        return None
+    libc = ctypes.CDLL(None)
+    return lambda: libc.prctl(PR_SET_PDEATHSIG, by)

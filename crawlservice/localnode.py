@@ -1,0 +1,113 @@
+"""LocalNode: a `runcrawler --once` of our own, for a command that crawls and ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+
+from django.conf import settings
+
+from crawlframe.errors import CrawlframeError
+
+KILL_AFTER = 15.0  # seconds beyond the grace time
+LAST_LINES = 20
+
+
+class NodeEnded(CrawlframeError):
+    """The crawling process ended before its task did."""
+
+
+class LocalNode:
+    """A child process in a session of its own, so that Ctrl-C reaches only its owner, who stops it
+    gracefully. It logs to ``var/log/<label>.log``."""
+
+    def __init__(
+        self,
+        label: str,
+        node: str,
+        *,
+        workers: int | None = None,
+        concurrency: int | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        self.log = settings.VAR_DIR / "log" / f"{label}.log"
+        self.command = [*_manage(), "runcrawler", "--once", "--node", node]
+        if workers is not None:
+            self.command += ["--workers", str(workers)]
+        if concurrency is not None:
+            self.command += ["--concurrency", str(concurrency)]
+        self.env = {**os.environ, **(env or {})}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> LocalNode:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.env,
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self.process.poll() if self.process else None
+
+    def stop(self) -> None:
+        """Asks it to stop and waits; what it had not finished is given back. Ctrl-C in the
+        meantime asks again, which makes it hurry."""
+        process = self.process
+        if process is None:
+            return
+        patience = settings.CRAWLFRAME.grace + KILL_AFTER
+        while process.poll() is None:
+            try:
+                process.send_signal(signal.SIGTERM)
+                process.wait(patience)
+            except KeyboardInterrupt:
+                continue
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def ended_early(self, what: str) -> NodeEnded:
+        """The error to raise when it ended while ``what`` was still to do."""
+        code = self.exit_code()
+        how = f"was killed by signal {-code}" if code and code < 0 else f"ended with code {code}"
+        lines = last_lines(self.log) or ["(nothing)"]
+        return NodeEnded(
+            f"the node {how} while {what}. Last lines of its log {self.log}:\n  "
+            + "\n  ".join(lines)
+        )
+
+
+def last_lines(path: Path, count: int = LAST_LINES) -> list[str]:
+    """The end of a text file; empty when there is none."""
+    try:
+        with path.open(errors="replace") as file:
+            return [line.rstrip() for line in deque(file, maxlen=count)]
+    except OSError:
+        return []
+
+
+def _manage() -> list[str]:
+    """How this process was started: the same script finds the same spiders."""
+    mine = Path(sys.argv[0])
+    script = mine.resolve() if mine.name == "manage.py" else settings.BASE_DIR / "manage.py"
+    return [sys.executable, *([str(script)] if script.exists() else ["-m", "django"])]

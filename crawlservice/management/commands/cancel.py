@@ -1,0 +1,20 @@
+"""cancel: ends a task early."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from crawlservice.submit import cancel
+from crawlservice.terminal import Command as ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = "Ends a task without fetching what is left of it."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id", type=int)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        cancel(options["id"])
+        self.stdout.write(f"task {options['id']} is being cancelled")

@@ -1,0 +1,39 @@
+"""checkspiders: imports all spiders and shows what they are, or why they do not load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from django.core.management.base import CommandError
+from rich.table import Table
+
+from crawlframe.registry import Registry
+from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlservice.arguments import signature
+from crawlservice.terminal import Command as ServiceCommand
+
+DEFAULTS = msgspec.structs.asdict(SpiderSettings())
+
+
+class Command(ServiceCommand):
+    help = "Imports all spiders and shows their arguments and settings. Exits with 1 if one fails."
+    needs_database = False
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        registry = Registry.load("spiders")
+        if registry.infos:
+            table = Table("spider", "module", "arguments", "settings", header_style="bold")
+            for info in registry.infos:
+                table.add_row(info.name, info.module, "\n".join(signature(info)), settings_of(info))
+            self.console.print(table)
+        for module, problem in sorted(registry.broken.items()):
+            self.stdout.write(f"\n{module} does not load\n{problem}")
+        if registry.broken:
+            raise CommandError(f"broken: {', '.join(sorted(registry.broken))}")
+        self.stdout.write(f"{len(registry.infos)} spiders, all in order")
+
+
+def settings_of(info: SpiderInfo) -> str:
+    own = msgspec.structs.asdict(info.settings)
+    return "\n".join(f"{k} = {v!r}" for k, v in own.items() if v != DEFAULTS[k]) or "defaults"

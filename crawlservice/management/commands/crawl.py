@@ -1,0 +1,73 @@
+"""crawl: everything for one crawl on this machine: checks, submits, crawls, shows and sums up."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from crawlframe.errors import ArgumentError
+from crawlframe.links import normalise
+from crawlservice.arguments import parse_pairs
+from crawlservice.crawl import Crawl, Demo
+from crawlservice.terminal import Command as ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = "Crawls with one spider on this machine, from start to end."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("spider", help="its name; checkspiders lists them")
+        parser.add_argument(
+            "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
+            help="an argument of the spider; may be repeated",
+        )  # fmt: skip
+        parser.add_argument("--url", help="short for -a url=URL")
+        parser.add_argument("-o", "--output", type=Path, help="write the items to a .jsonl or .csv")
+        parser.add_argument("--workers", type=int, help="processes; by default one per CPU")
+        parser.add_argument("--concurrency", type=int, help="requests in flight per worker")
+        parser.add_argument("--priority", type=int, default=0, help="-100 to 100, high goes first")
+        parser.add_argument("--demo", action="store_true", help="crawl the demo site, started here")
+        parser.add_argument("--listings", type=int, help="with --demo: how many houses (5000)")
+        parser.add_argument("--latency", type=float, help="with --demo: ms before each answer (0)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        # A terminal that closes, or `kill`, must stop the node as Ctrl-C does.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
+        crawl = Crawl(
+            options["spider"],
+            arguments_of(options),
+            self.console,
+            priority=options["priority"],
+            workers=options["workers"],
+            concurrency=options["concurrency"],
+            output=options["output"],
+            demo=demo_of(options),
+        )
+        try:
+            crawl.run()
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+
+def arguments_of(options: dict[str, Any]) -> dict[str, str]:
+    """Raises ArgumentError or BadRequest."""
+    given = parse_pairs(options["arguments"])
+    if options["url"] is not None:
+        if "url" in given:
+            raise ArgumentError("give either --url or -a url=…")
+        given["url"] = normalise(options["url"])
+    return given
+
+
+def demo_of(options: dict[str, Any]) -> Demo | None:
+    """Raises ArgumentError."""
+    if options["demo"]:
+        return Demo(options["listings"], options["latency"])
+    for name in ("listings", "latency"):
+        if options[name] is not None:
+            raise ArgumentError(f"--{name} goes with --demo")
+    return None

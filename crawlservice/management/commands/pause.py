@@ -1,0 +1,21 @@
+"""pause: holds a task."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from crawlservice.submit import pause
+from crawlservice.terminal import Command as ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = "Lets nothing more of a task be fetched until it is resumed."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id", type=int)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        pause(options["id"])
+        self.stdout.write(f"task {options['id']} is paused")
+        self.stdout.write(f"Let it go on: python manage.py resume {options['id']}")

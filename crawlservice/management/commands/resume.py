@@ -1,0 +1,20 @@
+"""resume: lets a task go on."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from crawlservice.submit import resume
+from crawlservice.terminal import Command as ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = "Lets a paused task run again, and tries parked requests again."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("id", type=int)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        resume(options["id"])
+        self.stdout.write(f"task {options['id']} runs again")

@@ -1,0 +1,29 @@
+"""startspider: writes a new spider to begin with."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+
+from crawlframe.registry import find_package
+from crawlservice.newspider import write_spider
+from crawlservice.terminal import Command as ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = "Creates spiders/NAME.py from a template."
+    needs_database = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="letters, digits and _; also the spider's name")
+        parser.add_argument("url", nargs="?", default="https://example.com/", help="where to start")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        name = options["name"]
+        directory = find_package("spiders") or settings.BASE_DIR / "spiders"
+        path = write_spider(directory, name, options["url"])
+        self.stdout.write(f"wrote {path}")
+        self.stdout.write(f"Try it: python manage.py fetch {options['url']} --shell")
+        self.stdout.write(f"Run it: python manage.py crawl {name} -o {name}.jsonl")

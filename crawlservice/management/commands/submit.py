@@ -1,0 +1,28 @@
+"""submit: starts a task that the running nodes crawl."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from crawlservice.arguments import parse_pairs
+from crawlservice.submit import submit
+from crawlservice.terminal import Command as ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = "Submits a task to the running nodes."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("spider", help="the spider's name")
+        parser.add_argument(
+            "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
+            help="an argument of the spider; may be repeated",
+        )  # fmt: skip
+        parser.add_argument("--priority", type=int, default=0, help="-100 to 100, high goes first")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        given = parse_pairs(options["arguments"])
+        task = submit(options["spider"], given, priority=options["priority"], from_text=True)
+        self.stdout.write(f"task {task.pk} submitted: {task.spider}")
+        self.stdout.write(f"Follow it: python manage.py task {task.pk} --follow")

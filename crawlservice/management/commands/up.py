@@ -1,0 +1,104 @@
+"""up: the web, one node and the embedded Redis, until Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management.base import CommandError
+from django.db import connection
+
+from crawlframe.errors import ConfigError
+from crawlservice.checks import check_redis
+from crawlservice.household import Household
+from crawlservice.redis import frontier
+from crawlservice.terminal import Command as ServiceCommand
+
+DEFAULT_BIND = "127.0.0.1:8000"
+PATIENCE = 10.0  # seconds beyond the grace time until what does not stop is killed
+WEB_PROCESSES, WEB_THREADS = 2, 4
+
+
+class Command(ServiceCommand):
+    help = "Keeps the web, one node and the embedded Redis running until Ctrl-C."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--bind", default=DEFAULT_BIND, help="host:port (%(default)s)")
+        parser.add_argument("--workers", type=int, help="of the node; by default one per CPU")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for warning in check_redis(frontier().redis):
+            self.stderr.write(f"warning: {warning}")
+        node = [*_manage(), "runcrawler"]
+        if options["workers"] is not None:
+            node += ["--workers", str(options["workers"])]
+        with listen(options["bind"]) as listener:
+            self._greet(listener)
+            connection.close()
+            patience = settings.CRAWLFRAME.grace + PATIENCE
+            with Household(sys.stdout.buffer, patience) as household:
+                household.start("web", _web(listener), (listener.fileno(),))
+                household.start("node", node)
+                ended = household.run()
+        if ended is not None:
+            raise CommandError(f"{ended.name} {ended.how_it_ended()}; everything is stopped")
+
+    def _greet(self, listener: socket.socket) -> None:
+        host, port = listener.getsockname()[:2]
+        address = ipaddress.ip_address(host)
+        shown = "127.0.0.1" if address.is_unspecified else host
+        self.stdout.write(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/")
+        if not address.is_loopback and not settings.EXTRA_HOSTS:
+            self.stderr.write(
+                "warning: only requests to localhost are answered; name the hosts this server is "
+                "reached by in CRAWLFRAME_ALLOWED_HOSTS"
+            )
+        if not get_user_model().objects.filter(is_superuser=True).exists():
+            self.stdout.write("To log in, make an account: python manage.py createsuperuser")
+        self.stdout.write("Ctrl-C stops everything.")
+        self.stdout.flush()
+
+
+def listen(bind: str) -> socket.socket:
+    """A listening socket for ``host:port``. Raises ConfigError."""
+    host, _, port = bind.rpartition(":")
+    host = host.strip("[]") or "127.0.0.1"
+    if not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"--bind {bind!r} is not host:port; give one such as {DEFAULT_BIND}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, int(port)), family=family, backlog=256)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            reason = f"port {port} is in use; end what uses it, or choose another"
+        elif error.errno == errno.EACCES:
+            reason = f"port {port} is not for this user; choose one above 1023"
+        else:
+            reason = f"{host} is no address of this machine ({error.strerror})"
+        raise ConfigError(f"{reason}: --bind {DEFAULT_BIND[:-4]}8001") from None
+
+
+def _web(listener: socket.socket) -> list[str]:
+    options = {
+        "--bind": f"fd://{listener.fileno()}",
+        "--workers": str(WEB_PROCESSES),
+        "--threads": str(WEB_THREADS),
+        "--pythonpath": str(settings.BASE_DIR),
+        "--log-level": "warning",
+    }
+    words = [word for option in options.items() for word in option]
+    # Its control socket would be one for all servers of this user.
+    gunicorn = [sys.executable, "-P", "-m", "gunicorn", "--no-control-socket"]
+    return [*gunicorn, *words, "crawlservice.wsgi"]
+
+
+def _manage() -> list[str]:
+    script = Path(settings.BASE_DIR) / "manage.py"
+    return [sys.executable, *([str(script)] if script.exists() else ["-m", "django"])]

@@ -1,0 +1,111 @@
+"""Django's settings, all from the environment; docs/settings.md lists the variables.
+
+Safe by default: nothing but loopback is served, DEBUG is off, the secret key is generated."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from crawlframe import logs
+from crawlframe.conf import Settings
+from crawlframe.errors import ConfigError
+from crawlservice.databaseurl import database_config
+from crawlservice.secret import secret_key
+
+
+def _text(variable: str) -> str:
+    return os.environ.get(variable, "").strip()
+
+
+def _words(variable: str) -> list[str]:
+    return _text(variable).replace(",", " ").split()
+
+
+def _flag(variable: str) -> bool:
+    text = _text(variable).lower()
+    if text not in ("", "0", "1", "no", "yes", "off", "on", "false", "true"):
+        raise ConfigError(f"{variable}={text!r} must be 1 or 0")
+    return text in ("1", "yes", "on", "true")
+
+
+PACKAGE = Path(__file__).resolve().parent
+# The checkout; where the package is installed without one, the directory commands are run in.
+BASE_DIR = PACKAGE.parent if (PACKAGE.parent / "manage.py").exists() else Path.cwd()
+
+CRAWLFRAME = Settings.from_env()
+VAR_DIR = BASE_DIR / CRAWLFRAME.var_dir
+CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR)
+REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
+
+DEBUG = _flag("CRAWLFRAME_DEBUG")
+SECRET_KEY = _text("CRAWLFRAME_SECRET_KEY") or secret_key(VAR_DIR)
+EXTRA_HOSTS = _words("CRAWLFRAME_ALLOWED_HOSTS")
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
+CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
+
+if _flag("CRAWLFRAME_HTTPS"):  # behind a proxy that speaks TLS and sets X-Forwarded-Proto itself
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 365 * 24 * 3600
+
+INSTALLED_APPS = [
+    "crawlservice.apps.CrawlserviceConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "crawlservice.urls"
+WSGI_APPLICATION = "crawlservice.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+DATABASES = {
+    "default": database_config(_text("DATABASE_URL"), VAR_DIR, f"crawlframe {CRAWLFRAME.node}")
+}
+AUTO_MIGRATE = _flag("CRAWLFRAME_AUTO_MIGRATE")
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-us"
+
+STATIC_URL = "static/"
+WHITENOISE_USE_FINDERS = True  # serves the apps' own files: a fresh clone needs no collectstatic
+WHITENOISE_AUTOREFRESH = DEBUG
+
+LOGGING = logs.config(CRAWLFRAME.log_level, CRAWLFRAME.node)

@@ -1,0 +1,151 @@
+"""Steward: the chores that need one of us. Every node has one; a lock in Redis says who leads."""
+
+from __future__ import annotations
+
+import logging
+import select
+import time
+
+from django.db import Error as DatabaseError
+from django.db import connection
+from redis import RedisError
+from redis.exceptions import LockError
+
+from crawlframe.conf import Settings
+from crawlframe.errors import FrontierError
+from crawlframe.frontier import Counts, Frontier
+from crawlframe.ledger import LedgerAway, LedgerRefused
+from crawlframe.node.channel import Channel, ChannelClosed
+from crawlframe.request import unpack_admissions
+from crawlservice.models import Page, Task
+from crawlservice.store import DjangoLedger
+from crawlservice.submit import limits_of
+
+log = logging.getLogger(__name__)
+
+TURN = 1.0  # seconds between two rounds of chores
+LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
+BATCH = 1000  # ledger rows read at a time
+
+
+class Steward:
+    """Replays dead generations, ends tasks, brings back what Redis lost of a task."""
+
+    def __init__(self, settings: Settings, frontier: Frontier) -> None:
+        self._frontier = frontier
+        self._ledger = DjangoLedger()
+        name = f"{settings.key_prefix}:steward"
+        self._lock = frontier.redis.lock(name, timeout=LEADER_FOR, blocking=False)
+        self._leading = False
+
+    def live(self, channel: Channel) -> None:
+        """Does a round every second until the master says retire or is gone."""
+        channel.send("ready")
+        while True:
+            self.turn()
+            try:
+                channel.send("beat", 0)
+                readable, _, _ = select.select([channel], [], [], TURN)
+                if readable and any(kind == "retire" for kind, *_ in channel.receive()):
+                    break
+            except ChannelClosed:
+                return
+        self.resign()
+
+    def turn(self) -> None:
+        """One round, if it is ours. A failure waits for the next round."""
+        try:
+            if self._lead():
+                self._replay_dead()
+                self._care_for_tasks()
+        except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
+            log.warning("chores wait: %s", " ".join(str(error).split()))
+            connection.close()
+
+    def resign(self) -> None:
+        """Lets another steward lead at once."""
+        if self._leading:
+            try:
+                self._lock.release()
+            except (LockError, RedisError):
+                log.debug("the lock was gone already")
+        self._ledger.close()
+
+    def _lead(self) -> bool:
+        if self._leading:
+            try:
+                self._lock.reacquire()
+                return True
+            except LockError:
+                log.info("another steward leads now")
+        self._leading = bool(self._lock.acquire())
+        return self._leading
+
+    def _replay_dead(self) -> None:
+        for generation, left in self._frontier.leases.left().items():
+            if left < 0:
+                moved = self._frontier.leases.replay(generation)
+                log.warning("generation %d is dead: %d requests replayed", generation, moved)
+
+    def _care_for_tasks(self) -> None:
+        tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
+        known = set(self._frontier.open_tasks())
+        for pk, counts in self._frontier.counts_of(tasks.keys() & known).items():
+            if counts is None:
+                self._restore(tasks[pk])
+                continue
+            self._align(tasks[pk], counts)
+            if counts.nr == 0:
+                self._end(tasks[pk], counts)
+        for pk in tasks.keys() - known:
+            self._restore(tasks[pk])
+        for pk in known - tasks.keys():
+            # Ended in the database, but whoever ended it died before it told the frontier. Read
+            # again, for it may have been submitted just now.
+            if Task.objects.filter(pk=pk).exclude(state__in=Task.ACTIVE).exists():
+                self._frontier.close_task(pk)
+
+    def _align(self, task: Task, counts: Counts) -> None:
+        """What was decided while Redis was away reaches the frontier now."""
+        if task.state != counts.state:
+            fresh = Task.objects.filter(pk=task.pk, state=task.state).exists()
+            change = {
+                "running": self._frontier.resume,
+                "paused": self._frontier.pause,
+                "cancelling": self._frontier.cancel,
+            }
+            if fresh:
+                change[task.state](task.pk)
+
+    def _end(self, task: Task, counts: Counts) -> None:
+        if self._ledger.finish(task.pk, counts):
+            self._frontier.close_task(task.pk)
+            log.info("task %d ended: %d pages, %d errors", task.pk, counts.nf, counts.ne)
+            return
+        # The ledger knows more than Redis admitted: Redis lost something.
+        moved = self._admit_recorded(task)
+        log.warning("task %d was not complete: %d requests brought back", task.pk, moved)
+
+    def _restore(self, task: Task) -> None:
+        """Makes the frontier know a task that it never got, or lost. Requests that have a ledger
+        row are admitted too; their next run finds the row and completes them."""
+        started = time.monotonic()
+        self._frontier.open_task(task.pk, limits_of(task), unpack_admissions(task.seeds))
+        moved = self._admit_recorded(task)
+        if task.state != Task.State.RUNNING:
+            counts = self._frontier.counts(task.pk)
+            if counts is not None:
+                self._align(task, counts)
+        log.warning(
+            "task %d was not in the frontier; opened with %d recorded requests in %.1f s",
+            task.pk,
+            moved,
+            time.monotonic() - started,
+        )
+
+    def _admit_recorded(self, task: Task) -> int:
+        rows = Page.objects.filter(task=task, follow_ups__isnull=False).order_by("pk")
+        moved = 0
+        for packed in rows.values_list("follow_ups", flat=True).iterator(chunk_size=BATCH):
+            moved += self._frontier.admit(task.pk, unpack_admissions(packed))
+        return moved

@@ -1,0 +1,205 @@
+"""Store: the ledger over Django's connection. One transaction per batch of outcomes: pages, items
+and follow-ups; the unique rid decides which run of a request counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db import (
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    transaction,
+)
+from django.db import connection as default_connection
+from django.db.models import Sum
+from django.utils import timezone
+
+from crawlframe.frontier import Counts
+from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.request import pack_admissions, unpack_admissions
+from crawlservice.models import Event, Item, Page, Task
+
+PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
+
+# Column of the page table -> PostgreSQL type. follow_ups and request are bytes, hex on the way.
+PAGE_COLUMNS = {
+    "rid": "uuid",
+    "task_id": "bigint",
+    "url": "text",
+    "callback": "text",
+    "state": "text",
+    "reason": "text",
+    "detail": "text",
+    "status": "smallint",
+    "depth": "integer",
+    "attempts": "smallint",
+    "deliveries": "smallint",
+    "size": "bigint",
+    "fetch_ms": "integer",
+    "items": "integer",
+    "follow_ups": "text",
+    "request": "text",
+}
+BYTES = ("follow_ups", "request")
+
+POSTGRES_PAGES = """
+INSERT INTO {table} ({columns})
+SELECT {values} FROM jsonb_to_recordset(%s::jsonb) AS row({types})
+ON CONFLICT (rid) DO NOTHING RETURNING rid
+""".format(
+    table=PAGE,
+    columns=", ".join(PAGE_COLUMNS),
+    values=", ".join(f"decode({c}, 'hex')" if c in BYTES else c for c in PAGE_COLUMNS),
+    types=", ".join(f"{column} {kind}" for column, kind in PAGE_COLUMNS.items()),
+)
+POSTGRES_ITEMS = f"""
+INSERT INTO {ITEM} (rid, task_id, ordinal, data)
+SELECT rid, task_id, ordinal, data FROM jsonb_to_recordset(%s::jsonb)
+AS row(rid uuid, task_id bigint, ordinal integer, data jsonb)
+"""
+SQLITE_PAGES = "INSERT INTO {table} ({columns}) VALUES ({marks})".format(
+    table=PAGE, columns=", ".join(PAGE_COLUMNS), marks=", ".join(["%s"] * len(PAGE_COLUMNS))
+)
+SQLITE_ITEMS = f"INSERT INTO {ITEM} (rid, task_id, ordinal, data) VALUES (%s, %s, %s, %s)"
+
+
+class DjangoLedger:
+    """The engine's Ledger on this thread's Django connection."""
+
+    def task(self, task: int) -> TaskSpec | None:
+        with _named_errors():
+            row = Task.objects.filter(pk=task).values("spider", "arguments", "priority").first()
+        return row and TaskSpec(task, row["spider"], row["arguments"], row["priority"])
+
+    def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
+        # Sorted, so that two workers with some of the same requests cannot deadlock.
+        ordered = sorted(outcomes, key=lambda outcome: outcome.rid)
+        with _named_errors(), transaction.atomic():
+            if default_connection.vendor == "postgresql":
+                won = _insert_postgres(ordered)
+            else:
+                won = _insert_sqlite(ordered)
+            lost = [outcome.rid for outcome in ordered if outcome.rid not in won]
+            recorded = _read(lost)
+        for outcome in ordered:
+            if outcome.rid in won:
+                failed = outcome.verdict is Verdict.ERROR
+                recorded[outcome.rid] = Recorded(failed, outcome.follow_ups)
+        return recorded
+
+    def finish(self, task: int, counts: Counts) -> bool:
+        with _named_errors(), transaction.atomic():
+            pages = Page.objects.filter(task_id=task)
+            rows = pages.count()
+            if rows != counts.na or counts.nr != 0:
+                return False
+            ended = timezone.now()
+            items = pages.aggregate(sum=Sum("items"))["sum"] or 0
+            numbers = {"na": counts.na, "nf": counts.nf, "ne": counts.ne, "items": items}
+            for before, after in (
+                (Task.State.RUNNING, Task.State.FINISHED),
+                (Task.State.PAUSED, Task.State.FINISHED),
+                (Task.State.CANCELLING, Task.State.CANCELLED),
+            ):
+                row = Task.objects.filter(pk=task, state=before)
+                if row.update(state=after, finished_at=ended, **numbers):
+                    Event.objects.create(task_id=task, kind=after)
+            return True  # ended, by us or by another
+
+    def close(self) -> None:
+        default_connection.close()
+
+
+def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:
+    with default_connection.cursor() as cursor:
+        rows = [dict(zip(PAGE_COLUMNS, _row(outcome), strict=True)) for outcome in outcomes]
+        for row in rows:
+            for column in BYTES:
+                row[column] = row[column] and row[column].hex()
+        cursor.execute(POSTGRES_PAGES, [orjson.dumps(rows).decode()])
+        won = {rid.bytes for (rid,) in cursor.fetchall()}
+        items = [
+            {"rid": rid.hex(), "task_id": task, "ordinal": n, "data": orjson.Fragment(data)}
+            for rid, task, n, data in _items(outcomes, won)
+        ]
+        if items:
+            cursor.execute(POSTGRES_ITEMS, [orjson.dumps(items).decode()])
+    return won
+
+
+def _insert_sqlite(outcomes: list[Outcome]) -> set[bytes]:
+    """SQLite has one writer: in our transaction nobody adds a row between look and insert."""
+    taken = set(_read([outcome.rid for outcome in outcomes]))
+    new = {outcome.rid: outcome for outcome in outcomes if outcome.rid not in taken}
+    with default_connection.cursor() as cursor:
+        rows = [_row(outcome) for outcome in new.values()]
+        if rows:
+            cursor.executemany(SQLITE_PAGES, [[row[0].hex, *row[1:]] for row in rows])
+        items = [
+            (rid.hex(), task, n, data.decode())
+            for rid, task, n, data in _items(new.values(), new.keys())
+        ]
+        if items:
+            cursor.executemany(SQLITE_ITEMS, items)
+    return set(new)
+
+
+def _row(outcome: Outcome) -> list[Any]:
+    failed = outcome.verdict is Verdict.ERROR
+    return [
+        UUID(bytes=outcome.rid),
+        outcome.task,
+        outcome.url,
+        outcome.callback,
+        outcome.verdict.value,
+        outcome.reason,
+        outcome.detail,
+        outcome.status,
+        outcome.depth,
+        outcome.attempts,
+        outcome.deliveries,
+        outcome.size,
+        outcome.fetch_ms,
+        len(outcome.items),
+        pack_admissions(outcome.follow_ups) if outcome.follow_ups else None,
+        outcome.record if failed else None,
+    ]
+
+
+def _items(
+    outcomes: Iterable[Outcome], won: Iterable[bytes]
+) -> Iterable[tuple[bytes, int, int, bytes]]:
+    for outcome in outcomes:
+        if outcome.rid in won:
+            for ordinal, data in enumerate(outcome.items):
+                yield outcome.rid, outcome.task, ordinal, data
+
+
+def _read(rids: list[bytes]) -> dict[bytes, Recorded]:
+    if not rids:
+        return {}
+    rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
+    return {
+        rid.bytes: Recorded(state == Page.State.ERROR, unpack_admissions(packed) if packed else [])
+        for rid, state, packed in rows.values_list("rid", "state", "follow_ups")
+    }
+
+
+@contextmanager
+def _named_errors() -> Any:
+    """Django's database errors as the engine's: away (try again) or refused (never)."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        default_connection.close()
+        raise LedgerAway(" ".join(str(error).split())) from None
+    except (DataError, IntegrityError, Error) as error:
+        raise LedgerRefused(" ".join(str(error).split())) from None

@@ -1,0 +1,140 @@
+"""The one door from Django to the frontier: tasks start, pause, go on and end here.
+
+The database is told first; what Redis missed meanwhile, the steward tells it later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from redis import RedisError
+
+from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
+from crawlframe.frontier import TaskLimits
+from crawlframe.registry import unknown_spider
+from crawlframe.request import (
+    MAX_TASK_PRIORITY,
+    pack_admissions,
+    root_admission,
+    unpack_admissions,
+)
+from crawlframe.spider import SpiderInfo
+from crawlservice import arguments as spider_arguments
+from crawlservice.models import Task
+from crawlservice.redis import frontier
+
+
+class UnknownTask(CrawlframeError):
+    """There is no task with this number."""
+
+
+class WrongState(CrawlframeError):
+    """The task's state does not allow this."""
+
+
+def submit(
+    spider: str,
+    arguments: dict[str, Any],
+    *,
+    priority: int = 0,
+    from_text: bool = False,
+    info: SpiderInfo | None = None,
+) -> Task:
+    """Creates and starts a task. The spider must be published by a node, or described by ``info``.
+
+    Raises UnknownSpider, ArgumentError, and FrontierError; when that comes after the task was
+    recorded, it says so."""
+    if not -MAX_TASK_PRIORITY <= priority <= MAX_TASK_PRIORITY:
+        raise ArgumentError(
+            f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
+        )
+    info = info or published(spider)
+    checked = spider_arguments.check(info, arguments, from_text=from_text)
+    with transaction.atomic():
+        task = Task.objects.create(
+            spider=info.name,
+            arguments=checked,
+            priority=priority,
+            settings={
+                "delay": round(info.settings.delay * 1000),
+                "concurrency": info.settings.concurrency,
+                "page_limit": info.settings.page_limit,
+            },
+            seeds=b"",
+        )
+        task.seeds = pack_admissions([root_admission(task.pk, priority)])
+        task.save(update_fields=["seeds"])
+    _tell("is recorded", task.pk, lambda: open_in_frontier(task))
+    return task
+
+
+def published(spider: str) -> SpiderInfo:
+    """What nodes published of a spider. Raises UnknownSpider and FrontierError."""
+    try:
+        known = frontier().spiders()
+    except RedisError as error:
+        raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
+    if not known:
+        raise UnknownSpider(
+            "no node has published its spiders yet; start one: python manage.py runcrawler"
+        )
+    if spider not in known:
+        raise unknown_spider(spider, known, {})
+    return known[spider]
+
+
+def limits_of(task: Task) -> TaskLimits:
+    """What the frontier needs to know of a task."""
+    return TaskLimits(priority=task.priority, **task.settings)
+
+
+def open_in_frontier(task: Task) -> None:
+    """Makes the frontier know a recorded task; doing it again changes nothing."""
+    frontier().open_task(task.pk, limits_of(task), unpack_admissions(task.seeds))
+
+
+def pause(task_id: int) -> None:
+    """Nothing more of the task is fetched. Raises UnknownTask, WrongState, FrontierError."""
+    _change(task_id, "paused", (Task.State.RUNNING, Task.State.PAUSED), Task.State.PAUSED)
+    _tell("is paused", task_id, lambda: frontier().pause(task_id))
+
+
+def resume(task_id: int) -> None:
+    """A paused task runs again; of a running one, parked requests get another chance.
+
+    Raises UnknownTask, WrongState, FrontierError."""
+    _change(task_id, "resumed", (Task.State.PAUSED, Task.State.RUNNING), Task.State.RUNNING)
+    _tell("is resumed", task_id, lambda: frontier().resume(task_id))
+
+
+def cancel(task_id: int) -> None:
+    """Ends the task without fetching the rest. Raises UnknownTask, WrongState, FrontierError."""
+    _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
+    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id))
+
+
+def get_task(task_id: int) -> Task:
+    """Raises UnknownTask."""
+    task = Task.objects.filter(pk=task_id).first()
+    if task is None:
+        raise UnknownTask(f"there is no task {task_id}; list them: python manage.py tasks")
+    return task
+
+
+def _change(task_id: int, verb: str, allowed: tuple[Task.State, ...], to: Task.State) -> None:
+    if not Task.objects.filter(pk=task_id, state__in=allowed).update(state=to):
+        state = get_task(task_id).state
+        raise WrongState(
+            f"task {task_id} is {state} and cannot be {verb}; only tasks that are "
+            f"{' or '.join(allowed)} can"
+        )
+
+
+def _tell(done: str, task_id: int, tell: Any) -> None:
+    try:
+        tell()
+    except (RedisError, CrawlframeError) as error:
+        raise FrontierError(
+            f"task {task_id} {done} in the database, but Redis did not take it: {error}. "
+            "Nothing is lost or to be done again: the nodes see to it when Redis is back"
+        ) from None

@@ -1,0 +1,21 @@
+#!/usr/bin/env python
+"""Every command of Crawlframe: ``python manage.py help`` lists them."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+from crawlframe.errors import CrawlframeError
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
+    try:
+        execute_from_command_line(sys.argv)
+    except CrawlframeError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The spiders of this project: one site per file."""

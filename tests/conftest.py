@@ -1,0 +1,298 @@
+"""Fixtures for every test: private servers, fresh databases, and manage.py as a process.
+
+Everything runs on servers of its own; only TEST_DATABASE_URL (or DATABASE_URL) makes the tests use
+a PostgreSQL that runs already, in databases of their own that are dropped at the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+import django
+import psycopg2
+import pytest
+from django.core.management import call_command
+from django.db import connections
+from django.test import override_settings
+from redis import Redis
+
+from crawlframe.embedded import ensure_redis
+from crawlservice.databaseurl import database_config
+from tests.servers import PostgresServer, RedisServer
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+EXTERNAL_POSTGRES = os.environ.get("TEST_DATABASE_URL") or os.environ.get("DATABASE_URL", "")
+OURS = ("DATABASE_URL", "TEST_DATABASE_URL", "REDIS_URL")
+
+_numbers = count(1)
+
+
+class NewDatabase(Protocol):
+    def __call__(self, kind: str, *, empty: bool = False) -> str: ...
+
+
+def _set_up_django() -> str:
+    """Django is ready in every test module, with nothing of the caller's configuration."""
+    for variable in list(os.environ):
+        if variable.startswith(("CRAWLFRAME_", "DJANGO_")) or variable in OURS:
+            del os.environ[variable]
+    var_dir = tempfile.mkdtemp(prefix="cf-tests-")
+    os.environ["CRAWLFRAME_VAR_DIR"] = var_dir
+    os.environ["DJANGO_SETTINGS_MODULE"] = "crawlservice.settings"
+    django.setup()
+    return var_dir
+
+
+# Now, not in a hook: further conftest.py files import models.
+VAR_DIR = _set_up_django()
+
+
+def pytest_configure() -> None:
+    # Fixtures clean up on an exception, so a SIGTERM must become one.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(VAR_DIR, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A private running server. It stops with this process."""
+    return ensure_redis(tmp_path_factory.mktemp("redis"))
+
+
+@pytest.fixture
+def redis_client(redis_url: str) -> Iterator[Redis]:
+    """A client of the empty server."""
+    with Redis.from_url(redis_url) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[Callable[..., RedisServer]]:
+    """Makes running servers that the test may kill; arguments are further server options."""
+    servers: list[RedisServer] = []
+
+    def make(*options: str) -> RedisServer:
+        server = RedisServer(tmp_path / f"redis{len(servers)}", *options)
+        server.start()
+        servers.append(server)
+        return server
+
+    yield make
+    for server in servers:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A running PostgreSQL; tests make their own databases in it."""
+    if EXTERNAL_POSTGRES.startswith("postgres"):
+        yield EXTERNAL_POSTGRES
+        return
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with all tables."""
+    path = tmp_path_factory.mktemp("sqlite") / "template.sqlite3"
+    _migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_url: str) -> Iterator[str]:
+    """The name of a PostgreSQL database with all tables."""
+    name = f"crawlframe_test_{os.getpid()}"
+    _postgres(postgres_url, f"CREATE DATABASE {name}")
+    _migrate(_named(postgres_url, name))
+    yield name
+    _postgres(postgres_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewDatabase]:
+    """Makes fresh databases: ``new_database("sqlite" or "postgres")`` -> URL. They have all tables,
+    or with ``empty=True`` none."""
+    made: list[tuple[str, str]] = []
+
+    def make(kind: str, *, empty: bool = False) -> str:
+        number = next(_numbers)
+        if kind == "sqlite":
+            path = tmp_path / f"test{number}.sqlite3"
+            if not empty:
+                shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
+            return f"sqlite:///{path}"
+        server: str = request.getfixturevalue("postgres_url")
+        name = f"crawlframe_test_{os.getpid()}_{number}"
+        template = "template0" if empty else request.getfixturevalue("postgres_template")
+        _postgres(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+        made.append((server, name))
+        return _named(server, name)
+
+    yield make
+    for server, name in made:
+        _postgres(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database(request: pytest.FixtureRequest, new_database: NewDatabase) -> str:
+    """The URL of a fresh database with all tables, once on SQLite and once on PostgreSQL."""
+    return new_database(request.param)
+
+
+@pytest.fixture
+def orm(database: str) -> Iterator[str]:
+    """Django's models in this process (all its threads) work on ``database``."""
+    with django_on(database):
+        yield database
+
+
+@pytest.fixture
+def settings_with() -> Iterator[Callable[..., None]]:
+    """``settings_with(NAME=value)`` changes Django's settings until the end of the test."""
+    with ExitStack() as stack:
+        yield lambda **changes: stack.enter_context(override_settings(**changes))
+
+
+@pytest.fixture
+def manage_env(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """The environment of ``manage`` and ``start_manage``; a test may change it. It names a var
+    directory of its own, the empty test Redis, and ``database`` if the test asks for that too."""
+    request.getfixturevalue("redis_client")
+    env = dict(os.environ)
+    env["CRAWLFRAME_VAR_DIR"] = str(tmp_path / "var")
+    env["CRAWLFRAME_ALLOW_PRIVATE"] = "127.0.0.0/8"
+    env["REDIS_URL"] = request.getfixturevalue("redis_url")
+    env["PYTHONUNBUFFERED"] = "1"
+    if "database" in request.fixturenames:
+        env["DATABASE_URL"] = request.getfixturevalue("database")
+    return env
+
+
+@pytest.fixture
+def manage(manage_env: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs ``manage.py`` with these arguments to its end; keywords are ``subprocess.run``'s."""
+
+    def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            _command(arguments),
+            **{"env": manage_env, "capture_output": True, "text": True, "timeout": 90, **options},
+        )
+
+    return run
+
+
+@dataclass
+class Running:
+    """A ``manage.py`` at work, in a process group of its own."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def output(self) -> str:
+        """Standard output and error so far."""
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, text: str, timeout: float = 30) -> None:
+        """Returns when the output holds ``text``; fails when it cannot any more."""
+        deadline = time.monotonic() + timeout
+        while text not in self.output:
+            ended = self.process.poll() is not None
+            if (ended and text not in self.output) or time.monotonic() > deadline:
+                pytest.fail(f"no {text!r} in the output of {self.process.args!r}:\n{self.output}")
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM, timeout: float = 30) -> int:
+        """Signals the command itself and answers its exit status."""
+        self.process.send_signal(how)
+        return self.process.wait(timeout)
+
+
+@pytest.fixture
+def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Starts ``manage.py`` in the background; at the end its process group is killed."""
+    started: list[Running] = []
+
+    def start(*arguments: object, env: dict[str, str] | None = None) -> Running:
+        log = tmp_path / f"manage{len(started)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                _command(arguments),
+                env=manage_env if env is None else env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        started.append(Running(process, log))
+        return started[-1]
+
+    yield start
+    for running in started:
+        try:
+            os.killpg(running.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        running.process.wait()
+
+
+def _command(arguments: tuple[object, ...]) -> list[str]:
+    return [sys.executable, str(CHECKOUT / "manage.py"), *map(str, arguments)]
+
+
+@contextmanager
+def django_on(url: str) -> Iterator[None]:
+    """Within it, Django's default database is the one of this URL."""
+    config = database_config(url, Path(), "crawlframe tests")
+    before = connections.settings["default"]
+    _use(connections.configure_settings({"default": config})["default"])
+    try:
+        yield
+    finally:
+        _use(before)
+
+
+def _use(settings: dict[str, Any]) -> None:
+    connections.close_all()
+    connections.settings["default"] = settings
+    connections["default"] = connections.create_connection("default")
+
+
+def _migrate(url: str) -> None:
+    with django_on(url):
+        call_command("migrate", interactive=False, verbosity=0)
+
+
+def _postgres(server: str, statement: str) -> None:
+    connection = psycopg2.connect(server)
+    try:
+        connection.autocommit = True
+        connection.cursor().execute(statement)
+    finally:
+        connection.close()
+
+
+def _named(server: str, database: str) -> str:
+    return urlunsplit(urlsplit(server)._replace(path=f"/{database}"))

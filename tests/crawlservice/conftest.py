@@ -1,0 +1,124 @@
+"""Fixtures of the service: Django on a fresh database, its frontier on an empty Redis.
+
+Models are imported inside, for pytest may read this file before Django is set up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+from redis import Redis
+
+from crawlframe.frontier import Frontier
+from crawlframe.request import Admission, make_rid, pack_admissions
+from crawlframe.spider import Spider, SpiderInfo, describe
+
+if TYPE_CHECKING:
+    from crawlservice.models import Page, Task
+
+
+class Shop(Spider):
+    """A spider that is published but never run here."""
+
+    name = "shop"
+    settings = {"delay": 1.5, "concurrency": 3, "page_limit": 100}
+
+    def start(self, city: str, pages: int = 1) -> Any:  # type: ignore[override]
+        ...
+
+
+@contextmanager
+def redis_at(url: str) -> Iterator[None]:
+    """``frontier()`` of this process uses this server."""
+    from django.test import override_settings
+
+    from crawlservice import redis
+
+    redis._frontiers.clear()
+    with override_settings(REDIS_URL=url):
+        yield
+    redis._frontiers.clear()
+
+
+@pytest.fixture
+def shop() -> SpiderInfo:
+    return describe(Shop)
+
+
+@pytest.fixture
+def service(orm: str, redis_client: Redis, redis_url: str) -> Iterator[Frontier]:
+    """The models and ``frontier()`` of this process work on empty servers; the frontier."""
+    from crawlservice.redis import frontier
+
+    with redis_at(redis_url):
+        yield frontier()
+
+
+@pytest.fixture
+def published(service: Frontier, shop: SpiderInfo) -> Frontier:
+    """The frontier after a node published the spider ``shop``."""
+    service.publish_spiders([shop])
+    return service
+
+
+@pytest.fixture
+def dead_redis(service: Frontier) -> Iterator[None]:
+    """From here on nothing answers where Redis was."""
+    with redis_at("redis://127.0.0.1:1/0"):
+        yield
+
+
+@pytest.fixture
+def add_page() -> Callable[..., Page]:
+    """Adds a ledger row with its items: ``add_page(task, fingerprint, items=[...], ...)``."""
+    from crawlservice.models import Item, Page
+
+    def add(
+        task: Task,
+        fingerprint: bytes,
+        items: Sequence[Any] = (),
+        follow_ups: Sequence[bytes] = (),
+        **fields: Any,
+    ) -> Page:
+        rid = UUID(bytes=make_rid(task.pk, fingerprint))
+        admissions = [Admission(make_rid(task.pk, name), 0, "h", 0, b"") for name in follow_ups]
+        row = {
+            "url": f"http://shop.example/{fingerprint.decode()}",
+            "callback": "parse",
+            "state": Page.State.DONE,
+            "depth": 0,
+            "attempts": 0,
+            "deliveries": 0,
+            "size": 100,
+            "fetch_ms": 1,
+            "items": len(items),
+            "follow_ups": pack_admissions(admissions) if admissions else None,
+        }
+        page = Page.objects.create(task=task, rid=rid, **row | fields)
+        Item.objects.bulk_create(
+            Item(task=task, rid=rid, ordinal=n, data=data) for n, data in enumerate(items)
+        )
+        return page
+
+    return add
+
+
+@pytest.fixture
+def ended_task(published: Frontier, add_page: Callable[..., Page]) -> Task:
+    """A finished task in good order: start -> a, b; two items of a, an error of b."""
+    from django.utils import timezone
+
+    from crawlservice.models import Page, Task
+    from crawlservice.submit import submit
+
+    task = submit("shop", {"city": "Ulm"})
+    add_page(task, b"start", follow_ups=[b"a", b"b"], url="start:", callback="start")
+    add_page(task, b"a", items=[{"n": 1}, {"n": 2}])
+    add_page(task, b"b", state=Page.State.ERROR, reason="http_404", detail="answered 404")
+    task.state, task.finished_at = Task.State.FINISHED, timezone.now()
+    task.na, task.nf, task.ne, task.items = 3, 2, 1, 2
+    task.save()
+    return task

@@ -1,0 +1,173 @@
+"""The web: admin lists, actions and escapes as it should; only who may may steer; health."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from crawlframe.frontier import Frontier
+from crawlservice.models import Event, Generation, Item, Page, Task
+from crawlservice.submit import submit
+from tests.crawlservice.conftest import redis_at
+
+LISTS = ("task", "page", "item", "generation", "event")
+
+
+def login(**fields: Any) -> Client:
+    client = Client(SERVER_NAME="localhost", raise_request_exception=True)
+    client.force_login(User.objects.create(username="someone", is_staff=True, **fields))
+    return client
+
+
+@pytest.fixture
+def admin(ended_task: Task) -> Client:
+    Generation.objects.create(node="n1", machine="m", pid=1)
+    Event.objects.create(task=ended_task, kind="finished")
+    return login(is_superuser=True)
+
+
+def test_without_login_there_is_only_the_login(service: Frontier) -> None:
+    client = Client(SERVER_NAME="localhost")
+    assert client.get("/")["Location"] == "/admin/"
+    for name in LISTS:
+        answer = client.get(f"/admin/crawlservice/{name}/")
+        assert answer.status_code == 302
+        assert answer["Location"].startswith("/admin/login/")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_list_and_every_row_can_be_looked_at(admin: Client, name: str) -> None:
+    listing = admin.get(f"/admin/crawlservice/{name}/")
+    assert listing.status_code == 200
+    model = {"task": Task, "page": Page, "item": Item, "generation": Generation, "event": Event}
+    for row in model[name].objects.all():
+        assert admin.get(f"/admin/crawlservice/{name}/{row.pk}/change/").status_code == 200
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_nothing_can_be_added_edited_or_deleted(admin: Client, name: str) -> None:
+    assert admin.get(f"/admin/crawlservice/{name}/add/").status_code == 403
+    assert admin.post(f"/admin/crawlservice/{name}/1/change/", {"state": "x"}).status_code == 403
+    assert admin.post(f"/admin/crawlservice/{name}/1/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_the_task_list_shows_live_numbers_at_a_fixed_cost(
+    admin: Client, published: Frontier
+) -> None:
+    def look() -> tuple[str, int]:
+        with CaptureQueriesContext(connection) as queries:
+            answer = admin.get("/admin/crawlservice/task/")
+        return answer.content.decode(), len(queries)
+
+    submit("shop", {"city": "Ulm"})
+    page, before = look()
+    assert '<td class="field-admitted">3</td>' in page
+    assert '<td class="field-admitted">1</td>' in page
+    assert '<td class="field-remaining">1</td>' in page
+    for _ in range(5):
+        submit("shop", {"city": "Ulm"})
+    assert look()[1] == before
+
+
+def test_the_task_list_works_without_redis(admin: Client) -> None:
+    submit("shop", {"city": "Ulm"})
+    with redis_at("redis://127.0.0.1:1/0"):
+        assert admin.get("/admin/crawlservice/task/").status_code == 200
+
+
+def steer(client: Client, action: str, *tasks: int) -> str:
+    form = {"action": action, "_selected_action": [str(task) for task in tasks]}
+    answer = client.post("/admin/crawlservice/task/", form, follow=True)
+    return str(answer.content.decode())
+
+
+def test_actions_steer_tasks_and_say_what_they_could_not(
+    admin: Client, ended_task: Task, published: Frontier
+) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    assert "Tasks paused: 1" in steer(admin, "pause", task)
+    counts = published.counts(task)
+    assert counts is not None
+    assert counts.state == "paused"
+    assert "Tasks resumed: 1" in steer(admin, "resume", task)
+    page = steer(admin, "cancel", task, ended_task.pk)
+    assert "Tasks cancelled: 1" in page
+    assert f"ask {ended_task.pk} is finished and cannot be cancelled" in page
+    assert Task.objects.get(pk=task).state == "cancelling"
+
+
+def test_who_may_only_look_cannot_steer(ended_task: Task, published: Frontier) -> None:
+    client = login()
+    user = User.objects.get()
+    user.user_permissions.add(Permission.objects.get(codename="view_task"))
+    task = submit("shop", {"city": "Ulm"}).pk
+    assert client.get("/admin/crawlservice/task/").status_code == 200
+    assert "Tasks paused: " not in steer(client, "pause", task)
+    assert Task.objects.get(pk=task).state == "running"
+    user.user_permissions.add(Permission.objects.get(codename="change_task"))
+    assert "Tasks paused: " in steer(client, "pause", task)
+
+
+def test_scraped_data_is_escaped(admin: Client, ended_task: Task) -> None:
+    evil = "<script>alert(1)</script>"
+    Item.objects.update(data={evil: [evil]})
+    Page.objects.update(url=f"http://x/{evil}", reason=evil[:60], detail=evil)
+    Task.objects.update(arguments={"city": evil})
+    addresses = ["item/", "page/", "task/", f"task/{ended_task.pk}/change/"]
+    addresses += [f"item/{Item.objects.all()[0].pk}/change/"]
+    addresses += [f"page/{Page.objects.all()[0].pk}/change/"]
+    for address in addresses:
+        page = admin.get(f"/admin/crawlservice/{address}").content.decode()
+        assert evil not in page
+    page = admin.get(f"/admin/crawlservice/{addresses[4]}").content.decode()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_pages_are_filtered_by_task_state_and_reason_and_searched(
+    admin: Client, ended_task: Task, add_page: Callable[..., Page]
+) -> None:
+    other = Task.objects.create(spider="shop", seeds=b"")
+    add_page(other, b"elsewhere", state=Page.State.ERROR, reason="dns")
+
+    def rows(query: str) -> int:
+        page = admin.get(f"/admin/crawlservice/page/?{query}", follow=True).content.decode()
+        return page.count('<td class="field-url">')
+
+    assert rows("") == 4
+    assert rows(f"task={ended_task.pk}") == 3
+    assert rows("state__exact=error") == 2
+    assert rows("reason=dns") == 1
+    assert rows("q=elsewhere") == 1
+    assert rows("task=0") == rows("task=x") == 0
+    listing = admin.get("/admin/crawlservice/page/").content.decode()
+    assert "?reason=dns" in listing
+    assert "?reason=http_404" in listing
+
+
+def test_page_and_item_lists_cost_the_same_however_long(
+    admin: Client, ended_task: Task, add_page: Callable[..., Page]
+) -> None:
+    def cost(name: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            admin.get(f"/admin/crawlservice/{name}/")
+        return len(queries)
+
+    before = [cost(name) for name in ("page", "item")]
+    for n in range(5):
+        add_page(ended_task, b"more%d" % n, items=[{"n": n}])
+    assert [cost(name) for name in ("page", "item")] == before
+
+
+def test_health_names_what_is_away(service: Frontier) -> None:
+    client = Client(SERVER_NAME="localhost")
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.json()) == (200, {"database": True, "redis": True})
+    with redis_at("redis://127.0.0.1:1/0"):
+        answer = client.get("/healthz")
+    assert (answer.status_code, answer.json()) == (503, {"database": True, "redis": False})

@@ -1,0 +1,276 @@
+"""Commands: what they print, that they refuse bad input in plain words, and their exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from crawlframe.frontier import Frontier
+from crawlservice.models import Item, Task
+from crawlservice.submit import pause, submit
+from tests.crawlservice.conftest import redis_at
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    """SQLite only: commands leave SQL to the parts they call, which are tested on both."""
+    return new_database("sqlite")
+
+
+def run(*arguments: object, **options: Any) -> str:
+    out = StringIO()
+    call_command(*map(str, arguments), stdout=out, stderr=out, **options)
+    return out.getvalue()
+
+
+def test_submit_tells_the_number_and_what_comes_next(published: Frontier) -> None:
+    text = run("submit", "shop", "-a", "city=Ulm", "-a", "pages=2", "--priority", "5")
+    task = Task.objects.get()
+    assert f"task {task.pk} submitted: shop" in text
+    assert f"task {task.pk} --follow" in text
+    assert (task.arguments, task.priority) == ({"city": "Ulm", "pages": 2}, 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["shopp"], "did you mean 'shop'"),
+        (["shop"], "needs the argument 'city'"),
+        (["shop", "-a", "city"], "write name=value"),
+        (["shop", "-a", "city=Ulm", "-a", "pages=x"], "give a whole number"),
+        (["shop", "-a", "city=Ulm", "--priority", "1000"], "priority 1000"),
+    ],
+)
+def test_submit_refuses_bad_input(published: Frontier, arguments: list[str], words: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        run("submit", *arguments)
+    assert words in str(raised.value)
+    assert not Task.objects.exists()
+
+
+def test_tasks_lists_numbers_of_running_and_ended_tasks(ended_task: Task) -> None:
+    running = submit("shop", {"city": "Ulm"})
+    head, first, second = run("tasks").splitlines()
+    assert " ".join(head.split()) == "id spider state NA NF NE NR parked items age"
+    assert " ".join(first.split()[:9]) == f"{running.pk} shop running 1 0 0 1 0 0"
+    assert " ".join(second.split()[:9]) == f"{ended_task.pk} shop finished 3 2 1 0 0 2"
+    assert len(run("tasks", "-n", "1").splitlines()) == 2
+    assert str(ended_task.pk) not in run("tasks", "--active").splitlines()[1].split()[0]
+
+
+def test_tasks_says_when_there_are_none(service: Frontier) -> None:
+    assert "no tasks" in run("tasks")
+
+
+def test_tasks_marks_what_redis_cannot_tell(published: Frontier) -> None:
+    submit("shop", {"city": "Ulm"})
+    with redis_at("redis://127.0.0.1:1/0"):
+        assert "running (waits for Redis)" in run("tasks")
+
+
+def test_task_shows_an_ended_task_with_its_errors(ended_task: Task) -> None:
+    for arguments in ([], ["--follow"]):
+        text = run("task", ended_task.pk, *arguments)
+        assert "NA 3  NF 2  NE 1  NR 0" in text
+        assert "http_404" in text
+        assert "http://shop.example/b  answered 404" in text
+        assert f"table crawlservice_item, task_id {ended_task.pk}" in text
+
+
+def test_task_shows_what_waits_and_why(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    (claimed,) = published.claim(1, 1, 10).requests
+    published.park(1, [(claimed.rid, claimed.host, "no spider 'shop'")])
+    text = run("task", task)
+    assert "1: no spider 'shop'" in text
+    assert "parked 1" in text
+
+
+def test_what_was_scraped_cannot_steer_the_terminal(ended_task: Task) -> None:
+    ended_task.page_set.filter(reason="http_404").update(detail="\x1b]0;owned\x07 [bold]x")
+    text = run("task", ended_task.pk)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "[bold]x" in text
+
+
+def test_steering_by_command(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    for verb, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelling")):
+        assert f"task {task}" in run(verb, task)
+        assert Task.objects.get().state == state
+    with pytest.raises(CommandError, match="is cancelling and cannot be paused"):
+        run("pause", task)
+    with pytest.raises(CommandError, match="no task 77"):
+        run("cancel", 77)
+
+
+def test_audit_passes_what_is_good(ended_task: Task) -> None:
+    pause(submit("shop", {"city": "Ulm"}).pk)
+    assert "all holds: 2 tasks and the frontier" in run("audit")
+    assert "all holds: 1 tasks and the frontier" in run("audit", ended_task.pk)
+
+
+def test_audit_names_damage_in_database_and_frontier(
+    ended_task: Task, redis_client: Any, published: Frontier
+) -> None:
+    Item.objects.all().delete()
+    out = StringIO()
+    with pytest.raises(CommandError, match="problems in 1 tasks"):
+        call_command("audit", stdout=out)
+    assert " has 0 of 2" in out.getvalue()
+    task = submit("shop", {"city": "Ulm"}).pk
+    redis_client.hincrby(published.keys[0]("TASK", task), "na", 3)
+    out = StringIO()
+    with pytest.raises(CommandError):
+        call_command("audit", str(task), stdout=out)
+    assert f"task {task}" in out.getvalue()
+
+
+def test_redis_that_cannot_be_reached_is_named(published: Frontier) -> None:
+    with (
+        redis_at("redis://:secret@127.0.0.1:1/0"),
+        pytest.raises(CommandError, match="cannot be reached") as raised,
+    ):
+        run("submit", "shop", "-a", "city=Ulm")
+    assert "secret" not in str(raised.value)
+
+
+def test_checkspiders_shows_the_spiders_of_the_checkout() -> None:
+    text = run("checkspiders")
+    assert "listings" in text
+    assert 'city: text = "berlin"' in text
+    assert "concurrency = 64" in text
+
+
+@pytest.fixture
+def site(tmp_path: Path, manage_env: dict[str, str]) -> Callable[..., Any]:
+    """Runs manage.py of another checkout, whose ``spiders`` a test fills."""
+    (tmp_path / "manage.py").write_text((CHECKOUT / "manage.py").read_text())
+    (tmp_path / "spiders").mkdir()
+    (tmp_path / "spiders" / "__init__.py").touch()
+    manage_env["PYTHONPATH"] = str(CHECKOUT)
+    manage_env["DATABASE_URL"] = f"sqlite:///{tmp_path}/db.sqlite3"
+
+    def run_there(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "manage.py", *map(str, arguments)],
+            cwd=tmp_path,
+            env=manage_env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run_there
+
+
+@pytest.mark.process
+def test_startspider_writes_a_spider_that_passes_checkspiders(
+    site: Callable[..., Any], tmp_path: Path
+) -> None:
+    made = site("startspider", "my_shop", "https://shop.example/a?b='\"{}$x\\n")
+    assert made.returncode == 0, made.stderr
+    text = (tmp_path / "spiders" / "my_shop.py").read_text()
+    assert "class MyShopSpider(Spider):" in text
+    assert 'allowed_domains = ("shop.example",)' in text
+    checked = site("checkspiders")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "my_shop" in checked.stdout
+    again = site("startspider", "my_shop")
+    assert again.returncode == 1
+    assert "exists already" in again.stderr
+    assert (tmp_path / "spiders" / "my_shop.py").read_text() == text
+
+
+@pytest.mark.parametrize("name", ["my-shop", "1shop", "class", "_", "../x", "Spi der", ""])
+def test_startspider_refuses_names_that_no_module_can_have(name: str, tmp_path: Path) -> None:
+    from crawlservice.newspider import NewSpiderError, write_spider
+
+    with pytest.raises(NewSpiderError, match="cannot be a spider's name"):
+        write_spider(tmp_path, name, "https://shop.example/")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_startspider_refuses_bad_urls(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="not an absolute URL"):
+        run("startspider", "some_new_spider", "shop.example")
+
+
+@pytest.mark.process
+def test_checkspiders_and_crawl_name_file_and_line_of_a_broken_spider(
+    site: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "spiders" / "bad.py").write_text("import json\n\n1 / 0\n")
+    for arguments in (["checkspiders"], ["crawl", "bad"]):
+        done = site(*arguments)
+        assert done.returncode == 1
+        output = done.stdout + done.stderr
+        assert f"{tmp_path}/spiders/bad.py:3: ZeroDivisionError" in output
+        assert "registry.py" not in output
+    assert "Traceback" in site("checkspiders").stdout
+    assert "Traceback" not in site("crawl", "bad").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["listings", "-o", "out.xlsx"], "is none of .jsonl and .csv"),
+        (["listings", "-o", "nowhere/out.csv"], "no directory nowhere"),
+        (["listings", "-a", "ciity=x"], "did you mean 'city'"),
+        (["listings", "--latency", "3"], "--latency goes with --demo"),
+        (["listings", "--demo", "-a", "site=http://x/"], "leave out -a site"),
+        (["listings", "--demo", "--listings", "-1"], "listings is -1"),
+        (["listing"], "did you mean 'listings'"),
+        (["site", "--url", "example.com"], "not an absolute URL"),
+        (["site", "--url", "http://a/", "-a", "url=http://b/"], "either --url or -a url"),
+        (["site"], "needs the argument 'url'"),
+    ],
+)
+def test_crawl_refuses_bad_input_before_anything_happens(
+    service: Frontier, arguments: list[str], words: str
+) -> None:
+    with pytest.raises(CommandError) as raised:
+        run("crawl", *arguments)
+    assert words in str(raised.value)
+    assert not Task.objects.exists()
+
+
+@pytest.mark.process
+def test_a_database_that_cannot_be_reached_is_named(
+    manage: Manage, manage_env: dict[str, str]
+) -> None:
+    manage_env["DATABASE_URL"] = "postgresql://me:secret@127.0.0.1:1/x"
+    done = manage("tasks")
+    assert done.returncode == 1
+    assert "cannot be reached" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "secret" not in done.stderr
+
+
+@pytest.mark.process
+def test_a_reader_that_stops_early_is_no_error(manage_env: dict[str, str]) -> None:
+    pipe = subprocess.Popen(
+        [sys.executable, CHECKOUT / "manage.py", "checkspiders"],
+        env=manage_env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert pipe.stdout is not None
+    assert pipe.stderr is not None
+    pipe.stdout.close()
+    errors = pipe.stderr.read().decode()
+    pipe.stderr.close()
+    pipe.wait(30)
+    assert errors == ""

@@ -1,0 +1,103 @@
+"""prepare(): tables are there, brought up to date once, or the refusal says what to do."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from crawlframe.errors import ConfigError
+from crawlservice.database import prepare
+from crawlservice.models import Task
+from tests.conftest import django_on
+
+# What a command does first; run in processes of its own by these tests.
+PREPARE = "from crawlservice.database import prepare; print(prepare(), 'prepared')"
+
+
+def prepare_in(start_manage, count, env):
+    """Several processes that prepare the same database at the same moment."""
+    running = [start_manage("shell", "--no-imports", "-c", PREPARE, env=env) for _ in range(count)]
+    for one in running:
+        assert one.process.wait(60) == 0, one.output
+        assert "prepared" in one.output
+
+
+@pytest.mark.process
+def test_processes_that_start_together_migrate_sqlite_once(start_manage, manage, manage_env):
+    prepare_in(start_manage, 3, manage_env)
+    assert "[ ]" not in manage("showmigrations").stdout
+
+
+@pytest.mark.process
+@pytest.mark.postgres
+def test_postgres_is_migrated_only_when_allowed(start_manage, manage, manage_env, new_database):
+    manage_env["DATABASE_URL"] = new_database("postgres", empty=True)
+    refused = manage("shell", "--no-imports", "-c", PREPARE)
+    assert refused.returncode == 1
+    assert "run: python manage.py migrate" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+    manage_env["CRAWLFRAME_AUTO_MIGRATE"] = "1"
+    prepare_in(start_manage, 3, manage_env)
+    assert "[ ]" not in manage("showmigrations").stdout
+
+
+def test_prepared_is_left_alone(orm):
+    task = Task.objects.create(spider="s", seeds=b"")
+    prepare()
+    assert list(Task.objects.all()) == [task]
+
+
+@pytest.mark.postgres
+def test_weak_postgres_settings_are_warnings(new_database):
+    with django_on(new_database("postgres")):
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW fsync")
+            off = cursor.fetchone() == ("off",)
+        assert any("fsync = off" in line for line in prepare()) == off
+        with connection.cursor() as cursor:
+            cursor.execute("SET synchronous_commit = off")
+        assert any("synchronous_commit = off" in line for line in prepare())
+        with connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = on")
+        with pytest.raises(ConfigError, match="takes no writes"):
+            prepare()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        (
+            "postgresql://me:secret@127.0.0.1:1/shop",
+            "the database shop on 127.0.0.1 cannot be reach",
+        ),
+        ("sqlite:////nowhere/at/all.sqlite3", "the SQLite database /nowhere/at/all.sqlite3 cannot"),
+    ],
+)
+def test_a_database_that_is_not_there_is_one_line(manage, manage_env, url, says):
+    manage_env["DATABASE_URL"] = url
+    outcome = manage("shell", "--no-imports", "-c", PREPARE)
+    assert outcome.returncode == 1
+    assert says in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+    assert "secret" not in outcome.stderr
+
+
+@pytest.mark.process
+def test_a_file_that_is_no_database_is_left_alone(manage, manage_env, tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("remember the milk\n" * 100)
+    manage_env["DATABASE_URL"] = f"sqlite:///{file}"
+    outcome = manage("shell", "--no-imports", "-c", PREPARE)
+    assert f"error: the SQLite database {file} cannot be used" in outcome.stderr
+    assert file.read_text() == "remember the milk\n" * 100
+
+
+@pytest.mark.process
+def test_a_lock_that_cannot_be_made_is_one_line(manage, manage_env, tmp_path):
+    (tmp_path / "crawl.sqlite3.lock").mkdir()
+    manage_env["DATABASE_URL"] = f"sqlite:///{tmp_path}/crawl.sqlite3"
+    outcome = manage("shell", "--no-imports", "-c", PREPARE)
+    assert "cannot be used: [Errno 21] Is a directory" in outcome.stderr
+    assert outcome.stderr.count("\n") == 1

@@ -1,0 +1,56 @@
+"""frontier(): one per process, on REDIS_URL or the embedded server."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from crawlframe.errors import ConfigError, FrontierError
+from crawlservice import redis
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch):
+    monkeypatch.setattr(redis, "_frontiers", {})
+
+
+def test_one_frontier_per_process(settings_with, redis_url):
+    settings_with(REDIS_URL=redis_url)
+    mine = redis.frontier()
+    assert redis.frontier() is mine
+    readable, writable = os.pipe()
+    if os.fork() == 0:
+        try:
+            theirs = redis.frontier()
+            os.write(writable, b"own" if theirs is not mine and theirs.redis.ping() else b"shared")
+        finally:
+            os._exit(0)
+    os.wait()
+    assert os.read(readable, 10) == b"own"
+    os.close(readable)
+    os.close(writable)
+    assert mine.redis.ping()
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "http://127.0.0.1", "nonsense"])
+def test_a_server_that_is_not_there_is_named(settings_with, url):
+    settings_with(REDIS_URL=url)
+    with pytest.raises(FrontierError, match=rf"{url}.*REDIS_URL"):
+        redis.frontier()
+
+
+def test_a_network_file_system_is_refused(settings_with, monkeypatch, tmp_path):
+    settings_with(REDIS_URL="", VAR_DIR=tmp_path)
+    monkeypatch.setattr(redis, "network_filesystem", lambda path: "nfs4")
+    with pytest.raises(ConfigError, match=r"network file system \(nfs4\).*REDIS_URL"):
+        redis.redis_url()
+
+
+@pytest.mark.process
+def test_without_a_url_a_private_server_runs_while_the_command_does(manage, manage_env):
+    del manage_env["REDIS_URL"]
+    code = "from crawlservice.redis import *; print(redis_url(), frontier().redis.ping())"
+    outcome = manage("shell", "--no-imports", "-c", code)
+    assert outcome.stdout.startswith(f"unix://{manage_env['CRAWLFRAME_VAR_DIR']}/redis/redis.sock")
+    assert "True" in outcome.stdout

@@ -1,0 +1,165 @@
+"""Settings: from the environment, safe by default, and documented."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.errors import ConfigError
+from crawlservice.databaseurl import database_config
+from crawlservice.secret import secret_key
+
+CHECKOUT = Path(__file__).parent.parent.parent
+VARIABLE = re.compile(r"CRAWLFRAME_[A-Z_]+|(DATABASE|REDIS)_URL")
+SHOW = """
+import json, sys
+from crawlservice import settings
+print(json.dumps({name: getattr(settings, name, None) for name in sys.argv[1:]}, default=str))
+"""
+
+
+@pytest.fixture
+def show(tmp_path):
+    """Settings as a new process sees them: ``show("DEBUG", CRAWLFRAME_DEBUG="1")``."""
+
+    def run(*names: str, **env: str) -> dict[str, Any]:
+        outcome = subprocess.run(
+            [sys.executable, "-c", SHOW, *names],
+            env={"PATH": os.environ["PATH"], "CRAWLFRAME_VAR_DIR": str(tmp_path / "var"), **env},
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+        )
+        if outcome.returncode:
+            raise ConfigError(outcome.stderr.strip().splitlines()[-1])
+        shown: dict[str, Any] = json.loads(outcome.stdout)
+        return shown
+
+    return run
+
+
+def test_the_defaults_are_safe(show, tmp_path):
+    shown = show("DEBUG", "ALLOWED_HOSTS", "SECRET_KEY", "DATABASES", "REDIS_URL", "VAR_DIR")
+    assert shown["DEBUG"] is False
+    assert shown["ALLOWED_HOSTS"] == ["localhost", "127.0.0.1", "[::1]"]
+    assert len(shown["SECRET_KEY"]) >= 50
+    assert shown["DATABASES"]["default"]["NAME"] == str(tmp_path / "var" / "crawlframe.sqlite3")
+    assert shown["REDIS_URL"] == ""
+    assert shown["VAR_DIR"] == str(tmp_path / "var")
+
+
+def test_the_secret_key_stays_and_is_private(show, tmp_path):
+    first, second = show("SECRET_KEY"), show("SECRET_KEY")
+    assert first == second
+    path = tmp_path / "var" / "secret_key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert show("SECRET_KEY", CRAWLFRAME_SECRET_KEY="mine")["SECRET_KEY"] == "mine"
+
+
+def test_processes_that_start_together_agree_on_the_key(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(secret_key, [tmp_path / "var"] * 8))
+    assert len(keys) == 1
+    assert [path.name for path in (tmp_path / "var").iterdir()] == ["secret_key"]
+
+
+def test_an_empty_key_is_refused(tmp_path):
+    (tmp_path / "secret_key").touch()
+    with pytest.raises(ConfigError, match="remove it"):
+        secret_key(tmp_path)
+
+
+def test_hosts_and_https_of_the_environment(show):
+    shown = show(
+        "ALLOWED_HOSTS",
+        "CSRF_TRUSTED_ORIGINS",
+        "SESSION_COOKIE_SECURE",
+        "CSRF_COOKIE_SECURE",
+        "SECURE_HSTS_SECONDS",
+        CRAWLFRAME_ALLOWED_HOSTS="a.example, b.example",
+        CRAWLFRAME_CSRF_TRUSTED_ORIGINS="https://a.example",
+        CRAWLFRAME_HTTPS="1",
+    )
+    assert shown["ALLOWED_HOSTS"][-2:] == ["a.example", "b.example"]
+    assert shown["CSRF_TRUSTED_ORIGINS"] == ["https://a.example"]
+    assert shown["SESSION_COOKIE_SECURE"]
+    assert shown["CSRF_COOKIE_SECURE"]
+    assert shown["SECURE_HSTS_SECONDS"] > 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("CRAWLFRAME_DEBUG", "maybe", "CRAWLFRAME_DEBUG='maybe' must be 1 or 0"),
+        ("CRAWLFRAME_WORKERS", "two", "CRAWLFRAME_WORKERS='two' cannot be read"),
+        ("CRAWLFRAME_LOG_LEVEL", "loud", "CRAWLFRAME_LOG_LEVEL='loud' is none of DEBUG"),
+        ("DATABASE_URL", "mysql://root:secret@host/db", "DATABASE_URL='mysql://…' cannot be used"),
+        ("DATABASE_URL", "nonsense", "DATABASE_URL='nonsense' cannot be used"),
+        ("DATABASE_URL", "postgresql://host", "postgresql://user:password@host:5432/name"),
+        ("DATABASE_URL", "sqlite://:memory:", "sqlite:////absolute/path.sqlite3"),
+        ("DATABASE_URL", "postgresql://h:port/name", "cannot be used"),
+        ("CRAWLFRAME_VAR_DIR", "/dev/null/var", "cannot be kept in /dev/null/var"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_one_line(tmp_path, variable, value, says):
+    env = {"PATH": os.environ["PATH"], "CRAWLFRAME_VAR_DIR": str(tmp_path), variable: value}
+    outcome = subprocess.run(
+        [sys.executable, CHECKOUT / "manage.py", "showmigrations"],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert outcome.returncode == 1
+    assert outcome.stderr.startswith("error: ")
+    assert says in outcome.stderr
+    assert "secret" not in outcome.stderr.replace("secret key", "").replace("secret_key", "")
+    assert outcome.stderr.count("\n") == 1
+
+
+def test_sqlite_commits_reach_the_disk(tmp_path):
+    options = database_config("", tmp_path, "x")["OPTIONS"]
+    assert options["transaction_mode"] == "IMMEDIATE"
+    assert "synchronous=FULL" in options["init_command"]
+
+
+def test_postgres_options_of_the_url_win(tmp_path):
+    config = database_config("postgresql://u:p%40@h:1/n?connect_timeout=3", tmp_path, "me")
+    assert (config["HOST"], config["PORT"], config["PASSWORD"]) == ("h", 1, "p@")
+    assert str(config["OPTIONS"]["connect_timeout"]) == "3"
+    assert config["OPTIONS"]["application_name"] == "me"
+
+
+def documented() -> set[str]:
+    table = (CHECKOUT / "docs" / "settings.md").read_text()
+    return {line.split("`")[1] for line in table.splitlines() if line.startswith("| `")}
+
+
+def read_in_code() -> set[str]:
+    """Names of environment variables that stand as text in the code."""
+    names: set[str] = set()
+    for package in ("crawlframe", "crawlservice"):
+        for path in (CHECKOUT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and VARIABLE.fullmatch(str(node.value)):
+                    names.add(node.value)
+    return names
+
+
+def test_every_setting_is_documented_and_exists():
+    of_nodes = {f"CRAWLFRAME_{field.name.upper()}" for field in fields(Settings)}
+    in_code = read_in_code()
+    assert {"DATABASE_URL", "REDIS_URL", "CRAWLFRAME_DEBUG", "CRAWLFRAME_HTTPS"} <= in_code
+    assert of_nodes | in_code | {"TEST_DATABASE_URL"} == documented()

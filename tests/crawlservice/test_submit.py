@@ -1,0 +1,177 @@
+"""Submission and steering: database and frontier agree, and refusals leave nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from crawlframe.errors import ArgumentError, FrontierError, UnknownSpider
+from crawlframe.frontier import Frontier, TaskLimits
+from crawlframe.request import Request, root_admission, unpack_admissions
+from crawlframe.spider import SpiderInfo
+from crawlservice import redis as service_redis
+from crawlservice.models import Task
+from crawlservice.submit import (
+    UnknownTask,
+    WrongState,
+    cancel,
+    limits_of,
+    open_in_frontier,
+    pause,
+    resume,
+    submit,
+)
+from tests.crawlservice.conftest import redis_at
+
+
+def test_a_task_is_recorded_and_its_root_request_admitted(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm", "pages": "3"}, priority=7, from_text=True)
+    row = Task.objects.get()
+    assert (row.pk, row.spider, row.priority, row.state) == (task.pk, "shop", 7, "running")
+    assert row.arguments == {"city": "Ulm", "pages": 3}
+    assert limits_of(row) == TaskLimits(7, 1500, 3, 100)
+    assert unpack_admissions(row.seeds) == [root_admission(task.pk, 7)]
+    counts = published.counts(task.pk)
+    assert counts is not None
+    assert (counts.state, counts.na, counts.ready) == ("running", 1, 1)
+
+    (claimed,) = published.claim(1, 1, 10).requests
+    root = Request.decode(claimed.record)
+    assert (claimed.rid, claimed.host) == (root_admission(task.pk, 7).rid, f"/{task.pk}")
+    assert (root.url, root.callback, root.depth) == ("start:", "start", 0)
+
+
+def test_tasks_start_side_by_side_whatever_their_delay(published: Frontier) -> None:
+    tasks = [submit("shop", {"city": "Ulm"}).pk for _ in range(5)]
+    assert sorted(request.task for request in published.claim(1, 1, 10).requests) == tasks
+
+
+def test_a_higher_priority_means_a_lower_rank(published: Frontier) -> None:
+    ranks = [
+        unpack_admissions(submit("shop", {"city": "Ulm"}, priority=n).seeds)[0].rank
+        for n in (-100, -3, 0, 3, 100)
+    ]
+    assert ranks == sorted(ranks, reverse=True)
+    assert len(set(ranks)) == 5
+
+
+def test_opening_a_task_again_changes_nothing(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    open_in_frontier(Task.objects.get())
+    counts = published.counts(task.pk)
+    assert counts is not None
+    assert (counts.na, counts.duplicates) == (1, 0)
+
+
+def test_unknown_spiders_are_refused_with_the_known_ones(published: Frontier) -> None:
+    with pytest.raises(UnknownSpider, match=r"did you mean 'shop'\?\). Known: shop"):
+        submit("shopp", {})
+    assert not Task.objects.exists()
+
+
+def test_without_any_published_spider_the_mend_is_a_node(service: Frontier) -> None:
+    with pytest.raises(UnknownSpider, match=r"python manage\.py runcrawler"):
+        submit("shop", {"city": "Ulm"})
+
+
+def test_a_spider_may_be_described_instead_of_published(
+    service: Frontier, shop: SpiderInfo
+) -> None:
+    assert submit("shop", {"city": "Ulm"}, info=shop).spider == "shop"
+
+
+@pytest.mark.parametrize("given", [{}, {"city": "Ulm", "x": 1}, {"city": 3}])
+def test_wrong_arguments_leave_no_task(published: Frontier, given: dict[str, object]) -> None:
+    with pytest.raises(ArgumentError):
+        submit("shop", given)
+    assert not Task.objects.exists()
+    assert published.open_tasks() == []
+
+
+@pytest.mark.parametrize("priority", [-101, 101])
+def test_a_priority_out_of_range_is_refused(published: Frontier, priority: int) -> None:
+    with pytest.raises(ArgumentError, match=str(priority)):
+        submit("shop", {"city": "Ulm"}, priority=priority)
+    assert not Task.objects.exists()
+
+
+def test_redis_away_before_a_task_is_recorded(dead_redis: None) -> None:
+    with pytest.raises(FrontierError, match="cannot be reached"):
+        submit("shop", {"city": "Ulm"})
+    assert not Task.objects.exists()
+
+
+def test_redis_away_after_a_task_was_recorded_loses_nothing(
+    dead_redis: None, shop: SpiderInfo, redis_url: str
+) -> None:
+    with pytest.raises(FrontierError) as raised:
+        submit("shop", {"city": "Ulm"}, info=shop)
+    task = Task.objects.get()
+    assert f"task {task.pk} is recorded" in str(raised.value)
+    assert "Nothing is lost" in str(raised.value)
+    with redis_at(redis_url):
+        open_in_frontier(task)
+        counts = service_redis.frontier().counts(task.pk)
+    assert counts is not None
+    assert counts.na == 1
+
+
+def test_pause_and_resume_reach_database_and_frontier(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    for verb, state in ((pause, "paused"), (pause, "paused"), (resume, "running")):
+        verb(task)
+        counts = published.counts(task)
+        assert counts is not None
+        assert counts.state == Task.objects.get().state == state
+    resume(task)
+    assert len(published.claim(1, 1, 10).requests) == 1
+
+
+def test_a_paused_task_is_not_claimed(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    pause(task)
+    assert published.claim(1, 1, 10).requests == []
+
+
+def test_resume_brings_parked_requests_back(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    (claimed,) = published.claim(1, 1, 10).requests
+    published.park(1, [(claimed.rid, claimed.host, "no such spider")])
+    resume(task)
+    assert published.parked(task) == {}
+    counts = published.counts(task)
+    assert counts is not None
+    assert (counts.parked, counts.ready) == (0, 1)
+
+
+def test_cancel_reaches_database_and_frontier_from_any_active_state(published: Frontier) -> None:
+    tasks = [submit("shop", {"city": "Ulm"}).pk for _ in range(2)]
+    pause(tasks[0])
+    for task in (*tasks, tasks[0]):
+        cancel(task)
+        counts = published.counts(task)
+        assert counts is not None
+        assert counts.state == Task.objects.get(pk=task).state == "cancelling"
+
+
+@pytest.mark.parametrize("verb", [pause, resume, cancel])
+@pytest.mark.parametrize("state", ["finished", "cancelled"])
+def test_ended_tasks_are_left_alone(published: Frontier, verb: object, state: str) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    Task.objects.update(state=state)
+    with pytest.raises(WrongState, match=f"task {task} is {state}"):
+        verb(task)  # type: ignore[operator]
+    assert Task.objects.get().state == state
+
+
+@pytest.mark.parametrize("verb", [pause, resume])
+def test_a_task_being_cancelled_stays_so(published: Frontier, verb: object) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    cancel(task)
+    with pytest.raises(WrongState, match="is cancelling"):
+        verb(task)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("verb", [pause, resume, cancel])
+def test_unknown_tasks_are_named(published: Frontier, verb: object) -> None:
+    with pytest.raises(UnknownTask, match="no task 99"):
+        verb(99)  # type: ignore[operator]

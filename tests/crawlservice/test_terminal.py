@@ -1,0 +1,95 @@
+"""Terminal: durations, harmless text, the live view and its plain lines."""
+
+from __future__ import annotations
+
+import threading
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from rich.console import Console
+
+from crawlframe.frontier import Completion, Frontier
+from crawlservice.models import Task
+from crawlservice.progress import Progress
+from crawlservice.submit import submit
+from crawlservice.terminal import duration, plain, watch
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"), (0, "0:00"), (59.6, "1:00"), (75, "1:15"), (3600, "1:00:00"),
+        (90061, "1 d 1:01:01"),
+    ],
+)  # fmt: skip
+def test_durations(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_plain_text_keeps_letters_and_loses_control() -> None:
+    assert plain("Häuser\n[x] \x1b[31m\x07\r\u202e") == "Häuser\n[x] \ufffd[31m\ufffd\ufffd\ufffd"
+
+
+def finish(frontier: Frontier, task: Task) -> None:
+    (root,) = frontier.claim(1, 1, 10).requests
+    frontier.complete([Completion(root.rid, task.pk, root.host, False)])
+    Task.objects.update(state="finished", na=1, nf=1, items=4, finished_at=timezone.now())
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_watching_shows_a_task_until_it_ends(published: Frontier, terminal: bool) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    out = StringIO()
+    console = Console(file=out, force_terminal=terminal, width=120, markup=False)
+    seen: list[Progress] = []
+
+    def each_time(progress: Progress) -> None:
+        if not seen:
+            finish(published, task)
+        seen.append(progress)
+
+    last = watch(task.pk, console, each_time)
+    assert [progress.task.state for progress in seen] == ["running", "finished"]
+    assert (last.ended, last.nf, last.items) == (True, 1, 4)
+    text = out.getvalue()
+    assert f"shop #{task.pk}" in text
+    assert "NA 1  NF 1  NE 0  NR 0" in text
+    assert ("\x1b" in text) is terminal
+
+
+def test_what_is_raised_while_watching_ends_it(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"})
+
+    def stop(_: Progress) -> None:
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError):
+        watch(task.pk, Console(file=StringIO()), stop)
+
+
+def test_watching_outlives_a_database_that_is_away_for_a_moment(
+    published: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from django.db import OperationalError
+
+    from crawlservice import terminal
+
+    task = submit("shop", {"city": "Ulm"})
+    real, calls = terminal.read, threading.local()
+    calls.n = 0
+
+    def flaky(tasks: Any) -> Any:
+        calls.n += 1
+        if calls.n == 2:
+            connection.close()
+            raise OperationalError("gone")
+        if calls.n == 3:
+            finish(published, task)
+        return real(Task.objects.filter(pk=task.pk))
+
+    monkeypatch.setattr(terminal, "read", flaky)
+    assert watch(task.pk, Console(file=StringIO())).ended
+    assert calls.n == 3

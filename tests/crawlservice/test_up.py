@@ -1,0 +1,84 @@
+"""up: web, node and embedded Redis, from a checkout in which nothing was ever run."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+
+import pytest
+import requests
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def up(start_manage, manage_env):
+    """Starts ``up`` on a free port, with nothing configured; the process and its address."""
+    del manage_env["REDIS_URL"]
+
+    def start(*arguments):
+        running = start_manage("up", "--bind", "127.0.0.1:0", "--workers", "1", *arguments)
+        running.wait_for("Ctrl-C stops everything.")
+        found = re.search(r"http://\S+/", running.output)
+        assert found
+        return running, found[0]
+
+    return start
+
+
+def children(pid: int) -> dict[str, int]:
+    """Command line -> pid of the direct children."""
+    listing = os.popen(f"ps -o pid=,args= --ppid {pid}").read()
+    rows = [line.split(maxsplit=1) for line in listing.splitlines()]
+    return {command: int(number) for number, command in rows}
+
+
+def child(running, word: str) -> int:
+    return next(pid for name, pid in children(running.process.pid).items() if word in name)
+
+
+def test_it_serves_until_it_is_interrupted(up):
+    running, url = up()
+    assert requests.get(f"{url}healthz", timeout=30).json() == {"database": True, "redis": True}
+    login = requests.get(f"{url}admin/", timeout=30)
+    assert login.url.startswith(f"{url}admin/login/")
+    style = re.search(r'href="(/static/admin/css/base[^"]*)"', login.text)
+    assert style
+    assert "text/css" in requests.get(url + style[1][1:], timeout=30).headers["Content-Type"]
+    assert requests.get(url, headers={"Host": "evil.example"}, timeout=30).status_code == 400
+    assert "python manage.py createsuperuser" in running.output
+
+    running.wait_for("node |")
+    assert running.stop(signal.SIGINT) == 0
+    assert "Traceback" not in running.output
+
+
+@pytest.mark.parametrize("name", ["node", "web"])
+def test_if_one_part_dies_all_stop_and_it_is_named(up, name):
+    running, url = up()
+    requests.get(url, timeout=30)
+    os.kill(child(running, {"node": "runcrawler", "web": "gunicorn"}[name]), signal.SIGKILL)
+    assert running.process.wait(60) == 1
+    assert f"{name} was killed by signal 9; everything is stopped" in running.output
+    with pytest.raises(requests.ConnectionError):
+        requests.get(url, timeout=5)
+
+
+def test_a_port_in_use_is_named(manage, manage_env):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = manage("up", "--bind", f"127.0.0.1:{port}")
+    assert outcome.returncode == 1
+    assert f"port {port} is in use" in outcome.stderr
+    assert "--bind 127.0.0.1:8001" in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("bind", ["nonsense", "127.0.0.1:", "127.0.0.1:99999", "203.0.113.1:8000"])
+def test_a_bad_address_is_named(manage, bind):
+    outcome = manage("up", "--bind", bind)
+    assert outcome.returncode == 1
+    assert bind.partition(":")[0] in outcome.stderr
+    assert outcome.stderr.count("\n") == 1

@@ -1,0 +1,178 @@
+"""Bench: a frontier with two tasks' worth of shorthands, and the state of Redis as one value."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from redis import Redis
+
+from crawlframe.frontier import Claim, Claimed, Completion, Counts, Frontier, TaskLimits
+from crawlframe.frontier.scripts import verbs
+from crawlframe.request import Admission, make_rid, rank_of
+
+READ_ONLY = {"audit", "known", "leases"}
+NODE = 1  # the generation that claims when a test names none
+
+
+def dump(redis: Redis) -> dict[str, Any]:
+    """Everything in Redis that has no end of life, comparable. Of a lease only that it is there."""
+    content: dict[str, Any] = {}
+    for key in redis.scan_iter(count=1000):
+        if redis.pttl(key) >= 0:
+            continue
+        read = {
+            b"string": redis.get,
+            b"hash": redis.hgetall,
+            b"set": redis.smembers,
+            b"list": lambda key: redis.lrange(key, 0, -1),
+            b"zset": lambda key: redis.zrange(key, 0, -1, withscores=True),
+        }[redis.type(key)]
+        content[key.decode()] = read(key)
+    for key in content:
+        if key.endswith(":generations"):
+            content[key] = {generation for generation, _ in content[key]}
+    return content
+
+
+class Resending(Frontier):
+    """Sends every script twice, as a client does that lost the answer, and demands that the second
+    call changes nothing."""
+
+    resent: set[str] = set()  # noqa: RUF012 - shared on purpose: the verbs tried by any test
+
+    def run(self, verb: str, partition: int, *args: Any) -> Any:
+        answer = super().run(verb, partition, *args)
+        if verb == "claim" and not answer[2]:
+            return answer  # it may find something the next time
+        once = dump(self.redis)
+        again = super().run(verb, partition, *args)
+        assert dump(self.redis) == once, f"{verb} sent again changed something"
+        if verb == "claim":
+            assert again[1:] == answer[1:]
+        self.resent.add(verb)
+        return answer
+
+
+class Bench:
+    """Requests have names; ``names`` of what was claimed are what tests compare."""
+
+    def __init__(self, redis: Redis, partitions: int = 1, kind: type[Frontier] = Resending) -> None:
+        self.redis = redis
+        self.frontier = kind(redis, partitions=partitions)
+        self.leases = self.frontier.leases
+        self.sequences: dict[int, int] = defaultdict(int)
+        self.name_of: dict[bytes, str] = {}
+        self.wait = -1
+
+    def open(
+        self,
+        *seeds: Admission,
+        task: int = 1,
+        delay: int = 0,
+        concurrency: int = 500,
+        page_limit: int = 0,
+    ) -> None:
+        limits = TaskLimits(0, delay, concurrency, page_limit)
+        self.frontier.open_task(task, limits, list(seeds))
+
+    def request(
+        self,
+        name: str,
+        host: str = "a.example",
+        *,
+        task: int = 1,
+        priority: int = 0,
+        task_priority: int = 0,
+        depth: int = 0,
+        delay: int = 0,
+        record: bytes | None = None,
+    ) -> Admission:
+        rid = make_rid(task, name.encode())
+        self.name_of[rid] = name
+        rank = rank_of(priority, task_priority, depth)
+        return Admission(rid, rank, host, delay, name.encode() if record is None else record)
+
+    def requests(self, n: int, host: str = "a.example", **options: Any) -> list[Admission]:
+        return [self.request(f"{host}/{i}", host, **options) for i in range(n)]
+
+    def claim(self, n: int = 500, generation: int = NODE) -> list[Claimed]:
+        return self.whole_claim(n, generation).requests
+
+    def whole_claim(self, n: int = 500, generation: int = NODE) -> Claim:
+        self.sequences[generation] += 1
+        claim = self.frontier.claim(generation, self.sequences[generation], n)
+        self.wait = claim.wait
+        return claim
+
+    def claim_all(self, n: int = 500, generation: int = NODE) -> list[Claimed]:
+        """Claims as long as something may be due at once; a claim that spins is an error."""
+        found: list[Claimed] = []
+        for _ in range(1000):
+            some = self.claim(n, generation)
+            found += some
+            if not some and self.wait != 0:
+                return found
+        raise AssertionError("claim says that more is due at once, for ever")
+
+    def names(self, requests: Iterable[Claimed | Admission]) -> list[str]:
+        return [self.name_of[request.rid] for request in requests]
+
+    def completion(
+        self,
+        request: Claimed | Admission,
+        *follow_ups: Admission,
+        failed: bool = False,
+        task: int = 1,
+        duplicates: int = 0,
+    ) -> Completion:
+        task = getattr(request, "task", task)
+        return Completion(request.rid, task, request.host, failed, list(follow_ups), duplicates)
+
+    def complete(
+        self, request: Claimed | Admission, *follow_ups: Admission, **options: Any
+    ) -> set[int]:
+        return self.frontier.complete([self.completion(request, *follow_ups, **options)])
+
+    def complete_all(self, requests: Iterable[Claimed]) -> set[int]:
+        return self.frontier.complete([self.completion(request) for request in requests])
+
+    def retry(self, request: Claimed, delay: int = 0, generation: int = NODE) -> int:
+        return self.frontier.retry(generation, [(request.rid, request.host, delay)])
+
+    def release(self, *requests: Claimed, deliveries: int = 0, generation: int = NODE) -> int:
+        given = [(request.rid, request.host, deliveries) for request in requests]
+        return self.frontier.release(generation, given)
+
+    def park(self, request: Claimed, reason: str = "no callback", generation: int = NODE) -> int:
+        return self.frontier.park(generation, [(request.rid, request.host, reason)])
+
+    def counts(self, task: int = 1) -> Counts:
+        counts = self.frontier.counts(task)
+        assert counts is not None
+        return counts
+
+    def places(self, task: int = 1) -> tuple[int, int, int, int]:
+        """ready, in progress, delayed, parked"""
+        counts = self.counts(task)
+        return counts.ready, counts.in_progress, counts.delayed, counts.parked
+
+    def key(self, name: str, argument: object = "", partition: int = 0) -> str:
+        return self.frontier.keys[partition](name, argument)
+
+    def now(self) -> int:
+        seconds, micro = self.redis.time()
+        return seconds * 1000 + micro // 1000
+
+    def after(self, moment: int) -> None:
+        """Returns when Redis's clock is past ``moment`` (ms)."""
+        while self.now() <= moment:
+            pass
+
+    def dump(self) -> dict[str, Any]:
+        return dump(self.redis)
+
+
+def writing_verbs() -> set[str]:
+    return set(verbs()) - READ_ONLY

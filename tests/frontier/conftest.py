@@ -1,0 +1,29 @@
+"""Fixtures of the frontier's tests: real Redis, every script sent twice, counters checked after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from redis import Redis
+
+from tests.frontier.bench import Bench
+
+
+@pytest.fixture
+def make_bench(redis_client: Redis) -> Iterator[Callable[..., Bench]]:
+    """Makes benches (``partitions``, ``kind``); afterwards counters must equal queues."""
+    made: list[Bench] = []
+
+    def make(**options: object) -> Bench:
+        made.append(Bench(redis_client, **options))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        assert bench.frontier.audit() == []
+
+
+@pytest.fixture
+def bench(make_bench: Callable[..., Bench]) -> Bench:
+    return make_bench()

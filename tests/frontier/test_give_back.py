@@ -1,0 +1,208 @@
+"""retry, release, park, unpark: what a holder may do with its requests, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from crawlframe.frontier import Frontier
+from tests.frontier.bench import Bench
+
+
+def give(bench: Bench, verb: str, request: object, generation: int) -> int:
+    return getattr(bench, verb)(request, generation=generation)
+
+
+@pytest.mark.parametrize("verb", ["retry", "release", "park"])
+def test_only_the_holder_may_give_back(bench: Bench, verb: str) -> None:
+    bench.open(*bench.requests(2))
+    mine, other = bench.claim(1, generation=1), bench.claim(1, generation=2)
+    before = bench.dump()
+    assert give(bench, verb, other[0], 1) == 0
+    assert give(bench, verb, mine[0], 2) == 0
+    assert give(bench, verb, mine[0], 12) == 0
+    assert give(bench, verb, bench.request("stranger"), 1) == 0
+    assert bench.dump() == before
+    assert give(bench, verb, mine[0], 1) == 1
+
+
+@pytest.mark.parametrize("verb", ["retry", "release", "park"])
+def test_a_fenced_generation_gives_nothing_back(bench: Bench, verb: str) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim(generation=1)
+    bench.leases.replay(1)
+    before = bench.dump()
+    assert give(bench, verb, one, 1) == 0
+    assert bench.dump() == before
+    [again] = bench.claim(generation=2)
+    before = bench.dump()
+    assert give(bench, verb, one, 1) == 0
+    assert bench.dump() == before
+    assert bench.complete(again) == {1}
+
+
+@pytest.mark.parametrize("verb", ["retry", "release", "park"])
+def test_only_once(bench: Bench, verb: str) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    assert give(bench, verb, one, 1) == 1
+    before = bench.dump()
+    assert give(bench, verb, one, 1) == 0
+    assert bench.dump() == before
+
+
+@pytest.mark.parametrize("verb", ["retry", "release", "park"])
+def test_more_than_fit_one_call(make_bench: Callable[..., Bench], verb: str) -> None:
+    bench = make_bench(kind=Frontier)
+    bench.open()
+    bench.frontier.admit(1, bench.requests(1100))
+    held = bench.claim_all()
+    value = "reason" if verb == "park" else 0
+    given = [(request.rid, request.host, value) for request in held]
+    assert getattr(bench.frontier, verb)(1, given) == 1100
+    assert bench.places()[1] == 0
+
+
+# -- retry ----------------------------------------------------------------------------------------
+
+
+def test_a_retry_waits_for_its_time(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    assert bench.retry(one, 60_000) == 1
+    assert bench.places() == (0, 0, 1, 0)
+    assert bench.claim() == []
+    assert 0 < bench.wait <= 60_000
+
+
+def test_a_retry_comes_back_with_one_more_attempt(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    for attempts in (1, 2, 3):
+        due = bench.now() + 5
+        bench.retry(one, 5)
+        while not (found := bench.claim()):
+            pass
+        assert bench.now() >= due
+        [one] = found
+        assert (one.attempts, one.deliveries) == (attempts, 0)
+        assert one.record == b"one"
+
+
+def test_a_retry_of_a_cancelled_task_does_not_wait(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    bench.frontier.cancel(1)
+    bench.retry(one, 60_000)
+    assert bench.names(bench.claim_all()) == ["one"]
+
+
+def test_delayed_follow_ups_of_a_cancelled_task_do_not_wait(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    bench.frontier.cancel(1)
+    bench.complete(one, bench.request("two", delay=60_000))
+    assert bench.names(bench.claim()) == ["two"]
+
+
+# -- release --------------------------------------------------------------------------------------
+
+
+def test_released_requests_are_first_in_line_in_their_old_order(bench: Bench) -> None:
+    bench.open(*bench.requests(5))
+    held = bench.claim(3)
+    assert bench.release(*held) == 3
+    assert bench.names(bench.claim()) == [f"a.example/{i}" for i in range(5)]
+
+
+def test_a_release_may_count_a_delivery(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    bench.release(one)
+    [one] = bench.claim()
+    assert (one.attempts, one.deliveries) == (0, 0)
+    bench.release(one, deliveries=1)
+    [one] = bench.claim()
+    bench.retry(one)
+    [one] = bench.claim_all()
+    assert (one.attempts, one.deliveries) == (1, 1)
+    bench.release(one, deliveries=1)
+    [one] = bench.claim()
+    assert (one.attempts, one.deliveries) == (1, 2)
+
+
+# -- park, unpark ---------------------------------------------------------------------------------
+
+
+def test_a_parked_request_steps_aside_with_its_reason(bench: Bench) -> None:
+    bench.open(bench.request("one"), bench.request("two"))
+    one, _ = bench.claim()
+    bench.park(one, "Spider 'böse' has no callback")
+    assert bench.places() == (0, 1, 0, 1)
+    assert bench.frontier.parked(1) == {one.rid: "Spider 'böse' has no callback"}
+    assert bench.claim() == []
+    assert bench.wait == -1
+    assert bench.frontier.unpark(1) == 1
+    assert bench.frontier.parked(1) == {}
+    assert bench.names(bench.claim()) == ["one"]
+
+
+def test_nothing_to_unpark(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    before = bench.dump()
+    assert bench.frontier.unpark(1) == 0
+    assert bench.frontier.unpark(2) == 0
+    assert bench.dump() == before
+
+
+def test_unparking_leaves_other_tasks_alone(bench: Bench) -> None:
+    for task in (1, 2):
+        bench.open(bench.request("one", task=task), task=task)
+    for request in bench.claim():
+        bench.park(request)
+    assert bench.frontier.unpark(1) == 1
+    assert [bench.counts(task).parked for task in (1, 2)] == [0, 1]
+
+
+def test_a_great_many_come_back_from_parking(make_bench: Callable[..., Bench]) -> None:
+    """More than one scan of the hash sees: it must not stop where the first ones were."""
+    bench = make_bench(kind=Frontier)
+    n = 20_000
+    bench.open()
+    bench.frontier.admit(1, bench.requests(n))
+    while held := bench.claim():
+        bench.frontier.park(1, [(request.rid, request.host, "no") for request in held])
+    assert bench.counts().parked == n
+    assert bench.frontier.unpark(1) == n
+    assert bench.places() == (n, 0, 0, 0)
+
+
+def test_unpark_does_not_chase_a_node_that_parks_again(make_bench: Callable[..., Bench]) -> None:
+    class Parking(Frontier):
+        """Another node claims and parks what was unparked, as quickly as it can."""
+
+        def run(self, verb: str, partition: int, *args: object) -> object:
+            answer = super().run(verb, partition, *args)
+            if verb == "unpark":
+                bench.sequences[2] += 1
+                held = Frontier(self.redis).claim(2, bench.sequences[2], 500).requests
+                Frontier(self.redis).park(2, [(r.rid, r.host, "still") for r in held])
+            return answer
+
+    bench = make_bench(kind=Parking)
+    bench.open(*bench.requests(3))
+    for request in bench.claim():
+        bench.park(request)
+    assert bench.frontier.unpark(1) == 3
+    assert set(bench.frontier.parked(1).values()) == {"still"}
+
+
+def test_a_cancelled_task_parks_nothing(bench: Bench) -> None:
+    """Its request was claimed before the cancel, which un-parks once; nobody would again."""
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    bench.frontier.cancel(1)
+    assert bench.park(one) == 1
+    assert bench.places() == (1, 0, 0, 0)
+    assert bench.names(bench.claim()) == ["one"]

@@ -1,0 +1,128 @@
+"""open, admit: a task becomes known, its seeds and later requests enter once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from crawlframe.errors import FrontierError
+from crawlframe.frontier import Frontier
+from tests.frontier.bench import Bench, Resending
+
+
+def test_a_task_starts_with_its_seeds(bench: Bench) -> None:
+    bench.open(bench.request("one"), bench.request("two", "b.example"), task=7)
+    counts = bench.counts(7)
+    assert (counts.state, counts.na, counts.nf, counts.ne) == ("running", 2, 0, 0)
+    assert bench.places(7) == (2, 0, 0, 0)
+    assert bench.frontier.open_tasks() == [7]
+
+
+def test_an_unknown_task_has_no_counts(bench: Bench) -> None:
+    assert bench.frontier.counts(9) is None
+    assert bench.frontier.open_tasks() == []
+
+
+def test_opening_again_changes_nothing(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    before = bench.dump()
+    bench.open(bench.request("one"), bench.request("two"), delay=5, concurrency=1)
+    assert bench.dump() == before
+
+
+def test_a_seed_given_twice_is_admitted_once(bench: Bench) -> None:
+    bench.open(bench.request("one"), bench.request("one"))
+    assert (bench.counts().na, bench.counts().duplicates) == (1, 1)
+
+
+def test_a_task_without_seeds_has_nothing_left(bench: Bench) -> None:
+    bench.open()
+    assert (bench.counts().na, bench.counts().nr) == (0, 0)
+
+
+def test_cookies_of_a_task_that_is_gone_do_not_make_it_known(bench: Bench) -> None:
+    bench.frontier.share_cookies(1, {"a": "b"})
+    assert bench.dump() == {}
+    # Nor does a rest of it, as an older version may have left one, stand in the way.
+    bench.redis.hset(bench.key("TASK", 1), "cookies", 3)
+    bench.open(bench.request("one"))
+    assert bench.names(bench.claim()) == ["one"]
+
+
+def test_a_delayed_seed_waits(bench: Bench) -> None:
+    bench.open(bench.request("late", delay=60_000), bench.request("early"))
+    assert bench.places() == (1, 0, 1, 0)
+    assert bench.names(bench.claim()) == ["early"]
+    assert 0 < bench.wait <= 60_000
+
+
+def test_a_delayed_seed_comes_when_it_is_due(bench: Bench) -> None:
+    due = bench.now() + 20
+    bench.open(bench.request("late", delay=20))
+    while not (found := bench.claim()):
+        assert 0 <= bench.wait <= 20
+    assert bench.now() >= due
+    assert bench.names(found) == ["late"]
+
+
+def test_admit_counts_what_is_new(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    some = [bench.request("one"), bench.request("two"), bench.request("three"), bench.request("two")]
+    plain = Frontier(bench.redis)
+    assert plain.admit(1, some) == 2
+    assert plain.admit(1, some) == 0
+    assert (bench.counts().na, bench.counts().duplicates) == (3, 0)
+    assert bench.frontier.admit(1, []) == 0
+
+
+def test_admit_needs_a_known_task(bench: Bench) -> None:
+    before = bench.dump()
+    with pytest.raises(FrontierError, match="task 3 is not known"):
+        bench.frontier.admit(3, [bench.request("one", task=3)])
+    assert bench.dump() == before
+
+
+def test_the_same_request_of_two_tasks_is_two_requests(bench: Bench) -> None:
+    bench.open(bench.request("one", task=1), task=1)
+    bench.open(bench.request("one", task=2), task=2)
+    assert sorted(request.task for request in bench.claim()) == [1, 2]
+
+
+def test_the_page_limit_holds(bench: Bench) -> None:
+    bench.open(bench.request("root"), page_limit=3)
+    [root] = bench.claim()
+    links = [bench.request(name) for name in ("one", "two", "three", "root", "four", "one")]
+    bench.complete(root, *links)
+    counts = bench.counts()
+    assert (counts.na, counts.nf, counts.limited, counts.duplicates) == (3, 1, 2, 2)
+    assert bench.names(bench.claim()) == ["one", "two"]
+
+
+def test_more_seeds_than_fit_one_call_of_admit(bench: Bench) -> None:
+    bench.open()
+    assert bench.frontier.admit(1, bench.requests(1203)) == 1203
+    assert bench.counts().ready == 1203
+
+
+class Watching(Resending):
+    """Looks at the counters after every script."""
+
+    seen: list[Any]
+
+    def run(self, verb: str, partition: int, *args: Any) -> Any:
+        answer = super().run(verb, partition, *args)
+        self.seen.append(self.counts(1))
+        return answer
+
+
+def test_a_task_that_opens_never_looks_empty(make_bench: Callable[..., Bench]) -> None:
+    for n, host in enumerate(("a.example", "b.example", "c.example", "d.example", "-")):
+        bench = make_bench(partitions=3, kind=Watching)
+        bench.redis.flushall()
+        bench.frontier.seen = []
+        bench.open(bench.request(str(n), host))
+        *early, last = bench.frontier.seen
+        assert early == [None, None]
+        assert last.nr == 1

