@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 MANAGE := $(BIN)/python manage.py
+# A backport cannot be installed on the Python that has the real thing.
+FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; python_version < "3.14"/'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -35,10 +37,10 @@ format: .venv/dev ## format the code and sort its imports
 lock: .venv/bin/python ## pin the newest versions of requirements*.txt; use the oldest Python 3.11 at hand
 	rm -rf build/lock && $(BIN)/python -m venv build/lock
 	build/lock/bin/python -m pip install -q --disable-pip-version-check -r requirements.txt
-	build/lock/bin/python -m pip freeze -q >build/requirements.lock
+	$(FREEZE) >build/requirements.lock
 	build/lock/bin/python -m pip install -q --disable-pip-version-check \
 		-r build/requirements.lock -r requirements-dev.txt
-	build/lock/bin/python -m pip freeze -q | grep -vxFf build/requirements.lock >requirements-dev.lock
+	$(FREEZE) | grep -vxFf build/requirements.lock >requirements-dev.lock
 	mv build/requirements.lock requirements.lock && rm -rf build/lock
 
 wheel: .venv/bin/python ## build the wheel into dist/

@@ -33,6 +33,8 @@ def config(level: str, node: str) -> dict[str, Any]:
             # Django's own handlers would mail administrators and print a second time.
             "django": {"level": "INFO", "handlers": [], "propagate": True},
             "django.server": {"level": "INFO", "handlers": [], "propagate": True},
+            # A traceback for every scanner that asks for a host that is not ours.
+            "django.security.DisallowedHost": {"level": "CRITICAL"},
         },
     }
 

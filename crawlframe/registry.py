@@ -136,11 +136,11 @@ def _enter(directory: Path) -> Path:
 
 
 def find_package(package: str) -> Path | None:
-    """The directory of a package, without importing it; None when there is none."""
+    """The directory of a package, which is not imported for that; None when there is none."""
     importlib.invalidate_caches()
     try:
         spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError):
+    except Exception:  # the parent of a dotted name is imported, and may raise anything
         return None
     if spec is None or not spec.submodule_search_locations:
         return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import Iterable
+from copy import copy
+from functools import partial
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
@@ -11,8 +13,6 @@ import msgspec
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.request import Request
 from crawlframe.response import Response
-
-Yielded = Iterable[Any] | AsyncIterable[Any] | None
 
 
 class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,12 +57,13 @@ class Spider:
     allowed_domains: ClassVar[Iterable[str]] = ()
     settings: ClassVar[dict[str, Any]] = {}
 
-    def start(self) -> Yielded:
+    # Typed openly, so that a spider with parameters of its own passes its author's type checker.
+    def start(self, *args: Any, **kwargs: Any) -> Any:
         """Yields the first requests (sync or async generator, or a returned list)."""
         for url in self.start_urls:
             yield Request(url)
 
-    def parse(self, response: Response) -> Yielded:
+    def parse(self, response: Response) -> Any:
         """The callback of requests that name none."""
         raise SpiderError(f"spider {self.name!r} has no parse method; write one or name a callback")
 
@@ -111,7 +112,7 @@ def argument_type(spider: type[Spider]) -> type[msgspec.Struct]:
         default = msgspec.NODEFAULT if no_default else parameter.default
         fields.append((parameter.name, start_hints.get(parameter.name, str), default))
     fields = [
-        (name, kind, msgspec.field(default_factory=lambda value=default: value))
+        (name, kind, msgspec.field(default_factory=partial(copy, default)))
         if isinstance(default, (list, dict, set))
         else (name, kind, default)
         for name, kind, default in fields

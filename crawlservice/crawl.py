@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +11,15 @@ from pathlib import Path
 from django.conf import settings
 from rich.console import Console
 
+from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.registry import Registry
+from crawlframe.request import ROOT_URL
 from crawlservice.democheck import compare
 from crawlservice.demosite import DemoServer, DemoSiteError
 from crawlservice.export import check_target, export
 from crawlservice.localnode import LocalNode
-from crawlservice.models import Task
+from crawlservice.models import Page, Task
 from crawlservice.progress import Progress
 from crawlservice.redis import frontier
 from crawlservice.report import report
@@ -65,9 +68,10 @@ class Crawl:
         Raises CrawlframeError: before anything was done for bad input, NodeEnded when the crawling
         process died, CrawlFailed when nothing was fetched or the demo's items are not right; and
         KeyboardInterrupt after the node was stopped."""
+        Settings.from_env(workers=self.workers, concurrency=self.concurrency)
         if self.output is not None:
             check_target(self.output)
-        registry = Registry.load("spiders")
+        registry = Registry.load(settings.CRAWLFRAME.spiders)
         info = registry.info(self.spider)
         for problem in registry.broken.values():
             self._say(f"warning: not loaded: {problem.partition(chr(10))[0]}")
@@ -77,10 +81,10 @@ class Crawl:
                 if server is not None:
                     self._say(f"demo site with {server.site.listings:,} listings on {server.url}")
                     self.arguments["site"] = server.url
+                frontier().publish_spiders([info])
                 task = submit(
                     self.spider, self.arguments, priority=self.priority, from_text=True, info=info
                 )
-                frontier().publish_spiders([info])
                 last = self._crawl(task, server)
                 self._sum_up(last, server)
         except DemoSiteError as error:
@@ -100,7 +104,7 @@ class Crawl:
             env["CRAWLFRAME_ALLOW_PRIVATE"] = " ".join(filter(None, allowed))
         node = LocalNode(
             f"crawl-{task.pk}",
-            f"{settings.CRAWLFRAME.node}.crawl{os.getpid()}",
+            _node_name(),
             workers=self.workers,
             concurrency=self.concurrency,
             env=env,
@@ -108,7 +112,9 @@ class Crawl:
         try:
             with node:
                 self._say(f"task {task.pk}: {task.spider}, log {node.log}")
-                return watch(task.pk, self.console, lambda progress: self._check(node, progress))
+                last = watch(task.pk, self.console, lambda progress: self._check(node, progress))
+                node.settle()
+                return last
         except KeyboardInterrupt:
             self._say(f"stopped; nothing is lost. {self._how_to_go_on(task, server)}")
             raise
@@ -148,15 +154,36 @@ class Crawl:
             more.append(("demo site", verdict))
         if self.output is not None:
             more.append(("written", f"{export(task, self.output):,} items to {self.output}"))
-        more.append(("next", "python manage.py tasks   (all tasks)"))
-        more.append(("", f"python manage.py crawl {task.spider} -o items.csv   (again, to a file)"))
-        more.append(("", "python manage.py up   (web admin and a node that keeps running)"))
+        more += [("next" if n == 0 else "", line) for n, line in enumerate(self._next())]
         self.console.print()
         self.console.print(report(task, more))
         if not right:
             raise CrawlFailed(f"task {task.pk}: not the items of the demo site: {verdict}")
-        if task.state == Task.State.FINISHED and last.nf == 0:
-            raise CrawlFailed(f"task {task.pk}: no request succeeded; the errors are above")
+        good = Page.objects.filter(task=task, state=Page.State.DONE).exclude(url=ROOT_URL)
+        if last.ne and not good.exists():
+            raise CrawlFailed(f"task {task.pk}: nothing could be fetched; the errors are above")
+
+    def _next(self) -> list[str]:
+        lines = ["python manage.py tasks   (all tasks)"]
+        if self.output is None:
+            demo = (
+                " --demo"
+                if self.demo
+                else "".join(
+                    f" -a {shlex.quote(f'{name}={value}')}"
+                    for name, value in self.arguments.items()
+                )
+            )
+            lines.append(f"python manage.py crawl {self.spider}{demo} -o items.csv   (to a file)")
+        return [*lines, "python manage.py up   (web admin and a node that keeps running)"]
 
     def _say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
+
+
+def _node_name() -> str:
+    """The usual name, so that the next node here takes over at once what a dead one held; another
+    one where a node of that name lives."""
+    name: str = settings.CRAWLFRAME.node
+    living = {node.node for node in frontier().leases.nodes() if node.lease_left > 0}
+    return f"{name}.crawl{os.getpid()}" if name in living else name

@@ -39,9 +39,11 @@ class Member:
         self._rest = b""
         self.at_end = False  # of the output
 
-    @property
     def lives(self) -> bool:
-        return self.process.poll() is None
+        """Whom it leaves behind at its end is killed: they would keep ports and pipes open."""
+        if self.process.returncode is None and self.process.poll() is not None:
+            self._kill_group()  # at once, while no other process can have its number
+        return self.process.returncode is None
 
     def lines(self) -> list[bytes]:
         """What it has written since the last call, in whole lines."""
@@ -52,7 +54,7 @@ class Member:
         except BlockingIOError:
             pass
         *lines, self._rest = self._rest.split(b"\n")
-        if self._rest and (self.at_end or not self.lives or len(self._rest) > CHUNK):
+        if self._rest and (self.at_end or not self.lives() or len(self._rest) > CHUNK):
             lines, self._rest = [*lines, self._rest], b""
         return lines
 
@@ -65,7 +67,10 @@ class Member:
             self.process.stdout.close()
 
     def kill(self) -> None:
-        """With all its children."""
+        self._kill_group()
+        self.process.wait()
+
+    def _kill_group(self) -> None:
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -117,30 +122,29 @@ class Household:
 
     def run(self) -> Member | None:
         """Until somebody asks us to stop (None), or a member ends by itself (that member)."""
-        while all(member.lives for member in self.members):
+        while all(member.lives() for member in self.members):
             if self._turn(None):
                 return None
-        return next(member for member in self.members if not member.lives)
+        return next(member for member in self.members if not member.lives())
 
     def _stop(self) -> None:
         self._ask_all(signal.SIGTERM)
         deadline = time.monotonic() + self.patience
-        while any(member.lives for member in self.members):
+        while any(member.lives() for member in self.members):
             left = deadline - time.monotonic()
             if left <= 0:
                 break
             if self._turn(left):  # asked again: so do we, and a node gives up what it is fetching
                 self._ask_all(signal.SIGTERM)
         for member in self.members:
-            if member.lives:
+            if member.lives():
                 member.kill()
-                member.process.wait()
             self._print(member)
             member.close()
 
     def _ask_all(self, number: signal.Signals) -> None:
         for member in self.members:
-            if member.lives:
+            if member.lives():
                 member.process.send_signal(number)
 
     def _turn(self, timeout: float | None) -> bool:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -15,6 +16,7 @@ from django.conf import settings
 from crawlframe.errors import CrawlframeError
 
 KILL_AFTER = 15.0  # seconds beyond the grace time
+SETTLE = 3.0  # seconds a node gets to notice that nothing is left to do
 LAST_LINES = 20
 
 
@@ -68,6 +70,12 @@ class LocalNode:
     def exit_code(self) -> int | None:
         """None while it runs."""
         return self.process.poll() if self.process else None
+
+    def settle(self) -> None:
+        """Lets it end by itself, which it does when no other task is left either."""
+        if self.process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(SETTLE)
 
     def stop(self) -> None:
         """Asks it to stop and waits; what it had not finished is given back. Ctrl-C in the

@@ -147,5 +147,6 @@ class Steward:
         rows = Page.objects.filter(task=task, follow_ups__isnull=False).order_by("pk")
         moved = 0
         for packed in rows.values_list("follow_ups", flat=True).iterator(chunk_size=BATCH):
+            assert packed is not None
             moved += self._frontier.admit(task.pk, unpack_admissions(packed))
         return moved

@@ -173,7 +173,9 @@ def _follow(
 ) -> Progress:
     said = 0.0
     while True:
+        began = time.monotonic()
         progress = _look(task_id)
+        took = time.monotonic() - began
         if progress is not None:
             view.show(progress)
             each_time(progress)
@@ -183,7 +185,7 @@ def _follow(
             say()
         if progress is not None and ended:
             return progress
-        time.sleep(LIVE_EVERY)
+        time.sleep(max(LIVE_EVERY, 10 * took))  # counting millions of items takes its time
 
 
 def _look(task_id: int) -> Progress | None:

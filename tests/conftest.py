@@ -172,7 +172,11 @@ def orm(database: str) -> Iterator[str]:
 def settings_with() -> Iterator[Callable[..., None]]:
     """``settings_with(NAME=value)`` changes Django's settings until the end of the test."""
     with ExitStack() as stack:
-        yield lambda **changes: stack.enter_context(override_settings(**changes))
+
+        def change(**changes: Any) -> None:
+            stack.enter_context(override_settings(**changes))
+
+        yield change
 
 
 @pytest.fixture

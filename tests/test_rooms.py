@@ -1,4 +1,5 @@
-"""Which room may import which (docs/architecture.md), read from the source, and how large a room is."""
+"""Which room may import which (docs/architecture.md), and how large a room may be: read from the
+source."""
 
 from __future__ import annotations
 

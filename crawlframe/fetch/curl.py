@@ -33,7 +33,7 @@ from crawlframe.errors import (
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.redirects import Answer, Journey
+from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -224,7 +224,10 @@ class _Handle:
             self._set_method(journey, lines)
         if lines != self._lines:
             self._lines = lines
-            setopt(pycurl.HTTPHEADER, lines)
+            if lines:
+                setopt(pycurl.HTTPHEADER, lines)
+            else:
+                self.curl.unsetopt(pycurl.HTTPHEADER)  # an empty list would change nothing
 
     def _set_method(self, journey: Journey, lines: list[bytes]) -> None:
         setopt = self.curl.setopt
@@ -267,10 +270,16 @@ class _Handle:
             self.refused = place[0]
             return pycurl.SOCKET_BAD  # type: ignore[no-any-return]
         try:
-            return socket.socket(family, kind, protocol)
+            return _Socket(family, kind, protocol)
         except OSError as error:
             self.unopened = f"no socket: {error.strerror}"
             return pycurl.SOCKET_BAD  # type: ignore[no-any-return]
+
+
+class _Socket(socket.socket):
+    """pycurl takes a copy of the descriptor, this one ends quietly with its object."""
+
+    __del__ = socket.socket.close
 
 
 def _fail(done: asyncio.Future[Any]) -> None:
@@ -280,8 +289,6 @@ def _fail(done: asyncio.Future[Any]) -> None:
 
 @lru_cache(maxsize=1024)
 def _line(name: str, value: str) -> bytes:
-    line = f"{name}: {value}" if value else f"{name};"  # how libcurl is told of an empty value
-    try:
-        return line.encode("latin-1")
-    except UnicodeEncodeError:
-        return line.encode()
+    sent = header_bytes(value)
+    # A semicolon is how libcurl is told of an empty value; a colon would take the header out.
+    return name.encode("latin-1") + (b": " + sent if sent else b";")

@@ -149,6 +149,14 @@ class Journey:
         self._headers = {k: v for k, v in self._headers.items() if k.lower() not in names}
 
 
+def header_bytes(value: str) -> bytes:
+    """A header value as it is sent: Latin-1, and UTF-8 where that does not do."""
+    try:
+        return value.strip().encode("latin-1")
+    except UnicodeEncodeError:
+        return value.strip().encode("utf-8", "replace")
+
+
 def _same_host(url: str, target: str) -> bool:
     """May the target see what was meant for the first? Not if it travels there unencrypted."""
     downgraded = url.startswith("https:") and target.startswith("http:")

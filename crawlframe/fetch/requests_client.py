@@ -43,7 +43,7 @@ from crawlframe.errors import (
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.limits import FetchLimits
-from crawlframe.fetch.redirects import Answer, Journey
+from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -55,11 +55,11 @@ SessionFactory = Callable[[], requests.Session]
 # The first line that names any link of an exception's chain decides.
 _ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
     ((urllib3_errors.NameResolutionError, socket.gaierror), DnsError),
+    ((urllib3_errors.NewConnectionError, ConnectionRefusedError), ConnectError),
     ((urllib3_errors.TimeoutError, requests_errors.Timeout, TimeoutError), FetchTimeout),
     ((ssl.SSLEOFError, ssl.SSLZeroReturnError, http.client.RemoteDisconnected,
       urllib3_errors.IncompleteRead, http.client.IncompleteRead), ConnectionLost),
     ((ssl.SSLError, urllib3_errors.SSLError, ssl.CertificateError), TlsError),
-    ((urllib3_errors.NewConnectionError, ConnectionRefusedError), ConnectError),
     ((ConnectionError,), ConnectionLost),
     ((http.client.HTTPException, urllib3_errors.HeaderParsingError), BadResponse),
     ((requests_errors.InvalidURL, requests_errors.InvalidSchema, requests_errors.InvalidHeader,
@@ -166,6 +166,7 @@ class _Transfer:
         self._journey = journey
         self._deadline = time.monotonic() + seconds
         self._connection: Any = None
+        self._socket: socket.socket | None = None
         self._aborted = False
 
     def run(self, session: requests.Session) -> Answer:
@@ -178,21 +179,22 @@ class _Transfer:
         except (requests.RequestException, urllib3_errors.HTTPError, OSError, ValueError) as error:
             raise self._named(error) from None
         finally:
-            _current.transfer = self._connection = None
+            _current.transfer = self._connection = self._socket = None
 
     def attach(self, connection: Any) -> None:
         """Told by the connection that serves this transfer."""
-        self._connection = connection
+        self._connection, self._socket = connection, connection.sock
+        connection.serves = self
         if self._aborted:
             raise ConnectionAbortedError("the fetch was given up")
 
     def abort(self) -> None:
         """Wakes the thread up, wherever it waits for the peer."""
         self._aborted = True
-        sock = getattr(self._connection, "sock", None)
-        if sock is not None:
+        connection, sock = self._connection, self._socket
+        if sock is not None and connection is not None and connection.serves is self:
             try:
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not that of TLS, which may wait
             except OSError:
                 pass
 
@@ -205,7 +207,7 @@ class _Transfer:
         return session.request(
             journey.method,
             journey.url,
-            headers={name: value.encode("latin-1", "replace") for name, value in headers.items()},
+            headers={name: header_bytes(value) for name, value in headers.items()},
             data=journey.body,
             timeout=(min(limits.connect, left), min(limits.stall, left)),
             allow_redirects=False,

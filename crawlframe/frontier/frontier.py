@@ -121,7 +121,10 @@ class Frontier(Partitions):
         return moved
 
     def close_task(self, task: int) -> None:
-        """Forgets an ended task. Its numbers live on in the database."""
+        """Forgets an ended task, if nothing of it is left. Its numbers live on in the database."""
+        counts = self.counts(task)
+        if counts is not None and counts.nr > 0:
+            return
         for partition in range(self.partitions):
             while not self.run("close", partition, task):
                 pass

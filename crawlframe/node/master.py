@@ -53,6 +53,7 @@ class Master:
         self._next_claim = self._next_beat = self._next_once = 0.0
         self._failed_boots = 0
         self._next_spawn = 0.0
+        self._unparked = False
         self._redis_away = False
 
     def run(self) -> int:
@@ -214,6 +215,15 @@ class Master:
             log.error("spider module %s is not loaded: %s", module, problem)
         spiders = [msgspec.convert(info, SpiderInfo, strict=False) for info in infos]
         self._insist(lambda: self._frontier.publish_spiders(spiders))
+        if not self._unparked:
+            self._unparked = True
+            self._insist(self._unpark_all)
+
+    def _unpark_all(self) -> None:
+        """Code that was missing may be there now; what still lacks it is parked again."""
+        for task in self._frontier.open_tasks():
+            if moved := self._frontier.unpark(task):
+                log.info("task %d: %d parked requests get another chance", task, moved)
 
     def _say(self, child: Child, *message: Any) -> None:
         try:

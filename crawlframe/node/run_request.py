@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 from crawlframe.conf import Settings
@@ -141,10 +142,7 @@ class RequestRunner:
         if retryable and outcome.attempts < crawl.settings.retries:
             delay = max(backoff(outcome.attempts), retry_after(response))
             return outcome.end(Verdict.RETRY, f"http_{response.status}", "", delay)
-        error = StatusError(f"{response.url} answered {response.status}")
-        error.reason = f"http_{response.status}"
-        error.response = response
-        return await self._give_up(outcome, crawl, request, error)
+        return await self._give_up(outcome, crawl, request, StatusError(response))
 
     async def _give_up(
         self, outcome: Outcome, crawl: Crawl, request: Request, error: FetchError
@@ -165,13 +163,12 @@ class RequestRunner:
         self, outcome: Outcome, crawl: Crawl, request: Request, got: Response | FetchError | None
     ) -> Outcome:
         """Runs start (got None), callback or errback and collects what it yields."""
-        kwargs = request.cb_kwargs
         if got is None:
-            name, arguments, kwargs = ROOT_CALLBACK, (), crawl.start_arguments
+            run = partial(method(crawl, ROOT_CALLBACK), **crawl.start_arguments)
+        elif isinstance(got, FetchError):
+            run = partial(method(crawl, request.errback or ""), got)
         else:
-            name = request.errback if isinstance(got, FetchError) else request.callback or "parse"
-            arguments = (got,)
-        function = method(crawl, name or "parse")
+            run = partial(method(crawl, request.callback or "parse"), got, **request.cb_kwargs)
         collector = Collector(
             outcome,
             priority=crawl.spec.priority,
@@ -182,7 +179,7 @@ class RequestRunner:
         )
         self._mark(outcome.rid)
         try:
-            result = function(*arguments, **kwargs)
+            result = run()
             if inspect.isasyncgen(result):
                 self._mark(b"")  # others run in between: a mark would blame the wrong one
                 async with asyncio.timeout(self._settings.deadline):
@@ -249,11 +246,16 @@ class StatusError(FetchError):
 
     retryable = False
 
+    def __init__(self, response: Response) -> None:
+        super().__init__(f"{response.url} answered {response.status}")
+        self.reason = f"http_{response.status}"
+        self.response = response
+
 
 def method(crawl: Crawl, name: str) -> Callable[..., Any]:
     """The spider's method of this name. Raises Park."""
     function = getattr(crawl.spider, name, None)
-    if not callable(function):
+    if not callable(function) or getattr(function, "__func__", None) is Spider.parse:
         raise Park(str(UnknownCallback(f"spider {crawl.spec.spider!r} has no method {name!r}")))
     return function  # type: ignore[no-any-return]
 

@@ -6,101 +6,197 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Generation',
+            name="Generation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('node', models.CharField(db_index=True, max_length=100)),
-                ('machine', models.CharField(max_length=255)),
-                ('pid', models.IntegerField()),
-                ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("node", models.CharField(db_index=True, max_length=100)),
+                ("machine", models.CharField(max_length=255)),
+                ("pid", models.IntegerField()),
+                (
+                    "started_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
             ],
             options={
-                'ordering': ('-id',),
+                "ordering": ("-id",),
             },
         ),
         migrations.CreateModel(
-            name='Task',
+            name="Task",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('spider', models.CharField(db_index=True, max_length=100)),
-                ('arguments', models.JSONField(blank=True, default=dict)),
-                ('priority', models.SmallIntegerField(default=0, help_text='-100 to 100, higher is earlier')),
-                ('settings', models.JSONField(blank=True, default=dict, help_text='limits, as published')),
-                ('state', models.CharField(choices=[('running', 'Running'), ('paused', 'Paused'), ('cancelling', 'Cancelling'), ('finished', 'Finished'), ('cancelled', 'Cancelled')], db_index=True, default='running', max_length=12)),
-                ('seeds', models.BinaryField(help_text='msgpack list of admissions: what the task starts with')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('na', models.BigIntegerField(default=0, verbose_name='admitted')),
-                ('nf', models.BigIntegerField(default=0, verbose_name='finished')),
-                ('ne', models.BigIntegerField(default=0, verbose_name='errors')),
-                ('items', models.BigIntegerField(default=0)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("spider", models.CharField(db_index=True, max_length=100)),
+                ("arguments", models.JSONField(blank=True, default=dict)),
+                (
+                    "priority",
+                    models.SmallIntegerField(default=0, help_text="-100 to 100, higher is earlier"),
+                ),
+                (
+                    "settings",
+                    models.JSONField(blank=True, default=dict, help_text="limits, as published"),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("running", "Running"),
+                            ("paused", "Paused"),
+                            ("cancelling", "Cancelling"),
+                            ("finished", "Finished"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        db_index=True,
+                        default="running",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "seeds",
+                    models.BinaryField(
+                        help_text="msgpack list of admissions: what the task starts with"
+                    ),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                ("na", models.BigIntegerField(default=0, verbose_name="admitted")),
+                ("nf", models.BigIntegerField(default=0, verbose_name="finished")),
+                ("ne", models.BigIntegerField(default=0, verbose_name="errors")),
+                ("items", models.BigIntegerField(default=0)),
             ],
             options={
-                'ordering': ('-id',),
+                "ordering": ("-id",),
             },
         ),
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(max_length=20)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('delivered_at', models.DateTimeField(blank=True, null=True)),
-                ('task', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='crawlservice.task')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("kind", models.CharField(max_length=20)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("delivered_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "task",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, to="crawlservice.task"
+                    ),
+                ),
             ],
             options={
-                'ordering': ('id',),
+                "ordering": ("id",),
             },
         ),
         migrations.CreateModel(
-            name='Page',
+            name="Page",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('rid', models.UUIDField(unique=True)),
-                ('url', models.TextField()),
-                ('callback', models.CharField(max_length=100)),
-                ('state', models.CharField(choices=[('done', 'Done'), ('error', 'Error')], max_length=5)),
-                ('reason', models.CharField(blank=True, max_length=60)),
-                ('detail', models.TextField(blank=True, help_text='message or traceback of an error')),
-                ('status', models.SmallIntegerField(help_text='HTTP status', null=True)),
-                ('depth', models.IntegerField()),
-                ('attempts', models.SmallIntegerField()),
-                ('deliveries', models.SmallIntegerField()),
-                ('size', models.BigIntegerField(help_text='bytes of the body after decompression')),
-                ('fetch_ms', models.IntegerField()),
-                ('items', models.IntegerField()),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('follow_ups', models.BinaryField(help_text='msgpack list of admissions', null=True)),
-                ('request', models.BinaryField(help_text='record of a request that failed', null=True)),
-                ('task', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='crawlservice.task')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("rid", models.UUIDField(unique=True)),
+                ("url", models.TextField()),
+                ("callback", models.CharField(max_length=100)),
+                (
+                    "state",
+                    models.CharField(choices=[("done", "Done"), ("error", "Error")], max_length=5),
+                ),
+                ("reason", models.CharField(blank=True, max_length=60)),
+                (
+                    "detail",
+                    models.TextField(blank=True, help_text="message or traceback of an error"),
+                ),
+                ("status", models.SmallIntegerField(help_text="HTTP status", null=True)),
+                ("depth", models.IntegerField()),
+                ("attempts", models.SmallIntegerField()),
+                ("deliveries", models.SmallIntegerField()),
+                ("size", models.BigIntegerField(help_text="bytes of the body after decompression")),
+                ("fetch_ms", models.IntegerField()),
+                ("items", models.IntegerField()),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "follow_ups",
+                    models.BinaryField(help_text="msgpack list of admissions", null=True),
+                ),
+                (
+                    "request",
+                    models.BinaryField(help_text="record of a request that failed", null=True),
+                ),
+                (
+                    "task",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        to="crawlservice.task",
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-id',),
-                'indexes': [models.Index(fields=['task', 'id'], name='page_task')],
+                "ordering": ("-id",),
+                "indexes": [models.Index(fields=["task", "id"], name="page_task")],
             },
         ),
         migrations.CreateModel(
-            name='Item',
+            name="Item",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('rid', models.UUIDField()),
-                ('ordinal', models.IntegerField()),
-                ('data', models.JSONField()),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('task', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to='crawlservice.task')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("rid", models.UUIDField()),
+                ("ordinal", models.IntegerField()),
+                ("data", models.JSONField()),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "task",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        to="crawlservice.task",
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-id',),
-                'indexes': [models.Index(fields=['task', 'id'], name='item_task')],
-                'constraints': [models.UniqueConstraint(fields=('rid', 'ordinal'), name='item_once')],
+                "ordering": ("-id",),
+                "indexes": [models.Index(fields=["task", "id"], name="item_task")],
+                "constraints": [
+                    models.UniqueConstraint(fields=("rid", "ordinal"), name="item_once")
+                ],
             },
         ),
     ]

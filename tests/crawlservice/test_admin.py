@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
@@ -45,8 +46,7 @@ def test_without_login_there_is_only_the_login(service: Frontier) -> None:
 def test_every_list_and_every_row_can_be_looked_at(admin: Client, name: str) -> None:
     listing = admin.get(f"/admin/crawlservice/{name}/")
     assert listing.status_code == 200
-    model = {"task": Task, "page": Page, "item": Item, "generation": Generation, "event": Event}
-    for row in model[name].objects.all():
+    for row in apps.get_model("crawlservice", name)._default_manager.all():
         assert admin.get(f"/admin/crawlservice/{name}/{row.pk}/change/").status_code == 200
 
 

@@ -13,6 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from crawlframe.frontier import Frontier
+from crawlservice.demosite import DemoServer
 from crawlservice.models import Item, Task
 from crawlservice.submit import pause, submit
 from tests.crawlservice.conftest import redis_at
@@ -233,6 +234,7 @@ def test_checkspiders_and_crawl_name_file_and_line_of_a_broken_spider(
         (["listings", "--demo", "-a", "site=http://x/"], "leave out -a site"),
         (["listings", "--demo", "--listings", "-1"], "listings is -1"),
         (["listing"], "did you mean 'listings'"),
+        (["listings", "--workers", "0"], "workers is 0"),
         (["site", "--url", "example.com"], "not an absolute URL"),
         (["site", "--url", "http://a/", "-a", "url=http://b/"], "either --url or -a url"),
         (["site"], "needs the argument 'url'"),
@@ -245,6 +247,47 @@ def test_crawl_refuses_bad_input_before_anything_happens(
         run("crawl", *arguments)
     assert words in str(raised.value)
     assert not Task.objects.exists()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("options", [[], ["--downloader", "requests"], ["--spider", "listings"]])
+def test_fetch_prints_the_body_as_it_came(manage: Manage, options: list[str]) -> None:
+    with DemoServer(listings=3) as demo:
+        page: Any = manage("fetch", f"{demo.url}/search?city=berlin", *options, text=False)
+        head = manage("fetch", f"{demo.url}/search?city=berlin", "--headers", *options)
+        missing = manage("fetch", f"{demo.url}/nowhere", *options)
+    assert page.returncode == 0, page.stderr
+    assert page.stdout.startswith(b"<!DOCTYPE html>")
+    assert "Schöneberg".encode() in page.stdout
+    assert head.stdout.startswith(f"200 {demo.url}/search?city=berlin\n")
+    assert "content-type: text/html" in head.stdout.lower()
+    assert "status 404" in missing.stderr
+
+
+@pytest.mark.process
+def test_fetch_opens_a_prompt_with_the_response(manage: Manage, tmp_path: Path) -> None:
+    lines = "print(response.status, response.css('h1').get()[:3])\nprint(fetch(request.url).ok)\n"
+    with DemoServer(listings=3) as demo:
+        done = manage("fetch", f"{demo.url}/search?city=berlin", "--shell", input=lines)
+    assert "200 <h1" in done.stdout
+    assert "True" in done.stdout
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["http://127.0.0.1:1/"], "127.0.0.1"),
+        (["example.com"], "not an absolute URL"),
+        (["http://10.0.0.1/"], "CRAWLFRAME_ALLOW_PRIVATE"),
+        (["http://127.0.0.1:1/", "--spider", "listing"], "did you mean 'listings'"),
+    ],
+)
+def test_fetch_says_why_it_cannot(manage: Manage, arguments: list[str], words: str) -> None:
+    done = manage("fetch", *arguments)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.process

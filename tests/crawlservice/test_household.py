@@ -56,14 +56,15 @@ def test_a_signal_stops_all_members_gracefully(number):
 
 
 def test_one_that_ends_ends_all_and_is_named():
-    with Household(Out(), 20) as household:
+    out = Out()
+    with Household(out, 20) as household:
         household.start("lives", python(LIVES))
         household.start("ends", python(ENDS))
         ended = household.run()
     assert ended is not None
     assert (ended.name, ended.how_it_ended()) == ("ends", "ended with status 3")
     assert household.members[0].process.returncode == -signal.SIGTERM
-    assert b"ends | last\n" in household.out.getvalue()
+    assert b"ends | last\n" in out.getvalue()
 
 
 def test_one_that_is_killed_is_named_with_the_signal():
@@ -84,12 +85,12 @@ def test_one_that_does_not_stop_is_killed():
     assert household.members[0].process.returncode == -signal.SIGKILL
 
 
-def test_a_program_that_does_not_exist_stops_the_others():
-    household = Household(Out(), 20)
-    with pytest.raises(FileNotFoundError), household:
+def test_a_program_that_does_not_exist_is_no_member():
+    with Household(Out(), 20) as household:
         household.start("one", python(LIVES))
-        household.start("two", ["/no/such/program"])
-    assert household.members[0].process.returncode == -signal.SIGTERM
+        with pytest.raises(FileNotFoundError):
+            household.start("two", ["/no/such/program"])
+    assert [member.process.returncode for member in household.members] == [-signal.SIGTERM]
 
 
 def test_output_comes_in_whole_lines():

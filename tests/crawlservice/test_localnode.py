@@ -66,9 +66,15 @@ def test_it_is_started_as_this_process_was_and_leaves_when_asked(
 
 
 def test_a_failing_block_stops_it_too(start: Callable[..., LocalNode]) -> None:
-    with pytest.raises(KeyError), start(GRACEFUL) as node:
-        wait_for(node, "ready")
-        raise KeyError
+    node = start(GRACEFUL)
+
+    def fail() -> None:
+        with node:
+            wait_for(node, "ready")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
     assert node.exit_code() == 0
 
 

@@ -154,7 +154,7 @@ def read_in_code() -> set[str]:
         for path in (CHECKOUT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Constant) and VARIABLE.fullmatch(str(node.value)):
-                    names.add(node.value)
+                    names.add(str(node.value))
     return names
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 
 import pytest
 import requests
@@ -30,9 +31,9 @@ def up(start_manage, manage_env):
 
 def children(pid: int) -> dict[str, int]:
     """Command line -> pid of the direct children."""
-    listing = os.popen(f"ps -o pid=,args= --ppid {pid}").read()
-    rows = [line.split(maxsplit=1) for line in listing.splitlines()]
-    return {command: int(number) for number, command in rows}
+    listing = subprocess.run(["ps", "-Ao", "pid=,ppid=,args="], capture_output=True, text=True)
+    rows = [line.split(maxsplit=2) for line in listing.stdout.splitlines()]
+    return {command: int(number) for number, parent, command in rows if int(parent) == pid}
 
 
 def child(running, word: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -15,7 +16,7 @@ def make_bench(redis_client: Redis) -> Iterator[Callable[..., Bench]]:
     """Makes benches (``partitions``, ``kind``); afterwards counters must equal queues."""
     made: list[Bench] = []
 
-    def make(**options: object) -> Bench:
+    def make(**options: Any) -> Bench:
         made.append(Bench(redis_client, **options))
         return made[-1]
 

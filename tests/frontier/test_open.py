@@ -69,7 +69,12 @@ def test_a_delayed_seed_comes_when_it_is_due(bench: Bench) -> None:
 
 def test_admit_counts_what_is_new(bench: Bench) -> None:
     bench.open(bench.request("one"))
-    some = [bench.request("one"), bench.request("two"), bench.request("three"), bench.request("two")]
+    some = [
+        bench.request("one"),
+        bench.request("two"),
+        bench.request("three"),
+        bench.request("two"),
+    ]
     plain = Frontier(bench.redis)
     assert plain.admit(1, some) == 2
     assert plain.admit(1, some) == 0

@@ -83,7 +83,9 @@ def test_a_run_that_dies_is_taken_up(
 def test_a_short_completion_does_not_overtake_a_long_one(bench: Bench) -> None:
     """A completion that does not know of the cursor is told it, and completes nothing."""
     root, links = start(bench)
-    push = [bench.frontier._push_from(0, bench.frontier._entry(0, bench.completion(root, *links)), 0)]
+    push = [
+        bench.frontier._push_from(0, bench.frontier._entry(0, bench.completion(root, *links)), 0)
+    ]
     assert push[0] is not None
     assert push[0][4] == 1500
     assert bench.redis.hget(bench.key("CURSOR"), root.rid) == b"1500"

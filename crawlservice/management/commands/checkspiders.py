@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from django.conf import settings
 from django.core.management.base import CommandError
 from rich.table import Table
 
@@ -21,7 +22,7 @@ class Command(ServiceCommand):
     needs_database = False
 
     def handle(self, *args: Any, **options: Any) -> None:
-        registry = Registry.load("spiders")
+        registry = Registry.load(settings.CRAWLFRAME.spiders)
         if registry.infos:
             table = Table("spider", "module", "arguments", "settings", header_style="bold")
             for info in registry.infos:

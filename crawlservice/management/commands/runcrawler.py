@@ -38,7 +38,7 @@ class DjangoServices:
         return DjangoLedger()
 
     def registry(self) -> Registry:
-        return Registry.load("spiders")
+        return Registry.load(self._settings.spiders)
 
     def begin_generation(self, node: str, machine: str, pid: int) -> int:
         try:

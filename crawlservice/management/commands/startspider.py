@@ -22,7 +22,8 @@ class Command(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["name"]
-        directory = find_package("spiders") or settings.BASE_DIR / "spiders"
+        package = settings.CRAWLFRAME.spiders
+        directory = find_package(package) or settings.BASE_DIR / package.replace(".", "/")
         path = write_spider(directory, name, options["url"])
         self.stdout.write(f"wrote {path}")
         self.stdout.write(f"Try it: python manage.py fetch {options['url']} --shell")

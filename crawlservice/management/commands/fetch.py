@@ -1,0 +1,58 @@
+"""fetch: gets one page as a node would, and prints it or opens a prompt with it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any, TextIO
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from crawlframe.registry import Registry
+from crawlframe.response import Response
+from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.terminal import plain
+from crawlservice.tryout import Tryout, shell
+
+
+class Command(ServiceCommand):
+    help = "Fetches one URL and prints the body. Redirects and odd statuses go to standard error."
+    needs_database = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("url")
+        parser.add_argument("--spider", help="use this spider's settings")
+        parser.add_argument("--downloader", choices=("curl", "requests"))
+        parser.add_argument("--headers", action="store_true", help="print status and headers only")
+        parser.add_argument("--shell", action="store_true", help="a prompt with `response`")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        name = options["spider"]
+        spider = Registry.load(settings.CRAWLFRAME.spiders).get(name)() if name else None
+        tryout = Tryout(settings.CRAWLFRAME, spider, options["downloader"])
+        response = tryout.fetch(options["url"])
+        if options["shell"]:
+            shell(tryout, response)
+            return
+        for url in response.redirects:
+            self.stderr.write(f"redirected from {url}")
+        if options["headers"]:
+            self.stdout.write(f"{response.status} {response.url}")
+            for header, value in response.headers.items():
+                self.stdout.write(plain(f"{header}: {value}"))
+            return
+        if not response.ok:
+            self.stderr.write(f"status {response.status}")
+        self._print_body(response)
+
+    def _print_body(self, response: Response) -> None:
+        out: TextIO = self.stdout._out  # type: ignore[assignment]
+        if not hasattr(out, "buffer"):
+            self.stdout.write(response.text)
+        elif out.isatty() and response.kind == "binary":
+            raise CommandError("the body is not text; send it to a file: fetch … > file")
+        elif out.isatty():
+            self.stdout.write(plain(response.text))
+        else:
+            out.buffer.write(response.body)
+            out.buffer.flush()

@@ -1,0 +1,60 @@
+"""Tryout: one page fetched as a node would fetch it, to look at or to play with at a prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import code
+from dataclasses import dataclass
+from typing import Any
+
+from crawlframe.conf import Settings
+from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.spider import Spider, SpiderSettings, read_settings
+
+
+@dataclass
+class Tryout:
+    """Fetches with a spider's settings; its arguments are not needed."""
+
+    settings: Settings
+    spider: Spider | None = None
+    downloader: str | None = None
+
+    def fetch(self, url: str) -> Response:
+        """Any status is fine. Raises BadRequest and FetchError."""
+        return asyncio.run(self._fetch(Request(url, downloader=self.downloader)))
+
+    async def _fetch(self, request: Request) -> Response:
+        settings = read_settings(type(self.spider)) if self.spider else SpiderSettings()
+        jar = TaskCookies() if settings.cookies else None
+        downloader = Downloader(self.settings)
+        try:
+            return await downloader.fetch(request, settings, self.spider, jar)
+        finally:
+            await downloader.close()
+
+
+def shell(tryout: Tryout, response: Response) -> None:
+    """A prompt with ``response``, ``request``, ``spider`` and ``fetch(url)``: IPython if there is
+    one, else Python's own."""
+    names: dict[str, Any] = {
+        "response": response,
+        "request": response.request,
+        "spider": tryout.spider,
+        "fetch": tryout.fetch,
+    }
+    banner = (
+        f"response = {response.status} {response.url} ({len(response.body):,} bytes, "
+        f"{response.kind})\nresponse.css(), .xpath(), .soup, .tree, .json(), .text, .headers; "
+        "request, spider; fetch(url) gives another response. Ctrl-D leaves."
+    )
+    try:
+        from IPython import start_ipython
+    except ImportError:
+        code.interact(banner, local=names, exitmsg="")
+        return
+    print(banner)
+    start_ipython(argv=["--no-banner"], user_ns=names)

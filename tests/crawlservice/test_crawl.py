@@ -1,0 +1,169 @@
+"""The crawl command from end to end: real node, real site, and what it says when things fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from crawlframe.frontier import Frontier
+from crawlservice.demosite import DemoServer
+
+pytestmark = pytest.mark.process
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+NODE = re.compile(r"/(\d+) crawlframe\.node\.master: node .* generation")
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
+    """SQLite, where a test does not ask for another by ``on_both``."""
+    return new_database(getattr(request, "param", "sqlite"))
+
+
+on_both = pytest.mark.parametrize(
+    "database", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+
+
+@pytest.fixture(autouse=True)
+def on_this_database(manage_env: dict[str, str], database: str) -> None:
+    manage_env["DATABASE_URL"] = database
+
+
+def items_of(path: Path) -> list[dict[str, Any]]:
+    return sorted(map(json.loads, path.read_text().splitlines()), key=lambda item: item["id"])
+
+
+@on_both
+def test_the_demo_crawl_stores_what_the_site_made_and_says_so(
+    manage: Manage, tmp_path: Path, redis_client: Redis
+) -> None:
+    out = tmp_path / "out.jsonl"
+    done = manage("crawl", "listings", "--demo", "--listings", 60, "--workers", 2, "-o", out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "60 of 60 listings, all as generated" in done.stdout
+    assert f"60 items to {out}" in done.stdout
+    with DemoServer(listings=60) as same:
+        assert items_of(out) == [*same.site.expected_items()]
+    assert Frontier(redis_client).open_tasks() == []
+    assert "no task is left" in (tmp_path / "var" / "log" / "crawl-1.log").read_text()
+    audit = manage("audit")
+    assert audit.returncode == 0, audit.stdout
+
+
+def test_a_csv_and_plain_progress_lines(manage: Manage, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    with DemoServer(listings=20) as demo:
+        done = manage("crawl", "listings", "-a", f"site={demo.url}", "--workers", 1, "-o", out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(out.read_text().splitlines()) == 21
+    assert re.search(r"pages/s  NA \d+  NF \d+  NE 0  NR \d+  items \d+", done.stdout)
+    assert "\x1b" not in done.stdout
+
+
+def test_a_site_that_is_down_is_an_error_with_its_reason(manage: Manage) -> None:
+    done = manage("crawl", "site", "--url", "http://127.0.0.1:1/", "--workers", 1)
+    assert done.returncode == 1
+    assert "connect" in done.stdout
+    assert "http://127.0.0.1:1/" in done.stdout
+    assert "nothing could be fetched" in done.stderr
+
+
+def test_ctrl_c_stops_the_node_and_another_node_goes_on(
+    manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str], tmp_path: Path
+) -> None:
+    with DemoServer(listings=60, latency=100) as demo:
+        arguments = ["-a", f"site={demo.url}", "--workers", 1, "--concurrency", 4]
+        crawl = start_manage("crawl", "listings", *arguments)
+        log = tmp_path / "var" / "log" / "crawl-1.log"
+        wait_for_pages(demo, crawl, 30)
+        node = NODE.search(log.read_text())
+        assert node is not None
+        assert crawl.stop(signal.SIGINT) == 130
+        assert "nothing is lost" in crawl.output
+        assert "runcrawler --once" in crawl.output
+        assert "Traceback" not in crawl.output
+        assert not alive(int(node[1]))
+        listed = manage("tasks").stdout
+        assert "running" in listed
+        rest = manage("runcrawler", "--once", "--workers", 1)
+        assert rest.returncode == 0, rest.stderr
+    assert "finished" in manage("task", 1).stdout
+    assert stored(manage_env) == [*demo.site.expected_items()]
+    assert manage("audit").returncode == 0
+
+
+def test_a_node_that_dies_is_told_with_its_log(
+    manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str], tmp_path: Path
+) -> None:
+    with DemoServer(listings=60, latency=100) as demo:
+        arguments = ["-a", f"site={demo.url}", "--workers", 1, "--concurrency", 4]
+        crawl = start_manage("crawl", "listings", *arguments)
+        wait_for_pages(demo, crawl, 30)
+        node = NODE.search((tmp_path / "var" / "log" / "crawl-1.log").read_text())
+        assert node is not None
+        os.kill(int(node[1]), signal.SIGKILL)
+        assert crawl.process.wait(30) == 1
+        assert "the node was killed by signal 9 while task 1 is running" in crawl.output
+        assert "crawlframe.node.master" in crawl.output
+        assert "Traceback" not in crawl.output
+        assert manage("runcrawler", "--once", "--workers", 1).returncode == 0
+    assert stored(manage_env) == [*demo.site.expected_items()]
+
+
+def test_a_spider_that_cannot_be_made_ends_the_waiting(
+    manage_env: dict[str, str], tmp_path: Path
+) -> None:
+    checkout = Path(__file__).resolve().parents[2]
+    (tmp_path / "manage.py").write_text((checkout / "manage.py").read_text())
+    (tmp_path / "spiders").mkdir()
+    (tmp_path / "spiders" / "__init__.py").touch()
+    source = "from crawlframe import Spider\nclass Sad(Spider):\n    name = 'sad'\n"
+    source += "    def __init__(self):\n        raise OSError('no key file')\n"
+    (tmp_path / "spiders" / "sad.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, "manage.py", "crawl", "sad", "--workers", "1"],
+        cwd=tmp_path,
+        env={**manage_env, "PYTHONPATH": str(checkout)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "all 1 requests left of task 1 wait" in done.stderr
+    assert "no key file" in done.stderr
+    assert "python manage.py resume 1" in done.stderr
+
+
+def wait_for_pages(demo: DemoServer, crawl: Any, count: int) -> None:
+    while demo.stats()["requests"] < count:
+        assert crawl.process.poll() is None, crawl.output
+        time.sleep(0.02)
+
+
+def stored(env: dict[str, str]) -> list[dict[str, Any]]:
+    import sqlite3
+
+    with sqlite3.connect(env["DATABASE_URL"].removeprefix("sqlite:///")) as database:
+        rows = database.execute("SELECT data FROM crawlservice_item").fetchall()
+    database.close()
+    return sorted((json.loads(data) for (data,) in rows), key=lambda item: item["id"])
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,218 @@
+"""audit: it names every kind of damage, so its silence means something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from redis import Redis
+
+from crawlframe.frontier import Frontier
+from crawlframe.frontier import frontier as module
+from tests.frontier.bench import Bench
+
+
+class Broken(Bench):
+    """One request in each place: in a paused lane, held, parked, delayed and ready."""
+
+    def __init__(self, redis: Redis) -> None:
+        super().__init__(redis, kind=Frontier)
+        self.open(self.request("asleep", "b.example", task=2), task=2)
+        self.frontier.pause(2)
+        assert self.claim_all() == []
+        self.late = self.request("late", delay=60_000)
+        self.open(*self.requests(2), self.late)
+        self.held, self.parked = self.claim()
+        self.park(self.parked)
+        self.ready = self.request("ready", "c.example")
+        self.frontier.admit(1, [self.ready])
+
+    def lane(self, request: object) -> str:
+        return f"{getattr(request, 'task', 1)}:{request.rank}:{request.host}"
+
+
+@pytest.fixture
+def broken(redis_client: Redis) -> Broken:
+    bench = Broken(redis_client)
+    assert bench.frontier.audit() == []
+    return bench
+
+
+def own(b: Broken, request: object, text: str) -> None:
+    b.redis.hset(b.key("OWN"), request.rid, text)
+
+
+DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
+    "own entry of a held one": (
+        lambda b: b.redis.hdel(b.key("OWN"), b.held.rid),
+        "counter inprogress is",
+    ),
+    "own entry of a delayed one": (
+        lambda b: b.redis.hdel(b.key("OWN"), b.late.rid),
+        "counter delayed is 1, found 0",
+    ),
+    "own entry of a parked one": (
+        lambda b: b.redis.hdel(b.key("OWN"), b.parked.rid),
+        "counter parked is 1, found 0",
+    ),
+    "request of a held one": (
+        lambda b: b.redis.hdel(b.key("REQ"), b.held.rid),
+        "has an owner but is not pending",
+    ),
+    "request of a ready one": (
+        lambda b: b.redis.hdel(b.key("REQ"), b.ready.rid),
+        "requests remain, ",
+    ),
+    "request beyond counting": (
+        lambda b: b.redis.hset(b.key("REQ"), b"x" * 16, b"r"),
+        "requests remain, ",
+    ),
+    "due time": (
+        lambda b: b.redis.zrem(b.key("DELAYED"), b.late.rid),
+        "is delayed but has no due time",
+    ),
+    "due time of nobody": (
+        lambda b: b.redis.zadd(b.key("DELAYED"), {b"x" * 16: 5}),
+        "1 requests are delayed, 2 have a due time",
+    ),
+    "reason": (
+        lambda b: b.redis.hdel(b.key("PARKED", 1), b.parked.rid),
+        "is parked without a reason",
+    ),
+    "reason of nobody": (
+        lambda b: b.redis.hset(b.key("PARKED", 1), b"x" * 16, "why"),
+        "2 reasons for 1 parked requests",
+    ),
+    "list of a generation": (
+        lambda b: b.redis.srem(b.key("INPROGRESS", 1), b.held.rid),
+        "is held by generation 1 but not on its list",
+    ),
+    "list of a generation names another": (
+        lambda b: b.redis.sadd(b.key("INPROGRESS", 1), b"x" * 16),
+        "generation 1 lists 1 requests it does not hold",
+    ),
+    "list of a generation that holds nothing": (
+        lambda b: b.redis.sadd(b.key("INPROGRESS", 9), b"x" * 16),
+        "generation 9 lists 1 requests it does not hold",
+    ),
+    "two places at once": (
+        lambda b: own(b, b.ready, f"d|{b.lane(b.ready)}"),
+        "is delayed but has no due time",
+    ),
+    "unknown task": (
+        lambda b: own(b, b.held, "1|77:5:a.example"),
+        "belongs to task 77, which is not listed",
+    ),
+    "lane of an unknown task": (
+        lambda b: (
+            b.redis.rpush(b.key("LANE", "77:5:a.example"), b"x" * 16),
+            b.redis.hset(b.key("REQ"), b"x" * 16, b"r"),
+        ),
+        "lane 77:5:a.example has 1 requests of a task that is not listed",
+    ),
+    "task": (lambda b: b.redis.delete(b.key("TASK", 2)), "task 2 is listed but has no counters"),
+    "task list": (lambda b: b.redis.srem(b.key("TASKS"), 2), "2:"),
+    "entry of a lane": (
+        lambda b: b.redis.lrem(b.key("LANE", b.lane(b.ready)), 0, b.ready.rid),
+        "but ready ",
+    ),
+    "lane": (lambda b: b.redis.delete(b.key("LANE", b.lane(b.ready))), "but ready "),
+    "lane in the list of its host": (
+        lambda b: b.redis.delete(b.key("LANES", "c.example")),
+        "has 1 requests but no claim can see it",
+    ),
+    "host": (
+        lambda b: b.redis.zrem(b.key("HOSTS"), "c.example"),
+        "host c.example has requests and free slots but no claim can see it",
+    ),
+    "paused lane": (
+        lambda b: b.redis.delete(b.key("PAUSED", 2)),
+        "has 1 requests but no claim can see it",
+    ),
+    "paused lane of a running task": (
+        lambda b: b.redis.hset(b.key("TASK", 2), "state", "running"),
+        "is paused, but its task is not",
+    ),
+    "slots of a host": (
+        lambda b: b.redis.hincrby(b.key("HOST", "a.example"), "a", -1),
+        "host a.example: 1 requests in flight are not counted",
+    ),
+    "slots taken by nobody": (
+        lambda b: b.redis.hset(b.key("HOST", "z.example"), "a", 2),
+        "host z.example: -2 requests in flight are not counted",
+    ),
+    "tries of nobody": (
+        lambda b: b.redis.hset(b.key("TRIES"), b"x" * 16, "1,0"),
+        "has an entry in cf:{0}:tries but is not pending",
+    ),
+    "cursor of nobody": (
+        lambda b: b.redis.hset(b.key("CURSOR"), b"x" * 16, "500"),
+        "has an entry in cf:{0}:cursor but is not pending",
+    ),
+    **{
+        f"counter {name} {by:+}": (
+            lambda b, name=name, by=by: b.redis.hincrby(b.key("TASK", 1), name, by),
+            expected,
+        )
+        for name, expected in {
+            "na": "requests remain, ",
+            "nf": "requests remain, ",
+            "ne": "requests remain, ",
+            "inprogress": "counter inprogress is",
+            "delayed": "counter delayed is",
+            "parked": "counter parked is",
+        }.items()
+        for by in (1, -1)
+    },
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_it_names_the_damage(broken: Broken, damage: str) -> None:
+    spoil, expected = DAMAGE[damage]
+    spoil(broken)
+    problems = broken.frontier.audit()
+    assert any(expected in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize("damage", [d for d in DAMAGE if d.startswith("counter")])
+def test_counters_are_compared_even_when_there_is_too_much_to_walk(
+    broken: Broken, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AUDIT_WALK", 0)
+    assert broken.frontier.audit() == []
+    DAMAGE[damage][0](broken)
+    assert broken.frontier.audit() != []
+
+
+def test_it_changes_nothing(broken: Broken) -> None:
+    before = broken.dump()
+    broken.frontier.audit()
+    assert broken.dump() == before
+
+
+def test_very_many_problems_are_no_problem(broken: Broken) -> None:
+    for i in range(3000):
+        broken.redis.hset(broken.key("TRIES"), i.to_bytes(16), "1,0")
+    assert len(broken.frontier.audit()) == 1000
+
+
+def test_all_partitions_are_looked_at(redis_client: Redis) -> None:
+    bench = Bench(redis_client, partitions=3)
+    for partition in range(3):
+        redis_client.flushall()
+        bench.open(*(bench.request(c, f"{c}.example") for c in "abcdef"))
+        assert bench.frontier.audit() == []
+        redis_client.hincrby(bench.key("TASK", 1, partition), "na", 1)
+        assert bench.frontier.audit() != []
+
+
+def test_counted_right_while_hashes_shrink(redis_client: Redis) -> None:
+    """Scans may show an entry twice then."""
+    bench = Bench(redis_client, kind=Frontier)
+    bench.open()
+    bench.frontier.admit(1, [bench.request(str(i), f"h{i % 400}.example") for i in range(4000)])
+    held = bench.claim_all()
+    for start in range(0, 4000, 250):
+        bench.complete_all(held[start : start + 250])
+        assert bench.frontier.audit() == []

@@ -1,0 +1,458 @@
+"""Random lives of a frontier on a real Redis, compared with a model of sets and dicts after every
+step. MACHINE_EXAMPLES=2000 in the environment digs deeper, and elsewhere each time."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from redis import Redis
+
+from crawlframe.errors import Fenced, FrontierError
+from crawlframe.frontier import Completion, Frontier, TaskLimits
+from crawlframe.request import Admission, make_rid, rank_of
+from tests.frontier.bench import dump
+
+EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", 0))
+HOSTS = ["-", "a.example", "b.example:8080", "[::1]:81"]
+NAMES = 9  # requests that a task may have
+TASKS = (1, 2, 3)
+SOON, LATE = 1, 3_600_000  # ms; what is due soon is due for any later step
+
+task_ids = st.sampled_from(TASKS)
+name_sets = st.lists(st.integers(0, NAMES - 1), max_size=4)
+delays = st.sampled_from([0, 0, 0, SOON, LATE])
+
+
+@dataclass
+class Task:
+    concurrency: int
+    page_limit: int
+    state: str = "running"
+    na: int = 0
+    nf: int = 0
+    ne: int = 0
+    duplicates: int = 0
+    limited: int = 0
+    # rid -> "ready", "soon", "late", "parked", a generation, or "ended"
+    places: dict[bytes, Any] = field(default_factory=dict)
+    tries: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+
+    @property
+    def pending(self) -> dict[bytes, Any]:
+        return {rid: place for rid, place in self.places.items() if place != "ended"}
+
+    def place(self, rid: bytes, delay: int) -> None:
+        if self.state == "cancelling":
+            delay = min(delay, 0)
+        self.places[rid] = {0: "ready", SOON: "soon", LATE: "late"}[delay]
+
+    def admit(self, admission: Admission, *, counting: bool) -> bool:
+        if admission.rid in self.places:
+            self.duplicates += counting
+        elif self.page_limit and self.na >= self.page_limit:
+            self.limited += counting
+        else:
+            self.na += 1
+            self.place(admission.rid, admission.delay)
+            return True
+        return False
+
+
+class Machine(RuleBasedStateMachine):
+    def __init__(self, redis: Redis, partitions: int) -> None:
+        super().__init__()
+        self.redis = redis
+        self.redis.flushall()
+        self.partitions = partitions
+        self.frontier = Frontier(redis, partitions=partitions)
+        self.tasks: dict[int, Task] = {}
+        self.closed: set[int] = set()
+        self.strictest = 10**9
+        self.generations = [1, 2]  # alive
+        self.fenced: list[int] = []
+        self.sequences: dict[int, int] = defaultdict(int)
+        self.again: Any = None  # sends the last call again
+
+    # -- words ------------------------------------------------------------------------------------
+
+    def admission(self, task: int, name: int, delay: int = 0) -> Admission:
+        rid = make_rid(task, b"%d" % name)
+        rank = rank_of(name % 2, 0, name % 3)
+        return Admission(rid, rank, HOSTS[name % len(HOSTS)], delay, b"\xff%d" % name)
+
+    def host_of(self, rid: bytes) -> str:
+        return next(
+            self.admission(task, name).host
+            for task in TASKS
+            for name in range(NAMES)
+            if self.admission(task, name).rid == rid
+        )
+
+    def in_flight(self, host: str) -> int:
+        places = [item for task in self.tasks.values() for item in task.pending.items()]
+        return sum(isinstance(p, int) and self.host_of(rid) == host for rid, p in places)
+
+    def owner(self, rid: bytes) -> str | None:
+        partition = self.frontier.partition_of(self.host_of(rid))
+        own = self.redis.hget(self.frontier.keys[partition]("OWN"), rid)
+        return own and own.decode().split("|")[0]
+
+    def generation(self, choice: int) -> int:
+        everyone = self.generations + self.fenced
+        return everyone[choice % len(everyone)]
+
+    # -- tasks ------------------------------------------------------------------------------------
+
+    @initialize(names=name_sets)
+    def begin(self, names: list[int]) -> None:
+        self.open(1, names, 2, 0)
+
+    @rule(
+        task=task_ids,
+        names=name_sets,
+        concurrency=st.sampled_from([1, 2, 50]),
+        page_limit=st.sampled_from([0, 0, 4]),
+    )
+    def open(self, task: int, names: list[int], concurrency: int, page_limit: int) -> None:
+        if task in self.closed:
+            return  # its number never comes again
+        if self.partitions > 1:
+            page_limit = 0  # it is one of each partition
+        seeds = [self.admission(task, name) for name in names]
+        self.again = lambda: self.frontier.open_task(
+            task, TaskLimits(0, 0, concurrency, page_limit), seeds
+        )
+        self.again()
+        if task not in self.tasks:
+            self.tasks[task] = Task(concurrency, page_limit)
+            self.strictest = min(self.strictest, concurrency)
+            for seed in seeds:
+                self.tasks[task].admit(seed, counting=True)
+
+    @rule(task=task_ids, names=name_sets, delay=delays)
+    def admit(self, task: int, names: list[int], delay: int) -> None:
+        admissions = [self.admission(task, name, delay) for name in names]
+        if task not in self.tasks:
+            if admissions:
+                with pytest.raises(FrontierError):
+                    self.frontier.admit(task, admissions)
+            return
+        new = sum(self.tasks[task].admit(a, counting=False) for a in admissions)
+        assert self.frontier.admit(task, admissions) == new
+        self.again = lambda: self.frontier.admit(task, admissions)
+
+    @rule(task=task_ids)
+    def pause(self, task: int) -> None:
+        if task in self.tasks and self.tasks[task].state != "cancelling":
+            self.tasks[task].state = "paused"
+            self.again = lambda: self.frontier.pause(task)
+            self.again()
+
+    @rule(task=task_ids)
+    def resume(self, task: int) -> None:
+        if task in self.tasks and self.tasks[task].state != "cancelling":
+            self.tasks[task].state = "running"
+            self.bring_back(task, "parked")
+            self.again = lambda: self.frontier.resume(task)
+            self.again()
+
+    @rule(task=task_ids)
+    def unpark(self, task: int) -> None:
+        parked = self.bring_back(task, "parked") if task in self.tasks else 0
+        assert self.frontier.unpark(task) == parked
+        self.again = lambda: self.frontier.unpark(task)
+
+    @rule(task=task_ids)
+    def cancel(self, task: int) -> None:
+        if task in self.tasks:
+            self.tasks[task].state = "cancelling"
+            self.bring_back(task, "parked", "soon", "late")
+            self.again = lambda: self.frontier.cancel(task)
+            self.again()
+
+    @rule(task=task_ids)
+    def close(self, task: int) -> None:
+        self.frontier.close_task(task)
+        self.again = lambda: self.frontier.close_task(task)
+        if task in self.tasks and not self.tasks[task].pending:
+            del self.tasks[task]
+            self.closed.add(task)
+
+    def bring_back(self, task: int, *places: str) -> int:
+        found = [rid for rid, place in self.tasks[task].places.items() if place in places]
+        self.tasks[task].places.update(dict.fromkeys(found, "ready"))
+        return len(found)
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    @rule(choice=st.integers(0, 9), n=st.integers(1, 12))
+    def claim(self, choice: int, n: int) -> None:
+        generation = self.generation(choice)
+        self.sequences[generation] += 1
+        sequence = self.sequences[generation]
+        if generation in self.fenced:
+            with pytest.raises(Fenced):
+                self.frontier.claim(generation, sequence, n)
+            return
+        self.claimed(generation, sequence, n)
+
+    def claimed(self, generation: int, sequence: int, n: int) -> None:
+        claim = self.frontier.claim(generation, sequence, n)
+        assert len(claim.requests) <= n
+        for task in self.tasks.values():
+            for rid, place in task.places.items():
+                if place == "soon" and self.owner(rid) != "d":
+                    task.places[rid] = "ready"
+        flying = {host: self.in_flight(host) for host in HOSTS}
+        for request in claim.requests:
+            task = self.tasks[request.task]
+            assert task.places[request.rid] == "ready"
+            assert task.state != "paused"
+            assert claim.tasks[request.task].state == task.state
+            assert request.record.startswith(b"\xff")
+            assert request.host == self.host_of(request.rid)
+            assert [request.attempts, request.deliveries] == task.tries[request.rid]
+            if task.state == "running" and request.host != "-":
+                assert flying[request.host] < task.concurrency
+            task.places[request.rid] = generation
+            flying[request.host] += 1
+        if claim.wait != 0 and len(claim.requests) < n:
+            # Nothing that could be given was kept back.
+            for task in self.tasks.values():
+                waiting = [rid for rid, place in task.places.items() if place == "ready"]
+                for host in {self.host_of(rid) for rid in waiting if task.state != "paused"}:
+                    assert host != "-"
+                    assert flying[host] >= self.strictest
+            if claim.wait < 0:
+                assert not any(
+                    place in ("soon", "late")
+                    for task in self.tasks.values()
+                    for place in task.places.values()
+                )
+
+        def again() -> None:
+            if claim.requests:
+                assert self.frontier.claim(generation, sequence, n).requests == claim.requests
+            else:
+                self.claimed(generation, sequence, n)
+
+        self.again = again
+
+    @rule(data=st.data(), failed=st.booleans(), delay=delays)
+    def complete(self, data: st.DataObject, failed: bool, delay: int) -> None:
+        """Any requests may be completed, whoever holds them: the ledger says that they are done."""
+        chosen = data.draw(st.lists(st.tuples(task_ids, st.integers(0, NAMES - 1)), max_size=4))
+        completions = []
+        for task, name in dict.fromkeys(chosen):
+            links = [self.admission(task, link, delay) for link in data.draw(name_sets)]
+            one = self.admission(task, name)
+            completions.append(Completion(one.rid, task, one.host, failed, links, 1))
+        self.completed(completions)
+
+    @rule(choice=st.integers(0, 9), follow_ups=name_sets, delay=delays)
+    def work(self, choice: int, follow_ups: list[int], delay: int) -> None:
+        """All that a generation holds is done."""
+        generation = self.generation(choice)
+        completions = []
+        for number, task in self.tasks.items():
+            for rid, place in task.pending.items():
+                if place == generation:
+                    links = [self.admission(number, link, delay) for link in follow_ups]
+                    host = self.host_of(rid)
+                    completions.append(Completion(rid, number, host, False, links))
+        self.completed(completions)
+
+    def completed(self, completions: list[Completion]) -> None:
+        done = set()
+        parts = dict(self.frontier.split(completions, lambda completion: completion.host))
+        for part in parts.values():
+            begun = {
+                c.rid for c in part if c.task in self.tasks and c.rid in self.tasks[c.task].pending
+            }
+            for completion in part:
+                if completion.rid in begun:
+                    task = self.tasks[completion.task]
+                    task.nf += not completion.failed
+                    task.ne += completion.failed
+                    task.duplicates += completion.duplicates
+                    task.places[completion.rid] = "ended"
+                    task.tries.pop(completion.rid, None)
+                    done.add(completion.task)
+                    for link in completion.follow_ups:
+                        task.admit(link, counting=True)
+        ended = {number for number in done if not self.tasks[number].pending}
+        assert self.frontier.complete(completions) == ended
+
+        def again() -> None:
+            assert self.frontier.complete(completions) == set()
+
+        self.again = again
+
+    @rule(data=st.data(), choice=st.integers(0, 9), delay=st.sampled_from([0, SOON, LATE]))
+    def retry(self, data: st.DataObject, choice: int, delay: int) -> None:
+        def model(task: Task, rid: bytes) -> None:
+            task.tries[rid][0] += 1
+            late = delay == LATE and task.state != "cancelling"
+            task.places[rid] = "late" if late else "soon"
+
+        self.give("retry", data, choice, delay, model)
+
+    @rule(data=st.data(), choice=st.integers(0, 9), deliveries=st.integers(0, 1))
+    def release(self, data: st.DataObject, choice: int, deliveries: int) -> None:
+        def model(task: Task, rid: bytes) -> None:
+            task.tries[rid][1] += deliveries
+            task.places[rid] = "ready"
+
+        self.give("release", data, choice, deliveries, model)
+
+    @rule(data=st.data(), choice=st.integers(0, 9))
+    def park(self, data: st.DataObject, choice: int) -> None:
+        def model(task: Task, rid: bytes) -> None:
+            task.places[rid] = "ready" if task.state == "cancelling" else "parked"
+
+        self.give("park", data, choice, "why", model)
+
+    def give(self, verb: str, data: st.DataObject, choice: int, value: Any, model: Any) -> None:
+        generation = self.generation(choice)
+        chosen = data.draw(st.lists(st.tuples(task_ids, st.integers(0, NAMES - 1)), max_size=6))
+        requests = []
+        held = 0
+        for number, name in dict.fromkeys(chosen):
+            one = self.admission(number, name)
+            requests.append((one.rid, one.host, value))
+            if number in self.tasks and self.tasks[number].places.get(one.rid) == generation:
+                model(self.tasks[number], one.rid)
+                held += 1
+        assert getattr(self.frontier, verb)(generation, requests) == held
+
+        def again() -> None:
+            assert getattr(self.frontier, verb)(generation, requests) == 0
+
+        self.again = again
+
+    @rule(choice=st.integers(0, 9))
+    def replay(self, choice: int) -> None:
+        generation = self.generation(choice)
+        held = 0
+        for task in self.tasks.values():
+            for rid, place in task.places.items():
+                if place == generation:
+                    task.places[rid] = "ready"
+                    task.tries[rid][1] += 1
+                    held += 1
+        assert self.frontier.leases.replay(generation) == held
+        self.again = lambda: self.frontier.leases.replay(generation)
+        if generation in self.generations:
+            self.generations.remove(generation)
+            self.fenced.append(generation)
+            self.generations.append(max(self.generations + self.fenced) + 1)
+
+    @precondition(lambda self: self.again is not None)
+    @rule()
+    def send_again(self) -> None:
+        self.again()
+
+    # -- what must hold ---------------------------------------------------------------------------
+
+    @invariant()
+    def counters_are_queues(self) -> None:
+        assert self.frontier.audit() == []
+
+    @invariant()
+    def everything_is_as_the_model_says(self) -> None:
+        assert self.frontier.open_tasks() == sorted(self.tasks)
+        pending = set()
+        for number, task in self.tasks.items():
+            counts = self.frontier.counts(number)
+            assert counts is not None
+            pending |= set(task.pending)
+            places = list(task.pending.values())
+            assert counts.state == task.state
+            assert (counts.na, counts.nf, counts.ne) == (task.na, task.nf, task.ne)
+            assert counts.parked == places.count("parked")
+            assert counts.in_progress == sum(isinstance(place, int) for place in places)
+            assert counts.delayed == places.count("soon") + places.count("late")
+            assert counts.nr == len(places)
+            if self.partitions == 1:
+                assert (counts.duplicates, counts.limited) == (task.duplicates, task.limited)
+            parked = {rid for rid, place in task.pending.items() if place == "parked"}
+            assert set(self.frontier.parked(number)) == parked
+        kept = [rid for keys in self.frontier.keys for rid in self.redis.hkeys(keys("REQ"))]
+        assert len(kept) == len(set(kept))
+        assert set(kept) == pending
+
+    @invariant()
+    def everyone_holds_what_the_model_says(self) -> None:
+        held: dict[int, set[bytes]] = defaultdict(set)
+        for task in self.tasks.values():
+            for rid, place in task.pending.items():
+                if isinstance(place, int):
+                    held[place].add(rid)
+        for generation in self.generations + self.fenced:
+            rids = [keys("INPROGRESS", generation) for keys in self.frontier.keys]
+            assert {rid for key in rids for rid in self.redis.smembers(key)} == held[generation]
+
+    @invariant()
+    def what_was_admitted_is_known(self) -> None:
+        names = range(NAMES)
+        groups = [(t, [self.admission(t, name) for name in names]) for t in self.tasks]
+        for (number, admissions), known in zip(groups, self.frontier.known(groups), strict=True):
+            places = self.tasks[number].places
+            assert known == [admission.rid in places for admission in admissions]
+
+    def teardown(self) -> None:
+        """The end of every life: all tasks are ended, and nothing is left in Redis."""
+        for generation in list(self.generations):
+            self.frontier.leases.replay(generation)
+        for number in self.tasks:
+            self.frontier.cancel(number)
+        last = max(self.generations + self.fenced) + 1
+        left = {rid for task in self.tasks.values() for rid in task.pending}
+        for sequence in range(200):
+            claim = self.frontier.claim(last, sequence, 7)
+            got = {request.rid for request in claim.requests}
+            assert got <= left
+            left -= got
+            self.frontier.complete(
+                [Completion(r.rid, r.task, r.host, False) for r in claim.requests]
+            )
+            if not got and claim.wait < 0:
+                break
+        assert not left
+        for number in self.tasks:
+            counts = self.frontier.counts(number)
+            assert counts is not None
+            assert counts.nr == 0
+            self.frontier.close_task(number)
+        self.frontier.leases.replay(last)
+        assert {key.split(":")[-1] for key in dump(self.redis)} <= {"fenced"}
+
+
+@pytest.mark.timeout(0 if EXAMPLES else 120)
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_random_lives(redis_client: Redis, partitions: int) -> None:
+    run_state_machine_as_test(
+        lambda: Machine(redis_client, partitions),
+        settings=settings(
+            max_examples=EXAMPLES or 60,
+            stateful_step_count=40,
+            derandomize=not EXAMPLES,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,170 @@
+"""pause, resume, cancel: state, hasten and unpark together; and what a caller that dies leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from crawlframe.errors import FrontierError
+from crawlframe.frontier import Frontier
+from tests.frontier.bench import Bench
+
+
+def test_pause_and_resume(bench: Bench) -> None:
+    bench.open(bench.request("a"), bench.request("b", "b.example"), bench.request("c", depth=1))
+    bench.frontier.pause(1)
+    assert bench.counts().state == "paused"
+    assert bench.claim_all() == []
+    assert bench.places() == (3, 0, 0, 0)
+    bench.frontier.resume(1)
+    assert bench.counts().state == "running"
+    assert sorted(bench.names(bench.claim_all())) == ["a", "b", "c"]
+
+
+def test_both_may_be_said_again(bench: Bench) -> None:
+    bench.open(bench.request("a"))
+    for verb in (bench.frontier.pause, bench.frontier.resume, bench.frontier.cancel):
+        verb(1)
+        before = bench.dump()
+        verb(1)
+        assert bench.dump() == before
+    assert bench.counts().state == "cancelling"
+
+
+def test_pause_before_any_claim_saw_it_and_after(bench: Bench) -> None:
+    """The lanes are hidden only when a claim meets them; both ways must lead back."""
+    bench.open(*bench.requests(2))
+    bench.frontier.pause(1)
+    bench.frontier.resume(1)
+    assert len(bench.claim(1)) == 1
+    bench.frontier.pause(1)
+    assert bench.claim_all() == []
+    bench.frontier.pause(1)
+    bench.frontier.resume(1)
+    assert len(bench.claim(1)) == 1
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel"])
+def test_an_unknown_task(bench: Bench, verb: str) -> None:
+    with pytest.raises(FrontierError, match="task 5 is not in the frontier"):
+        getattr(bench.frontier, verb)(5)
+    assert bench.dump() == {}
+
+
+def test_resume_brings_back_what_is_parked(bench: Bench) -> None:
+    bench.open(bench.request("a"))
+    bench.park(bench.claim()[0])
+    bench.frontier.resume(1)
+    assert bench.names(bench.claim()) == ["a"]
+
+
+def test_very_many_lanes_come_back(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(kind=Frontier)
+    bench.open()
+    hosts = [f"h{i}.example" for i in range(1100)]
+    bench.frontier.admit(1, [bench.request(host, host) for host in hosts])
+    bench.frontier.pause(1)
+    assert bench.claim_all() == []
+    assert bench.redis.scard(bench.key("PAUSED", 1)) == 1100
+    bench.frontier.resume(1)
+    assert len(bench.claim_all()) == 1100
+
+
+def test_cancel_hands_out_all_that_waits(bench: Bench) -> None:
+    """Paused, parked and delayed requests, whatever the limits of the task."""
+    some = [bench.request(f"late {i}", delay=60_000) for i in range(5)]
+    bench.open(*bench.requests(4), *some, concurrency=2)
+    parked, held = bench.claim(2)
+    bench.park(parked)
+    bench.frontier.pause(1)
+    assert bench.claim_all() == []
+    bench.complete(held)
+    bench.frontier.cancel(1)
+    claimed = bench.claim_all()
+    assert len(claimed) == 8
+    assert bench.complete_all(claimed) == {1}
+
+
+def test_cancel_of_very_many_delayed(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(kind=Frontier)
+    for task in (1, 2):
+        bench.open(task=task)
+        late = [bench.request(f"{i}", task=task, delay=60_000) for i in range(2000)]
+        bench.frontier.admit(task, late)
+    bench.frontier.cancel(1)
+    assert bench.places(1) == (2000, 0, 0, 0)
+    assert bench.places(2) == (0, 0, 2000, 0)
+
+
+def test_cancel_leaves_other_tasks_alone(bench: Bench) -> None:
+    for task in (1, 2):
+        bench.open(bench.request("late", task=task, delay=60_000), task=task)
+    bench.frontier.cancel(1)
+    assert [request.task for request in bench.claim_all()] == [1]
+    assert bench.counts(2).delayed == 1
+
+
+class Dying(Frontier):
+    """Its process dies after so many scripts."""
+
+    lives = 10**9
+
+    def run(self, verb: str, partition: int, *args: Any) -> Any:
+        if self.lives == 0:
+            raise KeyboardInterrupt
+        self.lives -= 1
+        return super().run(verb, partition, *args)
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel"])
+def test_a_change_that_was_cut_short_can_be_seen_and_finished(
+    make_bench: Callable[..., Bench], verb: str, partitions: int
+) -> None:
+    """However far it came: the state says "changing", until it is done again."""
+    for lives in range(1, 100):
+        bench = make_bench(partitions=partitions, kind=Dying)
+        bench.redis.flushall()
+        hosts = [f"{c}.example" for c in "abcdef"]
+        bench.open(*(bench.request(host, host) for host in hosts))
+        bench.open(task=2)
+        bench.frontier.admit(1, [bench.request(f"late {h}", h, delay=60_000) for h in hosts])
+        bench.park(bench.claim(1)[0])
+        bench.frontier.pause(1)
+        bench.claim_all()
+        if verb == "pause":
+            bench.frontier.resume(1)
+        state = bench.counts().state
+        bench.frontier.lives = lives
+        try:
+            getattr(bench.frontier, verb)(1)
+        except KeyboardInterrupt:
+            bench.frontier.lives = 10**9
+            assert bench.counts().state == "changing" != state
+            assert bench.counts(2).state == "running"
+            assert bench.frontier.audit() == []
+            getattr(bench.frontier, verb)(1)
+            done = False
+        else:
+            bench.frontier.lives = 10**9
+            done = True
+        after = {"pause": "paused", "resume": "running", "cancel": "cancelling"}[verb]
+        assert bench.counts().state == after
+        assert len(bench.claim_all()) == {"pause": 0, "resume": 6, "cancel": 12}[verb]
+        if done:
+            break
+    else:
+        raise AssertionError("it never came to an end")
+    assert lives > partitions
+
+
+def test_an_older_change_does_not_end_a_newer_one(bench: Bench) -> None:
+    bench.open(bench.request("a"))
+    bench.frontier.run("state", 0, 1, "running", "begin")
+    bench.frontier.run("state", 0, 1, "cancelling", "begin")
+    bench.frontier.run("state", 0, 1, "running", "end")
+    assert bench.counts().state == "changing"
+    bench.frontier.run("state", 0, 1, "cancelling", "end")
+    assert bench.counts().state == "cancelling"

@@ -1,0 +1,139 @@
+"""Fixtures of the tests that run whole nodes: a web of odd pages, and a look from outside."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.frontier import Frontier
+from crawlservice.models import Event, Item, Page, Task
+
+
+class OddWeb:
+    """A small site in threads of this process. ``pages``: path -> paths it links to."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, list[str]] = {}
+        self.statuses: dict[str, int] = {}
+        self.hits: Counter[str] = Counter()
+        self.latency = 0.0  # seconds
+        self.delays: dict[str, float] = {}  # of single paths
+        web = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                web.hits[self.path] += 1
+                time.sleep(web.delays.get(self.path, web.latency))
+                links = web.pages.get(self.path, [])
+                body = "".join(f'<a href="{link}">{link}</a>' for link in links).encode()
+                self.send_response(web.statuses.get(self.path, 200))
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 256
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def web() -> Iterator[OddWeb]:
+    web = OddWeb()
+    yield web
+    web.close()
+
+
+class Look:
+    """What the database and the frontier say, seen from the test."""
+
+    def __init__(self, redis_url: str) -> None:
+        self.frontier = Frontier.connect(redis_url, Settings())
+
+    def task(self, pk: int) -> Task:
+        return Task.objects.get(pk=pk)
+
+    def wait(
+        self, pk: int, ready: Callable[[Task], bool] | None = None, timeout: float = 60
+    ) -> Task:
+        """The task when it has ended (or is ``ready``). Counters and queues agree meanwhile."""
+        deadline = time.monotonic() + timeout
+        while True:
+            problems = self.frontier.audit()
+            assert problems == []
+            task = self.task(pk)
+            if ready(task) if ready else task.state not in Task.ACTIVE:
+                return task
+            counts = self.frontier.counts(pk)
+            assert time.monotonic() < deadline, f"task {pk} is {task.state}, {counts}"
+            time.sleep(0.1)
+
+    def items(self, pk: int) -> list[Any]:
+        return [item.data for item in Item.objects.filter(task_id=pk).order_by("id")]
+
+    def pages(self, pk: int) -> dict[str, Page]:
+        pages = list(Page.objects.filter(task_id=pk))
+        by_url = {page.url: page for page in pages}
+        assert len(by_url) == len(pages), "a request has two ledger rows"
+        return by_url
+
+    def finishes(self, pk: int) -> int:
+        return Event.objects.filter(task_id=pk).count()
+
+
+@pytest.fixture
+def look(orm: str, redis_url: str) -> Look:
+    return Look(redis_url)
+
+
+@pytest.fixture
+def odd_env(manage_env: dict[str, str]) -> dict[str, str]:
+    """manage.py works with the odd spiders; nodes are quick to see death."""
+    manage_env["CRAWLFRAME_SPIDERS"] = "tests.process.spiders"
+    manage_env["CRAWLFRAME_LEASE"] = "3"
+    manage_env["CRAWLFRAME_BEAT"] = "0.5"
+    manage_env["CRAWLFRAME_GRACE"] = "5"
+    return manage_env
+
+
+Submit = Callable[..., int]
+
+
+@pytest.fixture
+def submit(manage: Callable[..., subprocess.CompletedProcess[str]], look: Look) -> Submit:
+    """Submits by the command, once a node has published the spider; answers the task's number."""
+
+    def submit(spider: str, **arguments: object) -> int:
+        deadline = time.monotonic() + 20
+        while spider not in look.frontier.spiders():
+            assert time.monotonic() < deadline, f"no node published {spider}"
+            time.sleep(0.05)
+        given = [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
+        done = manage("submit", spider, *given)
+        assert done.returncode == 0, done.stderr
+        newest = Task.objects.order_by("-pk").first()
+        assert newest is not None
+        return newest.pk
+
+    return submit

@@ -1,0 +1,1 @@
+"""Spiders of the process tests (CRAWLFRAME_SPIDERS=tests.process.spiders)."""

@@ -1,0 +1,52 @@
+"""A spider whose pages do what real ones do at their worst."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from crawlframe import FetchError, Request, Response, Spider
+
+
+class OddSpider(Spider):
+    """Follows every link of a page; what happens there is named by the path."""
+
+    name = "odd"
+    settings = {"concurrency": 32, "retries": 1}
+
+    def start(self, url: str, many: int = 0) -> Iterator[Request]:
+        yield Request(url)
+        for number in range(many):
+            yield Request(f"{url}page/{number}")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+        for link in response.links():
+            word = link.rpartition("/")[2]
+            callback = word if hasattr(self, word) else "parse"
+            yield response.follow(link, callback, errback=self.failed)
+
+    def killer(self, response: Response) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def endless(self, response: Response) -> None:
+        while True:
+            time.sleep(0.1)
+
+    def broken(self, response: Response) -> Iterator[Any]:
+        yield {"never": "stored"}
+        raise ValueError("as broken as can be")
+
+    def quits(self, response: Response) -> None:
+        raise SystemExit(3)
+
+    async def slow(self, response: Response) -> AsyncIterator[dict[str, Any]]:
+        await asyncio.sleep(0.2)
+        yield {"url": response.url, "slow": True}
+
+    def failed(self, error: FetchError) -> Iterator[dict[str, Any]]:
+        yield {"failed": error.request.url, "reason": error.reason}

@@ -1,0 +1,95 @@
+"""kill -9 in the middle of a crawl: the same items, one finish, counters right at every look."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from crawlservice.demosite import DemoServer
+from tests.conftest import Running
+from tests.process.conftest import Look, Submit
+
+LISTINGS = int(os.environ.get("LISTINGS", "800"))
+KILLS = 10
+SEED = int(os.environ.get("SEED", "1"))
+
+pytestmark = pytest.mark.process
+
+
+def test_ten_random_kills_change_nothing(
+    odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look
+) -> None:
+    del odd_env["CRAWLFRAME_SPIDERS"]
+    chance = random.Random(SEED)
+
+    def start(name: str) -> Running:
+        return start_manage("runcrawler", "--node", name, "--workers", 2, "--concurrency", 16)
+
+    nodes = {name: start(name) for name in ("one", "two")}
+    with DemoServer(listings=LISTINGS, latency=15, error_rate=0.01) as demo:
+        pk = submit("listings", site=demo.url)
+        expected = list(demo.site.expected_items())
+        for kill in range(1, KILLS + 1):
+            look.wait(pk, lambda task, n=kill: _rows(look, pk) > n * LISTINGS // 8)  # type: ignore[misc]
+            name = chance.choice(list(nodes))
+            master = psutil.Process(nodes[name].process.pid)
+            workers = master.children()
+            if chance.random() < 0.4 or not workers:
+                master.kill()
+                nodes[name].process.wait()
+                _, alive = psutil.wait_procs(workers, timeout=5)
+                assert not alive, "workers outlive their master"
+                nodes[name] = start(name)
+            else:
+                chance.choice(workers).kill()
+        task = look.wait(pk, timeout=120)
+    assert task.state == "finished"
+    assert sorted(look.items(pk), key=lambda item: item["id"]) == expected
+    assert len(look.pages(pk)) == task.na == task.nf
+    assert task.ne == 0
+    assert look.finishes(pk) == 1
+
+
+def _rows(look: Look, pk: int) -> int:
+    return len(look.pages(pk))
+
+
+def test_a_dead_node_is_replayed_by_another(
+    odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look, web
+) -> None:
+    web.pages["/"] = [f"/page/{n}" for n in range(60)]
+    web.latency = 0.5
+    doomed = start_manage("runcrawler", "--node", "doomed", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    look.wait(pk, lambda task: (look.frontier.counts(pk) or (0,) * 9)[6] > 5)
+    doomed.stop(signal.SIGKILL)
+    assert look.frontier.counts(pk).in_progress > 5  # type: ignore[union-attr]
+    start_manage("runcrawler", "--node", "heir", "--workers", 1)
+    task = look.wait(pk)
+    assert task.nf == 62
+    assert len(look.items(pk)) == 61
+
+
+def test_a_stopped_master_finds_itself_fenced_and_starts_over(
+    odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look, web
+) -> None:
+    web.pages["/"] = [f"/page/{n}" for n in range(200)]
+    web.latency = 0.3
+    sleeper = start_manage("runcrawler", "--node", "sleeper", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    start_manage("runcrawler", "--node", "other", "--workers", 1)
+    look.wait(pk, lambda task: (look.frontier.counts(pk) or (0,) * 9)[2] > 20)
+    sleeper.process.send_signal(signal.SIGSTOP)
+    time.sleep(4.5)  # longer than the lease
+    sleeper.process.send_signal(signal.SIGCONT)
+    task = look.wait(pk)
+    assert task.nf == 202
+    assert len(look.items(pk)) == 201
+    sleeper.wait_for("starting as a new one")
+    assert sleeper.stop() == 0

@@ -1,0 +1,263 @@
+"""One node: how it stops, what it refuses, and what odd pages and odd spiders do to it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import Running
+from tests.process.conftest import Look, OddWeb, Submit
+
+pytestmark = pytest.mark.process
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., Running]
+
+
+def test_stopping_finishes_what_is_in_flight(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    web.pages["/"] = [f"/page/{n}" for n in range(40)]
+    web.latency = 0.4
+    node = start_manage("runcrawler", "--workers", 1, "--concurrency", 8)
+    pk = submit("odd", url=web.url)
+    look.wait(pk, lambda task: (look.frontier.counts(pk) or (0,) * 9)[2] >= 10)
+    assert node.stop() == 0
+    counts = look.frontier.counts(pk)
+    assert counts is not None
+    assert counts.in_progress == 0
+    assert 0 < counts.nr < 40
+    assert sum(web.hits.values()) == counts.nf - 1  # every fetch counted, none was thrown away
+    node = start_manage("runcrawler", "--workers", 1, "--once")
+    look.wait(pk)
+    assert node.process.wait(20) == 0
+    assert max(web.hits.values()) == 1
+
+
+def test_a_second_signal_gives_everything_back_at_once(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    odd_env["CRAWLFRAME_GRACE"] = "60"
+    web.pages["/"] = [f"/page/{n}" for n in range(20)]
+    web.delays = {f"/page/{n}": 100 for n in range(20)}
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    look.wait(pk, lambda task: web.hits.total() == 21)
+    node.process.send_signal(signal.SIGTERM)
+    node.wait_for("stopping: finishing")
+    assert node.stop(signal.SIGTERM) == 0
+    counts = look.frontier.counts(pk)
+    assert counts is not None
+    assert (counts.in_progress, counts.ready) == (0, 20)
+    assert look.frontier.audit() == []
+
+
+def test_the_end_of_the_master_is_the_end_of_its_children(
+    odd_env: dict[str, str], start_manage: Start
+) -> None:
+    node = start_manage("runcrawler", "--workers", 2)
+    node.wait_for("generation")
+    master = psutil.Process(node.process.pid)
+    while len(children := master.children()) < 3:
+        time.sleep(0.05)
+    node.stop(signal.SIGKILL)
+    _, alive = psutil.wait_procs(children, timeout=3)
+    assert alive == []
+
+
+def test_a_second_node_of_the_same_name_is_refused(
+    odd_env: dict[str, str], start_manage: Start, manage: Manage
+) -> None:
+    node = start_manage("runcrawler", "--workers", 1, "--node", "same")
+    node.wait_for("generation")
+    second = manage("runcrawler", "--workers", 1, "--node", "same")
+    assert second.returncode == 1
+    assert "node name 'same' is in use by process" in second.stderr
+    assert "--node" in second.stderr
+    assert "Traceback" not in second.stderr
+    assert node.stop() == 0
+
+
+def test_a_page_that_kills_workers_ends_as_poison_alone(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    odd_env["CRAWLFRAME_MAX_DELIVERIES"] = "2"
+    web.pages["/"] = ["/killer", *(f"/page/{n}" for n in range(30))]
+    start_manage("runcrawler", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    task = look.wait(pk)
+    pages = look.pages(pk)
+    killer = pages[web.url + "killer"]
+    assert (killer.state, killer.reason, killer.deliveries) == ("error", "poison", 3)
+    assert killer.request is not None
+    assert (task.nf, task.ne) == (32, 1)
+    # Only the page whose callback was running is blamed, not its neighbours.
+    assert {page.deliveries for page in pages.values() if page is not killer} == {0}
+
+
+def test_an_endless_callback_is_killed(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    odd_env["CRAWLFRAME_DEADLINE"] = "2"
+    odd_env["CRAWLFRAME_MAX_DELIVERIES"] = "1"
+    web.pages["/"] = ["/endless", "/page/1"]
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (3, 1)
+    assert look.pages(pk)[web.url + "endless"].reason == "poison"
+    assert "stands still and is killed" in node.output
+
+
+def test_what_callbacks_raise_ends_in_the_ledger(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    web.pages["/"] = ["/broken", "/quits", "/slow", "/gone", "/sick"]
+    web.statuses = {"/gone": 404, "/sick": 500}
+    start_manage("runcrawler", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    task = look.wait(pk)
+    pages = look.pages(pk)
+
+    def end(path: str) -> tuple[str, str, int]:
+        page = pages[web.url + path]
+        return page.state, page.reason, page.attempts
+
+    assert end("broken") == ("error", "callback", 0)
+    assert "as broken as can be" in pages[web.url + "broken"].detail
+    assert "odd.py" in pages[web.url + "broken"].detail
+    assert end("quits") == ("error", "callback", 0)
+    assert end("slow") == ("done", "", 0)
+    assert end("gone") == ("error", "http_404", 0)
+    assert end("sick") == ("error", "http_500", 1)  # after one retry
+    assert web.hits["/sick"] == 2
+    items = look.items(pk)
+    assert {"url": web.url + "slow", "slow": True} in items
+    assert {"failed": web.url + "gone", "reason": "http_404"} in items
+    assert {"failed": web.url + "sick", "reason": "http_500"} in items
+    assert not any("never" in item for item in items)
+    assert (task.nf, task.ne) == (3, 4)
+
+
+LATER = """
+from crawlframe import Spider
+
+
+class Later(Spider):
+    name = "later"
+    start_urls = [{url!r}]
+
+    def {method}(self, response):
+        yield {{"url": response.url}}
+"""
+
+
+def test_requests_of_missing_code_wait_and_come_back(
+    odd_env: dict[str, str],
+    start_manage: Start,
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    tmp_path: Path,
+) -> None:
+    package = _package(odd_env, tmp_path)
+    module = package / "later.py"
+    module.write_text(LATER.format(url=web.url, method="parse_it"))
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("later")
+    look.wait(pk, lambda task: look.frontier.counts(pk).parked == 1)  # type: ignore[union-attr]
+    assert set(look.frontier.parked(pk).values()) == {"spider 'later' has no method 'parse'"}
+    node.stop()
+    module.unlink()
+    node = start_manage("runcrawler", "--workers", 1)
+    look.wait(pk, lambda task: "no spider 'later'" in str(look.frontier.parked(pk)))
+    node.stop()
+    module.write_text(LATER.format(url=web.url, method="parse"))
+    start_manage("runcrawler", "--workers", 1)
+    assert look.wait(pk).state == "finished"
+    assert look.items(pk) == [{"url": web.url}]
+
+
+def _package(env: dict[str, str], tmp_path: Path) -> Path:
+    """An empty package of spiders that manage.py works with."""
+    package = tmp_path / "some_spiders"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    env["CRAWLFRAME_SPIDERS"] = package.name
+    env["PYTHONPATH"] = str(tmp_path)
+    return package
+
+
+def test_pause_resume_and_cancel(
+    odd_env: dict[str, str],
+    start_manage: Start,
+    submit: Submit,
+    manage: Manage,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    web.latency = 0.1
+    start_manage("runcrawler", "--workers", 1, "--concurrency", 4)
+    pk = submit("odd", url=web.url, many=600)
+    look.wait(pk, lambda task: (look.frontier.counts(pk) or (0,) * 9)[2] > 10)
+    assert manage("pause", pk).returncode == 0
+    look.wait(pk, lambda task: look.frontier.counts(pk).in_progress == 0)  # type: ignore[union-attr]
+    hits = sum(web.hits.values())
+    time.sleep(0.6)
+    assert sum(web.hits.values()) == hits
+    assert manage("resume", pk).returncode == 0
+    look.wait(pk, lambda task: sum(web.hits.values()) > hits)
+    assert manage("cancel", pk).returncode == 0
+    task = look.wait(pk, timeout=20)
+    assert task.state == "cancelled"
+    assert task.na == task.nf + task.ne == 602
+    assert task.ne > 100
+    reasons = {page.reason for page in look.pages(pk).values() if page.state == "error"}
+    assert reasons == {"cancelled"}
+
+
+def test_a_module_that_does_not_import_is_named_and_the_rest_runs(
+    odd_env: dict[str, str],
+    start_manage: Start,
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    tmp_path: Path,
+) -> None:
+    package = _package(odd_env, tmp_path)
+    (package / "bad.py").write_text("import nothing_of_this_name\n")
+    (package / "good.py").write_text("from tests.process.spiders.odd import OddSpider as Odd\n\n\n"
+                                     "class Good(Odd):\n    name = 'good'\n")  # fmt: skip
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("good", url=web.url)
+    assert look.wait(pk).state == "finished"
+    assert "bad.py:1" in node.output
+    assert "nothing_of_this_name" in node.output
+
+
+def test_redis_restarts_in_the_middle(
+    odd_env: dict[str, str], start_manage: Start, redis_server, look, manage: Manage, web: OddWeb
+) -> None:
+    server = redis_server("--appendfsync", "always")
+    odd_env["REDIS_URL"] = server.url
+    look = type(look)(server.url)
+    web.latency = 0.05
+    node = start_manage("runcrawler", "--workers", 1, "--concurrency", 8)
+    node.wait_for("generation")
+    while "odd" not in look.frontier.spiders():
+        time.sleep(0.05)
+    assert manage("submit", "odd", "-a", f"url={web.url}", "-a", "many=300").returncode == 0
+    look.wait(1, lambda task: (look.frontier.counts(1) or (0,) * 9)[2] > 30)
+    server.kill()
+    time.sleep(1.0)
+    server.start()
+    task = look.wait(1)
+    assert (task.na, task.nf, task.ne) == (302, 302, 0)
+    assert len(look.items(1)) == 301
+    assert look.finishes(1) == 1
