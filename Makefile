@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-MANAGE := $(BIN)/python manage.py
+MANAGE := $(BIN)/python manage.pyWHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo)
 # A backport cannot be installed on the Python that has the real thing.
 FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; python_version < "3.14"/'
 
@@ -15,8 +15,7 @@ help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
 
 crawl: .venv/runtime ## crawl the demo site; SPIDER=name ARGS="k=v k2=v2" URL=... crawls something else
-	$(MANAGE) crawl $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo) \
-		$(foreach pair,$(ARGS),-a '$(pair)') $(if $(URL),--url '$(URL)')
+	$(MANAGE) crawl $(strip $(WHAT) $(foreach pair,$(ARGS),-a '$(pair)') $(if $(URL),--url '$(URL)'))
 
 up: .venv/runtime ## keep web, node and Redis running until Ctrl-C; BIND=127.0.0.1:8000
 	$(MANAGE) up $(if $(BIND),--bind '$(BIND)')

@@ -109,8 +109,8 @@ class Response:
         try:
             return orjson.loads(self.text)
         except orjson.JSONDecodeError as error:
-            start = self.text[:60].strip()
-            raise NotJson(f"{self.url}: the body is not JSON: {error}; it starts {start!r}") from None
+            detail = f"{error}; it starts {self.text[:60].strip()!r}"
+            raise NotJson(f"{self.url}: the body is not JSON: {detail}") from None
 
     def json(self) -> Any:
         """The decoded body, always the same object. Raises NotJson, which is a ValueError."""

@@ -95,6 +95,8 @@ class Steward:
                 self._restore(tasks[pk])
                 continue
             self._align(tasks[pk], counts)
+            if counts.state == Task.State.CANCELLING and counts.delayed:
+                self._frontier.cancel(pk)  # a request in flight went to wait for its retry
             if counts.nr == 0:
                 self._end(tasks[pk], counts)
         for pk in tasks.keys() - known:

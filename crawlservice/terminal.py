@@ -24,7 +24,7 @@ from crawlservice.models import Task
 from crawlservice.progress import Progress, RateMeter, read
 from crawlservice.submit import get_task
 
-PIPE_WIDTH = 160  # columns of a table that goes to a file or another program
+PIPE_WIDTH = 4096  # columns where no terminal sets a limit: nothing is folded there
 PLAIN_EVERY = 2.0  # seconds between two lines where no live view is possible
 LIVE_EVERY = 0.25
 
@@ -56,7 +56,7 @@ class Command(BaseCommand):
     def console(self) -> Console:
         """Standard output for tables. Nothing in a text is read as markup: URLs have brackets."""
         out: TextIO = self.stdout._out  # type: ignore[assignment]
-        width = None if out.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+        width = None if out.isatty() else PIPE_WIDTH
         return Console(file=out, width=width, markup=False, emoji=False, highlight=False)
 
 

@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 
 from crawlframe.conf import Network
 from crawlframe.errors import (
+    BadEncoding,
     BadResponse,
     BadUrl,
     ConfigError,
@@ -60,6 +61,7 @@ _ERRORS: dict[int, type[FetchError]] = {
     pycurl.E_SEND_ERROR: ConnectionLost,
     pycurl.E_RECV_ERROR: ConnectionLost,
     pycurl.E_SSL_CERTPROBLEM: TlsError,
+    pycurl.E_BAD_CONTENT_ENCODING: BadEncoding,  # a transfer coding nobody asked for
     pycurl.E_SSL_CIPHER: TlsError,
     pycurl.E_PEER_FAILED_VERIFICATION: TlsError,
     pycurl.E_SSL_SHUTDOWN_FAILED: TlsError,
@@ -195,6 +197,7 @@ class _Handle:
         setopt(pycurl.NOSIGNAL, 1)
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
+        setopt(pycurl.PIPEWAIT, 1)  # one HTTP/2 connection for many fetches, not one for each
         setopt(pycurl.HTTP_CONTENT_DECODING, 0)
         setopt(pycurl.FOLLOWLOCATION, 0)
         setopt(pycurl.PATH_AS_IS, 1)

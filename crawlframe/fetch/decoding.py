@@ -102,7 +102,7 @@ def _deflate(body: bytes, limit: int) -> bytes:
 
 
 def _zstd(body: bytes, limit: int) -> bytes:
-    options = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW}
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW}
     return _unpack(body, limit, lambda: zstd.ZstdDecompressor(options=options), b"")
 
 

@@ -64,7 +64,8 @@ class Journey:
         while self._redirected(answer):
             answer = await transfer(self)
         if answer.body is None:
-            raise BodyTooLarge(f"{self.where}: the body is larger than {self.limits.max_body} bytes")
+            limit = self.limits.max_body
+            raise BodyTooLarge(f"{self.where}: the body is larger than {limit} bytes")
         body, coding = answer.body, answer.headers.get("Content-Encoding")
         if coding and body:
             given = (body, ",".join(answer.headers.getall("Content-Encoding")))

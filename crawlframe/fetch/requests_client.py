@@ -238,7 +238,7 @@ class _Transfer:
                 continue
             if kind is FetchTimeout:
                 return self._journey.timeout(str(link))
-            return kind(f"{self._journey.where}: {link or type(link).__name__}")
+            return kind(f"{self._journey.where}: {str(link) or type(link).__name__}")
         return ConnectionLost(f"{self._journey.where}: {error}")
 
 
@@ -258,7 +258,7 @@ class _Adapter(HTTPAdapter):
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = _pools(self._guard)  # type: ignore[attr-defined]
+        self.poolmanager.pool_classes_by_scheme = _pools(self._guard)
 
     def close(self) -> None:
         """Nothing: sessions come and go."""

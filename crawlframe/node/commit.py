@@ -4,6 +4,7 @@ rows and items (database), and then completions, retries and parkings (frontier)
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -65,6 +66,13 @@ class Committer(threading.Thread):
         self._inbox.put(None)
 
     def run(self) -> None:
+        try:
+            self._work()
+        except BaseException:  # without this thread the worker would hold requests for ever
+            log.exception("the commit thread failed; the worker ends")
+            os._exit(1)
+
+    def _work(self) -> None:
         open_ = True
         while open_:
             batch: list[Outcome] = []

@@ -54,6 +54,7 @@ class Master:
         self._failed_boots = 0
         self._next_spawn = 0.0
         self._unparked = False
+        self._owed: list[Callable[[], Any]] = []
         self._redis_away = False
 
     def run(self) -> int:
@@ -141,7 +142,8 @@ class Master:
             (rid, claimed.host, int(killed and culprit in (None, rid)))
             for rid, claimed in child.held.items()
         ]
-        self._insist(lambda: self._frontier.release(self._generation, requests))
+        generation = self._generation
+        self._owe(lambda: self._frontier.release(generation, requests))
 
     def _retire(self) -> None:
         """Replaces workers that hang or grew, and kills those whose time to leave is over."""
@@ -214,10 +216,10 @@ class Master:
         for module, problem in broken.items():
             log.error("spider module %s is not loaded: %s", module, problem)
         spiders = [msgspec.convert(info, SpiderInfo, strict=False) for info in infos]
-        self._insist(lambda: self._frontier.publish_spiders(spiders))
+        self._owe(lambda: self._frontier.publish_spiders(spiders))
         if not self._unparked:
             self._unparked = True
-            self._insist(self._unpark_all)
+            self._owe(self._unpark_all)
 
     def _unpark_all(self) -> None:
         """Code that was missing may be there now; what still lacks it is parked again."""
@@ -276,6 +278,7 @@ class Master:
             self._next_beat = now + self._settings.beat
             renew = self._frontier.leases.renew
             self._try(lambda: renew(self._generation, self._settings.lease))
+            self._pay()
 
     def _try(self, verb: Callable[[], Any]) -> Any:
         """The verb's answer, or None while Redis is away. A dead generation is replaced."""
@@ -294,23 +297,28 @@ class Master:
         self._redis_away = False
         return answer
 
-    def _insist(self, verb: Callable[[], Any]) -> None:
-        """Repeats a verb until Redis has taken it; what it gives back must not be forgotten."""
-        generation = self._generation
-        while self._try(verb) is None and generation == self._generation:
-            if not self._redis_away or self._stop_now:
+    def _owe(self, verb: Callable[[], Any]) -> None:
+        """Does a verb that must not be forgotten: now, or as soon as Redis is back."""
+        self._owed.append(verb)
+        self._pay()
+
+    def _pay(self) -> None:
+        while self._owed:
+            self._try(self._owed[0])
+            if self._redis_away:
                 return
-            time.sleep(0.2)
+            del self._owed[:1]
 
     def _start_over(self) -> None:
         """This generation was declared dead, its requests belong to others: kill the workers and go
         on as a new one."""
         log.warning("generation %d was declared dead; starting as a new one", self._generation)
         for child in self._children:
-            child.held.clear()
+            child.held.clear()  # they belong to whoever replayed us
             child.signal(signal.SIGKILL)
             child.retiring_since = time.monotonic()
         self._sequence = 0
+        self._owed.clear()
         while True:
             try:
                 self._generation = begin(self._settings, self._services, self._frontier)

@@ -26,8 +26,7 @@ class Shop(Spider):
     name = "shop"
     settings = {"delay": 1.5, "concurrency": 3, "page_limit": 100}
 
-    def start(self, city: str, pages: int = 1) -> Any:  # type: ignore[override]
-        ...
+    def start(self, city: str, pages: int = 1) -> Any: ...
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class Everything(Spider):
 
     url: Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri"})] = "https://a.example/"
 
-    def start(  # type: ignore[override]
+    def start(
         self,
         city: str,
         count: int = 1,

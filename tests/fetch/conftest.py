@@ -59,6 +59,7 @@ class Site:
     tls_url: str = ""
     seen: list[Exchange] = field(default_factory=list)
     connections: int = 0
+    still_open: int = 0
     routes: dict[str, Handler] = field(default_factory=dict)
 
     def on(self, path: str) -> Callable[[Handler], Handler]:
@@ -84,6 +85,7 @@ class Site:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.still_open += 1
         connection = self.connections
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             while True:
@@ -96,13 +98,15 @@ class Site:
                 method, target, _ = first.split(" ", 2)
                 headers = [(k, v.strip()) for k, _, v in (line.partition(":") for line in lines)]
                 exchange = Exchange(method, target, headers, b"", connection, writer)
-                exchange.body = await reader.readexactly(int(exchange.header("content-length") or 0))
+                length = int(exchange.header("content-length") or 0)
+                exchange.body = await reader.readexactly(length)
                 self.seen.append(exchange)
                 handler = self.routes.get(target.partition("?")[0])
                 if handler is None:
                     await exchange.send(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
                 elif not await handler(exchange):
                     break
+        self.still_open -= 1
         writer.close()
 
 
@@ -141,7 +145,7 @@ def _server() -> Iterator[Site]:
 def site(_server: Site) -> Site:
     _server.routes.clear()
     _server.seen.clear()
-    _server.connections = 0
+    _server.connections = _server.still_open = 0
     return _server
 
 

@@ -9,6 +9,7 @@ from redis import Redis
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier import frontier as module
+from crawlframe.request import Admission
 from tests.frontier.bench import Bench
 
 
@@ -27,8 +28,8 @@ class Broken(Bench):
         self.ready = self.request("ready", "c.example")
         self.frontier.admit(1, [self.ready])
 
-    def lane(self, request: object) -> str:
-        return f"{getattr(request, 'task', 1)}:{request.rank}:{request.host}"
+    def lane(self, request: Admission) -> str:
+        return f"1:{request.rank}:{request.host}"
 
 
 @pytest.fixture
@@ -38,8 +39,8 @@ def broken(redis_client: Redis) -> Broken:
     return bench
 
 
-def own(b: Broken, request: object, text: str) -> None:
-    b.redis.hset(b.key("OWN"), request.rid, text)
+def change_counter(name: str, by: int) -> Callable[[Broken], object]:
+    return lambda b: b.redis.hincrby(b.key("TASK", 1), name, by)
 
 
 DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
@@ -96,11 +97,11 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
         "generation 9 lists 1 requests it does not hold",
     ),
     "two places at once": (
-        lambda b: own(b, b.ready, f"d|{b.lane(b.ready)}"),
+        lambda b: b.redis.hset(b.key("OWN"), b.ready.rid, f"d|{b.lane(b.ready)}"),
         "is delayed but has no due time",
     ),
     "unknown task": (
-        lambda b: own(b, b.held, "1|77:5:a.example"),
+        lambda b: b.redis.hset(b.key("OWN"), b.held.rid, "1|77:5:a.example"),
         "belongs to task 77, which is not listed",
     ),
     "lane of an unknown task": (
@@ -150,10 +151,7 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
         "has an entry in cf:{0}:cursor but is not pending",
     ),
     **{
-        f"counter {name} {by:+}": (
-            lambda b, name=name, by=by: b.redis.hincrby(b.key("TASK", 1), name, by),
-            expected,
-        )
+        f"counter {name} {by:+}": (change_counter(name, by), expected)
         for name, expected in {
             "na": "requests remain, ",
             "nf": "requests remain, ",

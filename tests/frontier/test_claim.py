@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 
 from crawlframe.errors import Fenced
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Claimed, Frontier
 from tests.frontier.bench import Bench
 
 
@@ -270,7 +270,7 @@ def test_a_task_starts_a_request_only_below_its_own_concurrency(bench: Bench) ->
     """Two tasks on one host, limits 5 and 2: neither starts above its own, neither starves."""
     bench.open(*bench.requests(20, task=1), task=1, concurrency=5)
     bench.open(*bench.requests(20, task=2), task=2, concurrency=2)
-    held = []
+    held: list[Claimed] = []
     seen = {1: 0, 2: 0}
     for _ in range(200):
         in_flight = len(held)
@@ -430,7 +430,7 @@ def test_one_damaged_entry_does_not_stop_a_partition(redis_client: Redis) -> Non
 
 
 def test_nothing_is_left_of_a_host_without_requests(bench: Bench) -> None:
-    """Two lanes: one is claimed and completed, the other holds only what was completed elsewhere."""
+    """Of two lanes one is claimed and completed, the other holds only what others completed."""
     first, second = bench.request("first"), bench.request("second", depth=1)
     bench.open(first, second, bench.request("other", "b.example"))
     claimed = bench.claim(1)

@@ -46,7 +46,7 @@ def test_counts_of_many_tasks(make_bench: Callable[..., Bench]) -> None:
             hosts = [f"{c}.example" for c in "abcde"[: 2 + task]]
             bench.open(*(bench.request(h, h, task=task) for h in hosts), task=task)
         counts = bench.frontier.counts_of([2, 9, 1])
-        assert [task for task in counts] == [2, 9, 1]
+        assert list(counts) == [2, 9, 1]
         assert counts[9] is None
         assert (counts[1].na, counts[2].na) == (3, 4)
     assert bench.frontier.counts_of([]) == {}
@@ -122,7 +122,7 @@ def test_the_end_of_a_task_is_no_illusion(make_bench: Callable[..., Bench]) -> N
     hosts = {bench.frontier.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdef"}
     bench.open(bench.request("parent", hosts[1]))
     [parent] = bench.claim_all()
-    moved = []
+    moved: list[int] = []
 
     class Interrupted(Frontier):
         def _read_counts(self, tasks: list[int]) -> Any:

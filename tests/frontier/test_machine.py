@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ class Task:
 class Machine(RuleBasedStateMachine):
     def __init__(self, redis: Redis, partitions: int) -> None:
         super().__init__()
-        self.redis = redis
+        self.redis: Any = redis
         self.redis.flushall()
         self.partitions = partitions
         self.frontier = Frontier(redis, partitions=partitions)
@@ -109,7 +110,7 @@ class Machine(RuleBasedStateMachine):
     def owner(self, rid: bytes) -> str | None:
         partition = self.frontier.partition_of(self.host_of(rid))
         own = self.redis.hget(self.frontier.keys[partition]("OWN"), rid)
-        return own and own.decode().split("|")[0]
+        return own.decode().split("|")[0] if own else None
 
     def generation(self, choice: int) -> int:
         everyone = self.generations + self.fenced
@@ -445,8 +446,9 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.timeout(0 if EXAMPLES else 120)
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_random_lives(redis_client: Redis, partitions: int) -> None:
+    make: Any = partial(Machine, redis_client, partitions)
     run_state_machine_as_test(
-        lambda: Machine(redis_client, partitions),
+        make,
         settings=settings(
             max_examples=EXAMPLES or 60,
             stateful_step_count=40,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import pack
 from crawlframe.request import Admission
 from tests.frontier.bench import Bench
 
@@ -83,11 +84,9 @@ def test_a_run_that_dies_is_taken_up(
 def test_a_short_completion_does_not_overtake_a_long_one(bench: Bench) -> None:
     """A completion that does not know of the cursor is told it, and completes nothing."""
     root, links = start(bench)
-    push = [
-        bench.frontier._push_from(0, bench.frontier._entry(0, bench.completion(root, *links)), 0)
-    ]
-    assert push[0] is not None
-    assert push[0][4] == 1500
+    entry = bench.frontier._entry(0, bench.completion(root, *links))
+    assert bench.frontier._push_from(0, entry, 0)[4] == 1500
+    assert bench.frontier.run("complete", 0, pack([entry])) == [[], [root.rid, 1500]]
     assert bench.redis.hget(bench.key("CURSOR"), root.rid) == b"1500"
     assert bench.counts().nf == 0
     assert bench.complete(root, *links) == set()

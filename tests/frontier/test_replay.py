@@ -116,7 +116,7 @@ def test_nodes_are_known_until_they_are_replayed(bench: Bench) -> None:
 
 
 def test_whoever_replays_and_dies_leaves_it_to_another(make_bench: Callable[..., Bench]) -> None:
-    """In the middle of a replay over several partitions: the lease stays until all is given back."""
+    """In the middle of a replay over several partitions: the lease stays until all is done."""
     bench = make_bench(partitions=3, kind=Frontier)
     bench.open(*(bench.request(c, f"{c}.example") for c in "abcdefghij"))
     bench.leases.renew(1, 15)

@@ -1,0 +1,141 @@
+"""The ledger over Django, on SQLite and PostgreSQL: the first run of a request counts, whole."""
+
+from __future__ import annotations
+
+import threading
+from uuid import UUID
+
+import pytest
+from django.db import connection
+
+from crawlframe.frontier import Counts
+from crawlframe.ledger import LedgerRefused
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.request import Admission, root_admission
+from crawlservice.models import Event, Item, Page, Task
+from crawlservice.store import DjangoLedger
+
+pytestmark = pytest.mark.usefixtures("orm")
+
+
+@pytest.fixture
+def task() -> Task:
+    return Task.objects.create(spider="s", arguments={"a": 1}, priority=3, seeds=b"")
+
+
+def outcome(task: Task, name: str, items: int = 1, follow_ups: int = 0) -> Outcome:
+    made = Outcome(
+        name.encode().ljust(16, b"."), task.pk, "h", b"record", 1, 2, url=f"http://h/{name}"
+    )
+    made.items = [b'{"n":%d}' % n for n in range(items)]
+    made.follow_ups = [
+        Admission(f"{name}{n}".encode().ljust(16, b"."), n, "h", 0, b"r") for n in range(follow_ups)
+    ]
+    return made
+
+
+def counts(na: int, nf: int, ne: int = 0) -> Counts:
+    return Counts("running", na, nf, ne, 0, 0, 0, 0, 0)
+
+
+def test_a_batch_is_written_whole(task: Task) -> None:
+    failed = outcome(task, "c", items=0)
+    failed.end(Verdict.ERROR, "timeout", "too slow")
+    recorded = DjangoLedger().commit([outcome(task, "b", 2, 3), outcome(task, "a"), failed])
+    assert len(recorded) == 3
+    page = Page.objects.get(rid=UUID(bytes=b"b".ljust(16, b".")))
+    assert (page.url, page.state, page.items, page.attempts, page.deliveries) == (
+        "http://h/b", "done", 2, 1, 2,
+    )  # fmt: skip
+    assert list(Item.objects.filter(rid=page.rid).values_list("ordinal", "data")) == [
+        (1, {"n": 1}),
+        (0, {"n": 0}),
+    ]
+    error = Page.objects.get(state="error")
+    assert (error.reason, error.detail, bytes(error.request or b"")) == (
+        "timeout",
+        "too slow",
+        b"record",
+    )
+
+
+def test_the_first_run_wins_and_gives_its_follow_ups(task: Task) -> None:
+    ledger = DjangoLedger()
+    first, second = outcome(task, "a", 2, 3), outcome(task, "a", 5, 1)
+    second.end(Verdict.ERROR, "callback")
+    assert ledger.commit([first])[first.rid] == (False, first.follow_ups)
+    late = ledger.commit([second, outcome(task, "b")])[second.rid]
+    assert late == (False, first.follow_ups)
+    assert Item.objects.filter(rid=UUID(bytes=first.rid)).count() == 2
+    assert Page.objects.count() == 2
+
+
+def test_committing_again_changes_nothing(task: Task) -> None:
+    ledger = DjangoLedger()
+    batch = [outcome(task, name, 2, 2) for name in "abc"]
+    assert ledger.commit(batch) == ledger.commit(batch)
+    assert (Page.objects.count(), Item.objects.count()) == (3, 6)
+
+
+def test_two_threads_with_the_same_requests_do_not_deadlock(task: Task) -> None:
+    names = [f"p{n}" for n in range(40)]
+    problems: list[Exception] = []
+
+    def write(order: list[str]) -> None:
+        ledger = DjangoLedger()
+        try:
+            for _ in range(5):
+                ledger.commit([outcome(task, name) for name in order])
+        except Exception as error:
+            problems.append(error)
+        finally:
+            ledger.close()
+
+    threads = [threading.Thread(target=write, args=(order,)) for order in (names, names[::-1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert (Page.objects.count(), Item.objects.count()) == (40, 40)
+
+
+def test_what_the_database_refuses_is_refused_whole(task: Task) -> None:
+    if connection.vendor == "sqlite":
+        bad = outcome(task, "bad")
+        bad.items = [b"not json"]
+    else:
+        bad = outcome(task, "bad")
+        bad.items = [b'"\\u0000"']
+    with pytest.raises(LedgerRefused):
+        DjangoLedger().commit([outcome(task, "good"), bad])
+    assert Page.objects.count() == 0
+
+
+def test_a_task_ends_once_and_not_early(task: Task) -> None:
+    ledger = DjangoLedger()
+    ledger.commit([outcome(task, "a", 2), outcome(task, "b", 1)])
+    assert not ledger.finish(task.pk, counts(3, 2))  # one is left
+    assert not ledger.finish(task.pk, counts(3, 3))  # the ledger lacks a row
+    assert not ledger.finish(task.pk, counts(1, 1))  # the ledger knows more than Redis
+    assert Event.objects.count() == 0
+    assert ledger.finish(task.pk, counts(2, 2))
+    assert ledger.finish(task.pk, counts(2, 2))
+    task.refresh_from_db()
+    assert (task.state, task.na, task.nf, task.ne, task.items) == ("finished", 2, 2, 0, 3)
+    assert task.finished_at is not None
+    assert list(Event.objects.values_list("kind", flat=True)) == ["finished"]
+
+
+def test_a_cancelled_task_ends_as_cancelled(task: Task) -> None:
+    Task.objects.update(state="cancelling")
+    assert DjangoLedger().finish(task.pk, counts(0, 0))
+    task.refresh_from_db()
+    assert task.state == "cancelled"
+
+
+def test_tasks_are_read(task: Task) -> None:
+    spec = DjangoLedger().task(task.pk)
+    assert spec == (task.pk, "s", {"a": 1}, 3)
+    assert DjangoLedger().task(task.pk + 1) is None
+    assert root_admission(task.pk).rid != root_admission(task.pk + 1).rid

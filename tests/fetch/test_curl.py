@@ -1,0 +1,153 @@
+"""What only the curl downloader does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+from crawlframe.errors import BadEncoding, ConnectionLost, FetchTimeout
+from crawlframe.fetch import curl
+from crawlframe.fetch.curl import CurlDownloader
+from crawlframe.fetch.limits import FetchLimits
+from crawlframe.request import Request
+
+from .conftest import Client, Exchange, Site
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client(CurlDownloader)
+
+
+def test_interim_answers_are_passed_over(client: Client, site: Site) -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nX-Early: 1\r\n\r\n"
+    site.raw("/", early * 2 + b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", keep=True)
+    response = client.fetch(f"{site.url}/")
+    assert (response.status, response.body) == (200, b"ok")
+    assert [*response.headers] == ["Content-Length"]
+
+
+def test_trailers_are_no_headers(client: Client, site: Site) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    site.raw("/", head + b"2\r\nok\r\n0\r\nX-End: yes\r\n\r\n", keep=True)
+    response = client.fetch(f"{site.url}/")
+    assert (response.body, [*response.headers]) == (b"ok", ["Transfer-Encoding"])
+
+
+def test_transfer_coding_that_was_not_asked_for(client: Client, site: Site) -> None:
+    site.raw("/", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
+    with pytest.raises(BadEncoding):
+        client.fetch(f"{site.url}/")
+
+
+def test_headers_of_one_fetch_do_not_stick_to_the_next(client: Client, site: Site) -> None:
+    site.answer("/")
+
+    async def job(downloader: Any) -> None:
+        for headers in ({"X-A": "1"}, {}, {"X-B": "2"}, {"X-B": "2"}):
+            await downloader.fetch(Request(f"{site.url}/"), FetchLimits(), headers)
+
+    client.run(job)
+    seen = [(got.header("X-A"), got.header("X-B")) for got in site.seen]
+    assert seen == [("1", None), (None, None), (None, "2"), (None, "2")]
+
+
+def test_limits_of_one_fetch_do_not_stick_to_the_next(client: Client, site: Site) -> None:
+    @site.on("/slow")
+    async def slow(exchange: Exchange) -> bool:
+        await asyncio.sleep(0.3)
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate")
+        return True
+
+    async def job(downloader: Any) -> bytes:
+        with pytest.raises(FetchTimeout):
+            await downloader.fetch(Request(f"{site.url}/slow"), FetchLimits(timeout=0.1), {})
+        response = await downloader.fetch(Request(f"{site.url}/slow"), FetchLimits(), {})
+        body: bytes = response.body
+        return body
+
+    assert client.run(job) == b"late"
+
+
+def test_open_connections_are_bounded(client: Client, site: Site) -> None:
+    """Idle ones are closed for those to other hosts."""
+    site.answer("/", b"here")
+    port = int(site.url.rpartition(":")[2])
+    addresses = [f"127.0.0.{i}" for i in range(2, 30)]
+
+    async def job(downloader: Any) -> None:
+        server = await asyncio.start_server(site.serve, addresses, port)
+        for address in addresses:
+            url = f"http://{address}:{port}/"
+            response = await downloader.fetch(Request(url), FetchLimits(), {})
+            assert response.body == b"here"
+        assert site.connections == len(addresses)
+        while site.still_open > 4:  # the server needs a moment to see it
+            await asyncio.sleep(0.01)
+        server.close()
+
+    client.run(job, concurrency=4)
+
+
+def test_broken_multi_handle_is_replaced(client: Client, site: Site) -> None:
+    """libcurl gives up a multi handle for good when a socket callback fails."""
+    site.answer("/", b"fine")
+
+    async def job(downloader: Any) -> bytes:
+        loop = asyncio.get_running_loop()
+        multi = downloader._open()
+        multi._ensure_loop()
+
+        def fail(*args: Any) -> None:
+            raise OSError("no more events")
+
+        class Loop:
+            add_reader = add_writer = staticmethod(fail)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(loop, name)
+
+        multi._ensure_loop = lambda: loop
+        multi._loop = Loop()
+        with pytest.raises(ConnectionLost):
+            await downloader.fetch(Request(f"{site.url}/"), FetchLimits(timeout=5), {})
+        response = await downloader.fetch(Request(f"{site.url}/"), FetchLimits(timeout=5), {})
+        body: bytes = response.body
+        return body
+
+    assert client.run(job) == b"fine"
+
+
+def test_transfer_that_libcurl_forgets_ends_too(
+    client: Client, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(curl, "PATIENCE", 0.1)
+    site.answer("/", b"fine")
+
+    async def job(downloader: Any) -> bytes:
+        multi = downloader._open()
+        drive, multi._drive = multi._drive, lambda *args: None  # all events are lost
+        with pytest.raises(FetchTimeout, match="stuck"):
+            await downloader.fetch(Request(f"{site.url}/"), FetchLimits(timeout=0.2), {})
+        multi._drive = drive
+        response = await downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {})
+        body: bytes = response.body
+        return body
+
+    assert client.run(job) == b"fine"
+
+
+def test_fetches_after_a_fork(client: Client, site: Site) -> None:
+    """What the parent made lazily is the parent's; a new downloader of the child works."""
+    site.answer("/", b"fine")
+    assert client.fetch(f"{site.url}/").body == b"fine"
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(client.fetch(f"{site.url}/").body != b"fine")
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

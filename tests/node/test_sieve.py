@@ -1,0 +1,23 @@
+"""The sieve is bounded, and never claims to know what it was not told."""
+
+from __future__ import annotations
+
+from crawlframe.node.sieve import Sieve
+
+
+def test_it_knows_what_was_added_for_that_task_only() -> None:
+    sieve = Sieve()
+    sieve.add(1, [b"a", b"b"])
+    assert b"a" in sieve.of(1)
+    assert b"c" not in sieve.of(1)
+    assert b"a" not in sieve.of(2)
+
+
+def test_it_forgets_the_oldest_generation() -> None:
+    sieve = Sieve(size=10)
+    for number in range(100):
+        sieve.add(1, [b"%d" % number])
+    known = [number for number in range(100) if b"%d" % number in sieve.of(1)]
+    assert known[-1] == 99
+    assert 5 <= len(known) <= 22
+    assert known == list(range(known[0], 100))

@@ -1,0 +1,69 @@
+"""docs/architecture.md names files and functions; they exist, and the numbered way is whole."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PAGE = (CHECKOUT / "docs" / "architecture.md").read_text()
+
+# `file.py` `Name` or `file.py` `Class.method`, with anything but a backquote in between.
+NAMED = re.compile(r"`([\w./]+\.py)`[^`]{1,20}`([A-Za-z_]\w*(?:\.\w+)?)`")
+FILES = re.compile(r"`([\w./]+/[\w.]+\.(?:py|lua))`")
+STEPS = re.compile(r"^(\d+)\. ", re.MULTILINE)
+
+
+def names_in(source: str) -> set[str]:
+    """Functions, classes, and methods as Class.method."""
+    names = set()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            for part in node.body:
+                if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+                    names.add(f"{node.name}.{part.name}")
+    return names
+
+
+def problems(page: str) -> list[str]:
+    """What the page names and the checkout lacks."""
+    missing = [
+        f"{file} is not there" for file in FILES.findall(page) if not (CHECKOUT / file).exists()
+    ]
+    for file, name in NAMED.findall(page):
+        path = CHECKOUT / file
+        if path.exists() and name not in names_in(path.read_text()):
+            missing.append(f"{file} has no {name}")
+    return missing
+
+
+def test_everything_named_exists() -> None:
+    assert problems(PAGE) == []
+
+
+def test_the_steps_are_numbered_without_a_gap_and_name_code() -> None:
+    numbers = [int(number) for number in STEPS.findall(PAGE)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= 11
+    steps = STEPS.split(PAGE)[2::2]
+    assert all(NAMED.search(step) or "`Frontier." in step for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("page", "problem"),
+    [
+        ("see `crawlframe/nowhere.py`", "crawlframe/nowhere.py is not there"),
+        ("`crawlframe/request.py` `vanish`", "crawlframe/request.py has no vanish"),
+        (
+            "`crawlframe/node/master.py` `Master._fly`",
+            "crawlframe/node/master.py has no Master._fly",
+        ),
+    ],
+)
+def test_a_wrong_page_is_noticed(page: str, problem: str) -> None:
+    assert problems(page) == [problem]
