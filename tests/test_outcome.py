@@ -65,7 +65,13 @@ def test_what_is_no_item_is_named(item: Any, words: str) -> None:
 
 def collect(*things: Any, **options: Any) -> Outcome:
     outcome = Outcome(b"r" * 16, 1, "h", b"", 0, 0)
-    given = {"priority": 0, "depth": 1, "depth_limit": 0, "allowed": None, "known": set()}
+    given: dict[str, Any] = {
+        "priority": 0,
+        "depth": 1,
+        "depth_limit": 0,
+        "allowed": None,
+        "known": set(),
+    }
     collector = Collector(outcome, **{**given, **options})
     for thing in things:
         collector.take(thing)

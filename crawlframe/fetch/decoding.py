@@ -118,7 +118,7 @@ def _brotli(body: bytes, limit: int) -> bytes:
         size += len(part)
         if size > limit:
             raise _TooLarge
-        if not part and stream.can_accept_more_data():
+        if not part and not stream.is_finished():
             raise EOFError("it ends too early")
     return b"".join(parts)
 

@@ -5,7 +5,6 @@ The claim and complete protocol is told in docs/architecture.md; the keys are in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -16,23 +15,23 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
 from crawlframe.frontier.leases import Leases
-from crawlframe.frontier.partitions import Partitions, pack, without_password
+from crawlframe.frontier.partitions import pack, without_password
 from crawlframe.frontier.records import (
     Claim,
     Claimed,
     Completion,
-    Counts,
-    TaskLimits,
     TaskView,
+    entries,
+    fingerprint_of,
 )
+from crawlframe.frontier.tasks import Tasks
 from crawlframe.request import Admission
 from crawlframe.spider import SpiderInfo
 
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
-COUNT_FIELDS = ["na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked"]
 
 
-class Frontier(Partitions):
+class Frontier(Tasks):
     """All requests of all tasks, over all partitions.
 
     Raises Fenced when a verb is refused because its generation was declared dead, and
@@ -59,115 +58,6 @@ class Frontier(Partitions):
     def leases(self) -> Leases:
         """The lives of nodes, on the same connection."""
         return Leases(self.redis, self.keys[0].prefix, self.partitions)
-
-    # -- tasks ------------------------------------------------------------------------------------
-
-    def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
-        """Makes a task known and admits its seeds. Doing it again changes nothing."""
-        fields = _flat(
-            state="running",
-            delay=limits.delay,
-            concurrency=limits.concurrency,
-            limit=limits.page_limit,
-        )
-        mine = dict(self.split(seeds, lambda seed: seed.host))
-        # Those with seeds last: once a task is known everywhere, its NR is above 0.
-        for partition in sorted(range(self.partitions), key=lambda partition: partition in mine):
-            seeds_here = _entries(mine.get(partition, []))
-            self.run("open", partition, task, pack(fields), pack(seeds_here))
-
-    def admit(self, task: int, admissions: list[Admission]) -> int:
-        """Adds requests the task has not seen; answers how many were new. Raises FrontierError
-        when Redis does not know the task."""
-        new = 0
-        for partition, mine in self.split(admissions, lambda admission: admission.host):
-            for chunk in chunks(mine, MAX_ENTRIES):
-                new += self.run("admit", partition, task, pack(_entries(chunk)))
-        return new
-
-    def pause(self, task: int) -> None:
-        """Nothing of the task is claimed any more."""
-        self._set_state(task, "paused")
-        self._set_state(task, "paused", "end")
-
-    def resume(self, task: int) -> None:
-        """The task runs again; parked requests get another chance."""
-        self._set_state(task, "running")
-        self.unpark(task)
-        self._set_state(task, "running", "end")
-
-    def cancel(self, task: int) -> None:
-        """What waits of the task is claimed as soon as its hosts are due, without further delays,
-        for workers to end it without a fetch."""
-        self._set_state(task, "cancelling")
-        self.unpark(task)
-        for partition in range(self.partitions):
-            cursor: Any = 0
-            while True:
-                cursor = self.run("hasten", partition, task, cursor)
-                if int(cursor) == 0:
-                    break
-        self._set_state(task, "cancelling", "end")
-
-    def unpark(self, task: int) -> int:
-        """Parked requests of the task go back to their queues; answers how many."""
-        moved = 0
-        for partition, keys in enumerate(self.keys):
-            # No more than are parked now: a node may park the same ones again meanwhile.
-            left = self.redis.hlen(keys("PARKED", task))
-            while left > 0 and (some := self.run("unpark", partition, task)):
-                moved += some
-                left -= some
-        return moved
-
-    def close_task(self, task: int) -> None:
-        """Forgets an ended task, if nothing of it is left. Its numbers live on in the database."""
-        counts = self.counts(task)
-        if counts is not None and counts.nr > 0:
-            return
-        for partition in range(self.partitions):
-            while not self.run("close", partition, task):
-                pass
-
-    def open_tasks(self) -> list[int]:
-        """Tasks that have not been closed."""
-        return sorted(int(task) for task in self.redis.smembers(self.keys[0]("TASKS")))
-
-    def counts(self, task: int) -> Counts | None:
-        """The counters of a task, or None when not every partition knows it. Its state is
-        "changing" while a pause, resume or cancel is under way, or was left half done.
-
-        With several partitions the end of a task is read in two waves (Mattern 1987: all NF and NE
-        first, then all NA), so that NR = 0 is never an illusion of reading at different times."""
-        return self.counts_of([task])[task]
-
-    def counts_of(self, tasks: Iterable[int]) -> dict[int, Counts | None]:
-        """``counts`` of many tasks in one round trip (two with several partitions)."""
-        tasks = list(tasks)
-        rows = self._read_counts(tasks)
-        if self.partitions > 1:
-            for task, later in self._read_counts(tasks).items():
-                row = rows[task]
-                rows[task] = row._replace(na=later.na) if row and later else None
-        return rows
-
-    def _read_counts(self, tasks: list[int]) -> dict[int, Counts | None]:
-        rows: dict[int, list[list[Any]]] = {task: [] for task in tasks}
-        for keys in self.keys:
-            pipe = self.redis.pipeline(transaction=False)
-            for task in tasks:
-                pipe.hmget(keys("TASK", task), "state", "changing", *COUNT_FIELDS)
-            for task, values in zip(tasks, pipe.execute(), strict=True):
-                rows[task].append(values)
-        return {task: _sum(values) for task, values in rows.items()}
-
-    def parked(self, task: int) -> dict[bytes, str]:
-        """rid -> reason of the task's parked requests."""
-        return {
-            rid: reason.decode()
-            for keys in self.keys
-            for rid, reason in self.redis.hgetall(keys("PARKED", task)).items()
-        }
 
     # -- claim and complete -----------------------------------------------------------------------
 
@@ -241,10 +131,10 @@ class Frontier(Partitions):
         for partition, mine in self.split(completions, lambda completion: completion.host):
             if self.partitions > 1:
                 self._send_abroad(partition, mine)
-            entries = {c.rid: self._entry(partition, c) for c in mine}
-            cursors = dict.fromkeys(entries, 0)
+            whole = {c.rid: self._entry(partition, c) for c in mine}
+            cursors = dict.fromkeys(whole, 0)
             while cursors:
-                ready = [self._push_from(partition, entries[rid], cursors[rid]) for rid in cursors]
+                ready = [self._push_from(partition, whole[rid], cursors[rid]) for rid in cursors]
                 cursors = {}
                 for chunk in by_weight(entry for entry in ready if entry is not None):
                     done, behind = self.run("complete", partition, pack(chunk))
@@ -276,7 +166,7 @@ class Frontier(Partitions):
             local = [f for f in local if self.partition_of(f.host) == partition]
         failed = int(completion.failed)
         task, duplicates = str(completion.task), completion.duplicates
-        return [completion.rid, task, failed, duplicates, 0, _entries(local)]
+        return [completion.rid, task, failed, duplicates, 0, entries(local)]
 
     def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:
         """Pushes all but the last chunk of a long follow-up list. Answers the entry that completes
@@ -309,20 +199,6 @@ class Frontier(Partitions):
                 moved += self.run(verb, partition, generation, pack(entries))
         return moved
 
-    # -- cookies ----------------------------------------------------------------------------------
-
-    def share_cookies(self, task: int, cookies: dict[str, str]) -> None:
-        """Adds to a task's cookies; call it before ``complete``, so that follow-ups see them."""
-        flat = [part for pair in cookies.items() for part in pair]
-        for partition in range(self.partitions):
-            for chunk in chunks(flat, 2 * MAX_ENTRIES):
-                self.run("cookies", partition, task, pack(chunk))
-
-    def cookies(self, task: int) -> dict[str, str]:
-        """A task's cookies, as ``share_cookies`` was given them."""
-        rows = self.redis.hgetall(self.keys[0]("COOKIES", task))
-        return {key.decode(): cookie.decode() for key, cookie in rows.items()}
-
     # -- what the service is told of spiders ------------------------------------------------------
 
     def publish_spiders(self, infos: list[SpiderInfo]) -> None:
@@ -347,34 +223,3 @@ class Frontier(Partitions):
         for partition in range(self.partitions):
             problems += [line.decode() for line in self.run("audit", partition, AUDIT_WALK)[1:]]
         return problems
-
-    def _set_state(self, task: int, state: str, part: str = "begin") -> None:
-        for partition in range(self.partitions):
-            left = 1
-            while left > 0:
-                left = self.run("state", partition, task, state, part)
-            if left < 0:
-                raise FrontierError(f"task {task} is not in the frontier")
-
-
-def _sum(rows: list[list[Any]]) -> Counts | None:
-    """The counters of a task from what each partition says of it."""
-    if any(na is None for _, _, na, *_ in rows):
-        return None
-    states = {b"changing" if changing else state for state, changing, *_ in rows}
-    state = states.pop() if len(states) == 1 else b"changing"
-    numbers = (sum(int(n or 0) for n in column) for column in list(zip(*rows, strict=True))[2:])
-    return Counts(state.decode(), *numbers)
-
-
-def fingerprint_of(rid: bytes) -> str:
-    """The 64-bit fingerprint in the seen sets: the first half of the rid as a signed integer."""
-    return str(int.from_bytes(rid[:8], "big", signed=True))
-
-
-def _entries(admissions: Iterable[Admission]) -> list[list[Any]]:
-    return [[a.rid, fingerprint_of(a.rid), a.rank, a.host, a.delay, a.record] for a in admissions]
-
-
-def _flat(**fields: Any) -> list[str]:
-    return [str(part) for pair in fields.items() for part in pair]

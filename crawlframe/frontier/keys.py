@@ -28,7 +28,10 @@ KEYS: dict[str, tuple[str, str]] = {
     "PARKED": ("parked:.", "hash of a task: rid -> reason"),
     "PAUSED": ("paused:.", "set of a task: lanes that wait for resume"),
     "SEEN": ("seen:.", "intsets of 64-bit fingerprints: <task>:<bucket>, linear hashing"),
-    "TASK": ("task:.", "hash of a task: counters, state, limits"),
+    "TASK": (
+        "task:.",
+        "hash of a task: counters, state, limits; changing = state not yet all done",
+    ),
     "TASKS": ("tasks", "set of tasks that have not been closed"),
     "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie"),
     "GENERATIONS": ("generations", "zset generation -> end of its lease (ms)"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from crawlframe.request import Admission
 
@@ -89,3 +90,13 @@ class NodeInfo(NamedTuple):
     born: float  # start time of the process, to tell it from a later one with the same pid
     workers: int
     lease_left: float  # seconds, negative when expired
+
+
+def fingerprint_of(rid: bytes) -> str:
+    """The 64-bit fingerprint in the seen sets: the first half of the rid as a signed integer."""
+    return str(int.from_bytes(rid[:8], "big", signed=True))
+
+
+def entries(admissions: Iterable[Admission]) -> list[list[Any]]:
+    """Admissions as the scripts read them."""
+    return [[a.rid, fingerprint_of(a.rid), a.rank, a.host, a.delay, a.record] for a in admissions]

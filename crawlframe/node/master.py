@@ -7,9 +7,7 @@ import logging
 import os
 import selectors
 import signal
-import socket
 import time
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +15,15 @@ import msgspec
 from redis import RedisError
 
 from crawlframe.conf import Settings
-from crawlframe.errors import Fenced
-from crawlframe.frontier import Claim, Claimed, Frontier
+from crawlframe.frontier import Claim, Frontier
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child import Child
+from crawlframe.node.dispatch import share_out
+from crawlframe.node.errands import Errands
 from crawlframe.node.generation import begin
 from crawlframe.node.services import Services
+from crawlframe.node.signals import Signals
 from crawlframe.node.worker import run_worker
 from crawlframe.spider import SpiderInfo
 
@@ -33,7 +33,6 @@ IDLE_CLAIM = 0.1  # seconds between claims while nothing is due
 FULL_TURN = 0.5  # seconds a turn waits at most
 ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
 BOOT_PAUSE = (0.0, 0.5, 2.0, 5.0, 15.0)  # seconds before a role is spawned again after failed boots
-AFFINITY_SLACK = 4  # requests more than the least loaded worker that a host's own worker may hold
 
 
 class Master:
@@ -46,7 +45,6 @@ class Master:
         self._once = once
         self._children: list[Child] = []
         self._selector = selectors.DefaultSelector()
-        self._signals: list[int] = []
         self._stopping_since: float | None = None
         self._stop_now = False
         self._sequence = 0
@@ -54,14 +52,14 @@ class Master:
         self._failed_boots = 0
         self._next_spawn = 0.0
         self._unparked = False
-        self._owed: list[Callable[[], Any]] = []
-        self._redis_away = False
+        self._errands = Errands(self._start_over)
 
     def run(self) -> int:
         """Works until told to stop. Answers the exit code."""
         self._frontier: Frontier = self._services.frontier()
         self._generation = begin(self._settings, self._services, self._frontier)
-        self._listen_to_signals()
+        self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+        self._selector.register(self._signals, selectors.EVENT_READ, None)
         log.info(
             "node %s, generation %d: %d workers of %d requests",
             self._settings.node,
@@ -85,19 +83,8 @@ class Master:
 
     # -- signals ----------------------------------------------------------------------------------
 
-    def _listen_to_signals(self) -> None:
-        self._wakeup, far = socket.socketpair()
-        self._wakeup.setblocking(False)
-        far.setblocking(False)
-        self._far = far  # kept open: the interpreter writes to it
-        signal.set_wakeup_fd(far.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-            signal.signal(number, lambda number, frame: self._signals.append(number))
-        self._selector.register(self._wakeup, selectors.EVENT_READ, None)
-
     def _take_signals(self) -> None:
-        signals, self._signals = self._signals, []
-        for number in signals:
+        for number in self._signals.take():
             if number == signal.SIGCHLD:
                 continue
             if self._stopping_since is None:
@@ -143,7 +130,7 @@ class Master:
             for rid, claimed in child.held.items()
         ]
         generation = self._generation
-        self._owe(lambda: self._frontier.release(generation, requests))
+        self._errands.owe(lambda: self._frontier.release(generation, requests))
 
     def _retire(self) -> None:
         """Replaces workers that hang or grew, and kills those whose time to leave is over."""
@@ -216,10 +203,10 @@ class Master:
         for module, problem in broken.items():
             log.error("spider module %s is not loaded: %s", module, problem)
         spiders = [msgspec.convert(info, SpiderInfo, strict=False) for info in infos]
-        self._owe(lambda: self._frontier.publish_spiders(spiders))
+        self._errands.owe(lambda: self._frontier.publish_spiders(spiders))
         if not self._unparked:
             self._unparked = True
-            self._owe(self._unpark_all)
+            self._errands.owe(self._unpark_all)
 
     def _unpark_all(self) -> None:
         """Code that was missing may be there now; what still lacks it is parked again."""
@@ -244,7 +231,7 @@ class Master:
         workers = [child for child in self._children if child.taking]
         if self._stopping_since is not None or now < self._next_claim or not workers:
             return
-        claim = self._try(
+        claim = self._errands.attempt(
             lambda: self._frontier.claim(
                 self._generation, self._sequence, sum(child.credits for child in workers)
             )
@@ -259,16 +246,9 @@ class Master:
             self._next_claim = now + max(0.001, pause)
 
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
-        parcels: dict[int, list[Claimed]] = {}
-        by_pid = {child.pid: child for child in workers}
-        for request in claim.requests:
-            child = _choose(workers, request.host)
-            child.held[request.rid] = request
-            child.credits -= 1
-            parcels.setdefault(child.pid, []).append(request)
-        for pid, requests in parcels.items():
+        for child, requests in share_out(claim.requests, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}
-            self._say(by_pid[pid], "run", requests, views)
+            self._say(child, "run", requests, views)
 
     # -- lease, Redis -----------------------------------------------------------------------------
 
@@ -277,37 +257,8 @@ class Master:
         if now >= self._next_beat:
             self._next_beat = now + self._settings.beat
             renew = self._frontier.leases.renew
-            self._try(lambda: renew(self._generation, self._settings.lease))
-            self._pay()
-
-    def _try(self, verb: Callable[[], Any]) -> Any:
-        """The verb's answer, or None while Redis is away. A dead generation is replaced."""
-        try:
-            answer = verb()
-        except Fenced:
-            self._start_over()
-            return None
-        except (RedisError, OSError) as error:
-            if not self._redis_away:
-                log.warning("Redis does not answer, claiming waits: %s", error)
-            self._redis_away = True
-            return None
-        if self._redis_away:
-            log.info("Redis answers again")
-        self._redis_away = False
-        return answer
-
-    def _owe(self, verb: Callable[[], Any]) -> None:
-        """Does a verb that must not be forgotten: now, or as soon as Redis is back."""
-        self._owed.append(verb)
-        self._pay()
-
-    def _pay(self) -> None:
-        while self._owed:
-            self._try(self._owed[0])
-            if self._redis_away:
-                return
-            del self._owed[:1]
+            self._errands.attempt(lambda: renew(self._generation, self._settings.lease))
+            self._errands.pay()
 
     def _start_over(self) -> None:
         """This generation was declared dead, its requests belong to others: kill the workers and go
@@ -318,7 +269,7 @@ class Master:
             child.signal(signal.SIGKILL)
             child.retiring_since = time.monotonic()
         self._sequence = 0
-        self._owed.clear()
+        self._errands.forget()
         while True:
             try:
                 self._generation = begin(self._settings, self._services, self._frontier)
@@ -334,13 +285,12 @@ class Master:
         timeout = min(FULL_TURN, max(0.0, self._next_beat - now))
         if self._stopping_since is None and any(child.taking for child in self._children):
             timeout = min(timeout, max(0.0, self._next_claim - now))
-        if self._signals:
+        if self._signals.pending:
             timeout = 0.0
         for key, events in self._selector.select(timeout):
             child = key.data
             if child is None:
-                while _drain(self._wakeup):
-                    pass
+                self._signals.drain()
                 continue
             if events & selectors.EVENT_WRITE:
                 self._flush(child)
@@ -362,7 +312,7 @@ class Master:
             self._next_once = time.monotonic() + ONCE_CHECK
             busy = any(child.held for child in self._children)
             ready = any(child.ready and child.role == "worker" for child in self._children)
-            if ready and not busy and self._try(self._nothing_left):
+            if ready and not busy and self._errands.attempt(self._nothing_left):
                 log.info("no task is left")
                 self._stop()
         return False
@@ -382,25 +332,8 @@ class Master:
 
     def _leave(self) -> None:
         replay = self._frontier.leases.replay
-        self._try(lambda: replay(self._generation))
+        self._errands.attempt(lambda: replay(self._generation))
         log.info("node %s ended", self._settings.node)
-
-
-def _choose(workers: list[Child], host: str) -> Child:
-    """The worker that has the host's warm connections, unless another has clearly less to do."""
-    taking = [child for child in workers if child.credits > 0]
-    idlest = min(taking, key=lambda child: len(child.held))
-    own = workers[zlib.crc32(host.encode()) % len(workers)]
-    if own.credits > 0 and len(own.held) <= len(idlest.held) + AFFINITY_SLACK:
-        return own
-    return idlest
-
-
-def _drain(sock: socket.socket) -> bool:
-    try:
-        return bool(sock.recv(4096))
-    except BlockingIOError:
-        return False
 
 
 def _describe(code: int) -> str:

@@ -31,7 +31,7 @@ def up(start_manage, manage_env):
 
 def children(pid: int) -> dict[str, int]:
     """Command line -> pid of the direct children."""
-    listing = subprocess.run(["ps", "-Ao", "pid=,ppid=,args="], capture_output=True, text=True)
+    listing = subprocess.run(["ps", "-wwAo", "pid=,ppid=,args="], capture_output=True, text=True)
     rows = [line.split(maxsplit=2) for line in listing.stdout.splitlines()]
     return {command: int(number) for number, parent, command in rows if int(parent) == pid}
 

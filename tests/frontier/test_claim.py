@@ -80,12 +80,31 @@ def test_two_tasks_of_equal_rank_take_turns_on_a_host(bench: Bench) -> None:
 
 
 def test_turns_go_on_when_lanes_run_dry_and_fill_again(bench: Bench) -> None:
-    bench.open(*bench.requests(3, task=1), task=1)
+    """A lane that fills again stands behind the one that has been waiting."""
+    bench.open(*bench.requests(9, task=1), task=1)
     bench.open(bench.request("2a", task=2), task=2)
-    seen = [request.task for _ in range(2) for request in bench.claim(1)]
-    assert sorted(seen) == [1, 2]
-    bench.frontier.admit(2, [bench.request("2b", task=2)])
-    assert sorted(request.task for _ in range(2) for request in bench.claim(1)) == [1, 2]
+    seen = [request.task for _ in range(5) for request in bench.claim(1)]
+    assert sorted(seen) == [1, 1, 1, 1, 2]
+    for name in ("2b", "2c"):
+        bench.frontier.admit(2, [bench.request(name, task=2)])
+        assert [request.task for _ in range(2) for request in bench.claim(1)] == [1, 2]
+
+
+def test_a_host_keeps_its_place_when_it_gets_more(bench: Bench) -> None:
+    bench.open(bench.request("a1"))
+    bench.after(bench.now())
+    bench.frontier.admit(1, [bench.request("b1", "b.example")])
+    bench.after(bench.now())
+    bench.frontier.admit(1, [bench.request("a2", depth=1)])
+    assert bench.names(bench.claim(1)) == ["a1"]
+
+
+def test_a_concurrency_of_none_is_one(bench: Bench) -> None:
+    """Or the host would be hidden for ever."""
+    bench.open(*bench.requests(2), concurrency=0)
+    [one] = bench.claim()
+    bench.complete(one)
+    assert len(bench.claim()) == 1
 
 
 def test_a_claim_is_shared_out_over_hosts(bench: Bench) -> None:

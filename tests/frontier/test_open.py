@@ -98,10 +98,10 @@ def test_the_same_request_of_two_tasks_is_two_requests(bench: Bench) -> None:
 def test_the_page_limit_holds(bench: Bench) -> None:
     bench.open(bench.request("root"), page_limit=3)
     [root] = bench.claim()
-    links = [bench.request(name) for name in ("one", "two", "three", "root", "four", "one")]
+    links = [bench.request(name) for name in ("one", "two", "three", "root", "four", "one", "five")]
     bench.complete(root, *links)
     counts = bench.counts()
-    assert (counts.na, counts.nf, counts.limited, counts.duplicates) == (3, 1, 2, 2)
+    assert (counts.na, counts.nf, counts.limited, counts.duplicates) == (3, 1, 3, 2)
     assert bench.names(bench.claim()) == ["one", "two"]
 
 

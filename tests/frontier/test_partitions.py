@@ -141,6 +141,29 @@ def test_a_task_that_a_partition_lost_is_an_error_while_it_has_work(bench: Bench
     assert bench.counts()[1:3] == (13, 1)
 
 
+@pytest.mark.parametrize("host", ["-", *HOSTS[:4]])
+def test_a_seed_may_be_claimed_before_its_task_is_quite_open(
+    make_bench: Callable[..., Bench], host: str
+) -> None:
+    """Another node is quick: its follow-ups find the task in every partition."""
+
+    class Watched(Frontier):
+        def run(self, verb: str, partition: int, *args: Any) -> Any:
+            answer = super().run(verb, partition, *args)
+            if verb == "open":
+                node = bench_of(self)
+                for request in node.claim_all():
+                    node.complete(request, *(node.request(f"to {h}", h) for h in HOSTS))
+            return answer
+
+    def bench_of(frontier: Frontier) -> Bench:
+        return Bench(frontier.redis, partitions=3, kind=Frontier)
+
+    bench = make_bench(partitions=3, kind=Watched)
+    bench.open(bench.request("root", host))
+    assert bench.counts()[1:3] == (13, 1)
+
+
 def test_every_key_of_a_partition_is_in_its_slot(redis_client: Redis) -> None:
     for prefix in ("cf", "a:b", "with space"):
         for partition in range(4):

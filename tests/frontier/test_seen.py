@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.frontier import fingerprint_of
 from crawlframe.frontier.partitions import pack
+from crawlframe.frontier.records import fingerprint_of
 from crawlframe.request import Admission
 from tests.frontier.bench import Bench
 
@@ -93,6 +93,7 @@ def test_a_hundred_thousand_fingerprints(redis_client: Any) -> None:
     assert {*answers[::3]} == {b"intset"}
     assert max(answers[1::3]) <= 512
     assert sum(answers[1::3]) == MANY
+    assert 200 < MANY / len(keys) < 250  # full on average, with room for the fullest
     assert sum(answers[2::3]) / MANY < 10  # bytes per entry, keys included
 
     assert frontier.known([(1, inside)]) == [[True] * MANY]

@@ -16,6 +16,13 @@ from tests.process.conftest import Look, OddWeb, Submit
 
 pytestmark = pytest.mark.process
 
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    """What happens here is the same on both databases; the crawls beside this file use both."""
+    return new_database("sqlite")
+
+
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., Running]
 

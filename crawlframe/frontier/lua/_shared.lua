@@ -32,6 +32,8 @@ local function task_of(id)
   task.delay = tonumber(task.delay) or 0
   task.concurrency = math.max(1, tonumber(task.concurrency) or 1)
   task.limit = tonumber(task.limit) or 0
+  task.size = 2 ^ task.level
+  task.buckets = SEEN(id .. ':')
   tasks[id] = task
   return task
 end
@@ -157,45 +159,43 @@ end
 -- VLDB 1980), so that every bucket stays below set-max-intset-entries (512) and costs 8 bytes an entry.
 local FILL = 220
 
-local function bucket_of(task, fingerprint)
-  local hash = math.abs(tonumber(string.sub(fingerprint, -9)))
-  local size = 2 ^ task.level
-  local bucket = hash % size
-  if bucket < task.split then bucket = hash % (2 * size) end
-  return bucket
+local function hash_of(fingerprint)
+  local hash = tonumber(string.sub(fingerprint, -9))
+  return hash < 0 and -hash or hash
 end
 
-local function bucket_key(task, bucket)
-  return SEEN(task.id .. ':' .. integer(bucket))
+-- The key of the bucket in which a fingerprint is, if it is known.
+local function bucket_of(task, fingerprint)
+  local hash = hash_of(fingerprint)
+  local bucket = hash % task.size
+  if bucket < task.split then bucket = hash % (2 * task.size) end
+  return task.buckets .. bucket
 end
 
 local function is_seen(task, fingerprint)
-  return call('SISMEMBER', bucket_key(task, bucket_of(task, fingerprint)), fingerprint)
+  return call('SISMEMBER', bucket_of(task, fingerprint), fingerprint)
 end
 
 local function split_bucket(task)
-  local size = 2 ^ task.level
-  local old, new = task.split, task.split + size
+  local old, new = task.split, task.split + task.size
   local moved = {}
-  for _, fingerprint in ipairs(call('SMEMBERS', bucket_key(task, old))) do
-    local hash = math.abs(tonumber(string.sub(fingerprint, -9)))
-    if hash % (2 * size) ~= old then moved[#moved + 1] = fingerprint end
+  for _, fingerprint in ipairs(call('SMEMBERS', task.buckets .. old)) do
+    if hash_of(fingerprint) % (2 * task.size) ~= old then moved[#moved + 1] = fingerprint end
   end
   if #moved > 0 then
-    call('SREM', bucket_key(task, old), unpack(moved))
-    call('SADD', bucket_key(task, new), unpack(moved))
+    call('SREM', task.buckets .. old, unpack(moved))
+    call('SADD', task.buckets .. new, unpack(moved))
   end
   task.split = task.split + 1
-  if task.split == size then
-    task.level = task.level + 1
-    task.split = 0
+  if task.split == task.size then
+    task.level, task.size, task.split = task.level + 1, 2 * task.size, 0
   end
 end
 
 local function mark_seen(task, fingerprint)
-  if call('SADD', bucket_key(task, bucket_of(task, fingerprint)), fingerprint) == 0 then return false end
+  if call('SADD', bucket_of(task, fingerprint), fingerprint) == 0 then return false end
   count(task, 'seen', 1)
-  if task.seen > FILL * (2 ^ task.level + task.split) then split_bucket(task) end
+  if task.seen > FILL * (task.size + task.split) then split_bucket(task) end
   return true
 end
 

@@ -13,10 +13,10 @@ if task.na - task.nf - task.ne ~= 0 then return 1 end
 local hidden = call('SPOP', PAUSED(id), 300)
 for _, lane in ipairs(hidden) do call('UNLINK', LANE(lane)) end
 if #hidden == 300 then return 0 end
-local last = 2 ^ task.level + task.split - 1
+local last = task.size + task.split - 1
 local first = math.max(0, last - 299)
 local buckets = {}
-for bucket = first, last do buckets[#buckets + 1] = bucket_key(task, bucket) end
+for bucket = first, last do buckets[#buckets + 1] = task.buckets .. bucket end
 call('UNLINK', unpack(buckets))
 if first > 0 then
   -- What is left looks like a smaller table; nobody adds to it: nothing of this task is pending.

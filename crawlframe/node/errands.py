@@ -1,0 +1,60 @@
+"""Errands: what a master asks of Redis, which may be away for a while."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from redis import RedisError
+
+from crawlframe.errors import Fenced
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Errands:
+    """Runs verbs of the frontier and never raises for Redis being away.
+
+    ``on_fenced`` is called when a verb is refused because the generation was declared dead."""
+
+    def __init__(self, on_fenced: Callable[[], None]) -> None:
+        self._on_fenced = on_fenced
+        self._owed: list[Callable[[], object]] = []
+        self.away = False
+
+    def attempt(self, verb: Callable[[], T]) -> T | None:
+        """The verb's answer; None while Redis is away or when the generation is dead."""
+        try:
+            answer = verb()
+        except Fenced:
+            self._on_fenced()
+            return None
+        except (RedisError, OSError) as error:
+            if not self.away:
+                log.warning("Redis does not answer, claiming waits: %s", error)
+            self.away = True
+            return None
+        if self.away:
+            log.info("Redis answers again")
+        self.away = False
+        return answer
+
+    def owe(self, verb: Callable[[], object]) -> None:
+        """Does a verb that must not be forgotten: now, or as soon as Redis is back."""
+        self._owed.append(verb)
+        self.pay()
+
+    def pay(self) -> None:
+        """Does what is owed, in order, as far as Redis lets it."""
+        while self._owed:
+            self.attempt(self._owed[0])
+            if self.away:
+                return
+            del self._owed[:1]
+
+    def forget(self) -> None:
+        """Drops what is owed: its generation is dead."""
+        self._owed.clear()

@@ -1,0 +1,43 @@
+"""Signals of a master: handlers only record; the loop wakes up and takes them in its turn."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from types import FrameType
+
+
+class Signals:
+    """Records some signals of this process. ``fileno`` becomes readable when one arrives."""
+
+    def __init__(self, *numbers: signal.Signals) -> None:
+        self._arrived: list[int] = []
+        self._near, self._far = socket.socketpair()
+        self._near.setblocking(False)
+        self._far.setblocking(False)
+        signal.set_wakeup_fd(self._far.fileno(), warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, self._record)
+
+    def _record(self, number: int, frame: FrameType | None) -> None:
+        self._arrived.append(number)
+
+    def fileno(self) -> int:
+        return self._near.fileno()
+
+    def drain(self) -> None:
+        """Makes ``fileno`` unreadable until the next signal."""
+        try:
+            while self._near.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._arrived)
+
+    def take(self) -> list[int]:
+        """The signals since the last call, in order."""
+        taken, self._arrived = self._arrived, []
+        return taken
