@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 MANAGE := $(BIN)/python manage.py
-WHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo)
+WHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo --workers 2)
 # A backport cannot be installed on the Python that has the real thing.
 FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; python_version < "3.14"/'
 

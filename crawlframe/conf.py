@@ -43,6 +43,7 @@ class Settings:
     beat: float = 3.0  # seconds between two renewals of the lease
     deadline: float = 120.0  # seconds a worker's event loop may stand still before it is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
+    max_age: float = 21600.0  # seconds after which a worker is replaced
     max_deliveries: int = 5  # times a request may be with a dying worker before it is poison
     commit_batch: int = 256  # outcomes per database transaction
     backlog: int = 1024  # outcomes a worker holds while the database or Redis is away
@@ -66,8 +67,8 @@ class Settings:
         return settings
 
     def _check(self) -> None:
-        numbers = "workers concurrency partitions lease beat deadline max_memory commit_batch"
-        for name in [*numbers.split(), "max_deliveries", "backlog"]:
+        numbers = "workers concurrency partitions lease beat deadline max_memory max_age"
+        for name in [*numbers.split(), "commit_batch", "max_deliveries", "backlog"]:
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")
         if self.beat * 2 > self.lease:

@@ -82,6 +82,7 @@ class Crawl:
                     self._say(f"demo site with {server.site.listings:,} listings on {server.url}")
                     self.arguments["site"] = server.url
                 frontier().publish_spiders([info])
+                self._warn_of_others(server)
                 task = submit(
                     self.spider, self.arguments, priority=self.priority, from_text=True, info=info
                 )
@@ -89,6 +90,14 @@ class Crawl:
                 self._sum_up(last, server)
         except DemoSiteError as error:
             raise CrawlFailed(f"demo site: {error}") from None
+
+    def _warn_of_others(self, server: DemoServer | None) -> None:
+        others = [node.node for node in frontier().leases.nodes() if node.lease_left > 0]
+        if server is not None and others:
+            self._say(
+                f"note: {', '.join(others)} runs already and takes part; the demo site is refused "
+                f"there unless it was started with CRAWLFRAME_ALLOW_PRIVATE={LOOPBACK}"
+            )
 
     def _demo_server(self) -> DemoServer | None:
         if self.demo is None:

@@ -197,7 +197,6 @@ class _Handle:
         setopt(pycurl.NOSIGNAL, 1)
         setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
-        setopt(pycurl.PIPEWAIT, 1)  # one HTTP/2 connection for many fetches, not one for each
         setopt(pycurl.HTTP_CONTENT_DECODING, 0)
         setopt(pycurl.FOLLOWLOCATION, 0)
         setopt(pycurl.PATH_AS_IS, 1)

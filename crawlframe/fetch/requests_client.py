@@ -165,7 +165,7 @@ class _Transfer:
     def __init__(self, journey: Journey, seconds: float) -> None:
         self._journey = journey
         self._deadline = time.monotonic() + seconds
-        self._connection: Any = None
+        self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._aborted = False
 
@@ -179,24 +179,30 @@ class _Transfer:
         except (requests.RequestException, urllib3_errors.HTTPError, OSError, ValueError) as error:
             raise self._named(error) from None
         finally:
-            _current.transfer = self._connection = self._socket = None
+            self.detach()
+            _current.transfer = None
 
-    def attach(self, connection: Any) -> None:
+    def attach(self, sock: socket.socket | None) -> None:
         """Told by the connection that serves this transfer."""
-        self._connection, self._socket = connection, connection.sock
-        connection.serves = self
-        if self._aborted:
-            raise ConnectionAbortedError("the fetch was given up")
+        with self._lock:
+            self._socket = sock
+            if self._aborted:
+                raise ConnectionAbortedError("the fetch was given up")
+
+    def detach(self) -> None:
+        """Told before the connection goes back to its pool, where it may serve others."""
+        with self._lock:
+            self._socket = None
 
     def abort(self) -> None:
         """Wakes the thread up, wherever it waits for the peer."""
-        self._aborted = True
-        connection, sock = self._connection, self._socket
-        if sock is not None and connection is not None and connection.serves is self:
-            try:
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not that of TLS, which may wait
-            except OSError:
-                pass
+        with self._lock:
+            self._aborted = True
+            if self._socket is not None:
+                try:  # not the shutdown of TLS, which may wait
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+                except OSError:
+                    pass
 
     def _send(self, session: requests.Session) -> requests.Response:
         journey = self._journey
@@ -289,7 +295,7 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
             _attach(self)
 
         def request(self, *args: Any, **kwargs: Any) -> None:
-            _attach(self)
+            _attach(self)  # an open one does not connect again
             super().request(*args, **kwargs)  # type: ignore[misc]
 
     class Connection(Checked, urllib3.connection.HTTPConnection):
@@ -298,10 +304,18 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
     class TlsConnection(Checked, urllib3.connection.HTTPSConnection):
         pass
 
-    class Pool(urllib3.connectionpool.HTTPConnectionPool):
+    class Detaching:
+        """Mixed into urllib3's pools."""
+
+        def _put_conn(self, conn: Any) -> None:
+            if _current.transfer is not None:
+                _current.transfer.detach()
+            super()._put_conn(conn)  # type: ignore[misc]
+
+    class Pool(Detaching, urllib3.connectionpool.HTTPConnectionPool):
         ConnectionCls = Connection
 
-    class TlsPool(urllib3.connectionpool.HTTPSConnectionPool):
+    class TlsPool(Detaching, urllib3.connectionpool.HTTPSConnectionPool):
         ConnectionCls = TlsConnection
 
     return {"http": Pool, "https": TlsPool}
@@ -309,12 +323,10 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
 
 def _attach(connection: Any) -> None:
     if _current.transfer is not None:
-        _current.transfer.attach(connection)
+        _current.transfer.attach(connection.sock)
 
 
-def _add_session_cookies(
-    session: requests.Session, url: str, headers: dict[str, str]
-) -> None:
+def _add_session_cookies(session: requests.Session, url: str, headers: dict[str, str]) -> None:
     """Those of the author's session that the task has no other value for."""
     if not session.cookies:
         return

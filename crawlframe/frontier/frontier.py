@@ -9,13 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from redis import Redis, RedisError
 
 from crawlframe.conf import Settings
-from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
+from crawlframe.frontier.connection import connect
 from crawlframe.frontier.leases import Leases
-from crawlframe.frontier.partitions import pack, without_password
+from crawlframe.frontier.partitions import pack
 from crawlframe.frontier.records import (
     Claim,
     Claimed,
@@ -42,17 +41,7 @@ class Frontier(Tasks):
     @classmethod
     def connect(cls, url: str, settings: Settings) -> Frontier:
         """A frontier on a fresh connection; never share it over a fork. Raises FrontierError."""
-        try:
-            redis = Redis.from_url(
-                url, socket_timeout=10, socket_connect_timeout=5, health_check_interval=15
-            )
-            redis.ping()
-        except (RedisError, ValueError, OSError) as error:
-            raise FrontierError(
-                f"Redis at {without_password(url)} cannot be reached: {error}. Start it, or set "
-                "REDIS_URL to a running server; without REDIS_URL a private one is started"
-            ) from None
-        return cls(redis, settings.key_prefix, settings.partitions)
+        return cls(connect(url), settings.key_prefix, settings.partitions)
 
     @cached_property
     def leases(self) -> Leases:

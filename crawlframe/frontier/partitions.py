@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgpack
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import ConnectionError, RedisClusterException, ResponseError
 
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier.keys import Keys
@@ -48,6 +48,8 @@ class Partitions:
         """Runs the script of a verb. Raises Fenced, FrontierError, redis.RedisError."""
         try:
             return getattr(self._scripts, verb)(keys=[self.keys[partition].tag], args=args)
+        except RedisClusterException as error:  # not a RedisError, though it means one
+            raise ConnectionError(str(error)) from None
         except ResponseError as error:
             if "FENCED" in str(error):
                 raise Fenced(str(error)) from None

@@ -145,8 +145,11 @@ class Master:
                 log.warning("%s %d stands still and is killed", child.role, child.pid)
                 child.signal(signal.SIGKILL)
                 child.last_beat = now
-            elif child.rss > limit:
-                log.info("worker %d uses %d MiB and is replaced", child.pid, child.rss >> 20)
+            elif child.role == "worker" and (
+                child.rss > limit or now - child.born > self._settings.max_age
+            ):
+                rss, age = child.rss >> 20, now - child.born
+                log.info("worker %d, %d MiB, %.0f s old, is replaced", child.pid, rss, age)
                 self._tell_to_retire(child)
 
     def _tell_to_retire(self, child: Child) -> None:

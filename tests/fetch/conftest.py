@@ -120,7 +120,7 @@ def _server() -> Iterator[Site]:
     async def start() -> tuple[asyncio.Server, asyncio.Server]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(CERTIFICATE)
-        plain = await asyncio.start_server(site.serve, "127.0.0.1", 0)
+        plain = await asyncio.start_server(site.serve, "127.0.0.1", 0, backlog=512)
         return plain, await asyncio.start_server(site.serve, "127.0.0.1", 0, ssl=context)
 
     async def stop() -> None:

@@ -595,7 +595,7 @@ def test_cancelled_fetches_leave_the_client_usable(client: Client, site: Site) -
                 for i in range(8)
             ]
             for _ in tasks:
-                await asyncio.to_thread(waiting.acquire)
+                assert await asyncio.to_thread(waiting.acquire, timeout=20)
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -641,7 +641,7 @@ def test_close_ends_fetches_under_way(client: Client, site: Site) -> None:
 
     async def job(downloader: Any) -> Any:
         fetch = asyncio.ensure_future(downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {}))
-        await asyncio.to_thread(started.wait)
+        assert await asyncio.to_thread(started.wait, 20)
         await downloader.close()
         return (await asyncio.gather(fetch, return_exceptions=True))[0]
 

@@ -122,6 +122,35 @@ def test_an_endless_callback_is_killed(
     assert "stands still and is killed" in node.output
 
 
+def test_a_worker_that_grew_is_replaced(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    odd_env["CRAWLFRAME_MAX_MEMORY"] = "250"
+    web.pages["/"] = ["/leaks", *(f"/page/{n}" for n in range(50))]
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (53, 0)
+    node.wait_for("is replaced")
+    again = submit("odd", url=web.url + "page/1")
+    assert look.wait(again).nf == 2
+    assert web.hits.total() == 53
+    assert node.stop() == 0
+
+
+def test_workers_are_replaced_by_age_without_losing_anything(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    odd_env["CRAWLFRAME_MAX_AGE"] = "1"
+    web.latency = 0.1
+    node = start_manage("runcrawler", "--workers", 1, "--concurrency", 6)
+    pk = submit("odd", url=web.url, many=200)
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (202, 0)
+    assert web.hits.total() == 201
+    assert node.output.count("is replaced") >= 2
+
+
 def test_what_callbacks_raise_ends_in_the_ledger(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 from crawlframe import FetchError, Request, Response, Spider
 
+KEPT: list[bytearray] = []
+
 
 class OddSpider(Spider):
     """Follows every link of a page; what happens there is named by the path."""
@@ -43,6 +45,9 @@ class OddSpider(Spider):
 
     def quits(self, response: Response) -> None:
         raise SystemExit(3)
+
+    def leaks(self, response: Response) -> None:
+        KEPT.append(bytearray(os.urandom(1 << 20) * 300))
 
     async def slow(self, response: Response) -> AsyncIterator[dict[str, Any]]:
         await asyncio.sleep(0.2)

@@ -1,0 +1,119 @@
+"""The frontier over a real Redis Cluster and over Sentinel."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from crawlframe.conf import Settings
+from crawlframe.embedded import server_command
+from crawlframe.errors import FrontierError
+from crawlframe.frontier import Completion, Frontier, TaskLimits
+from crawlframe.request import Admission, Request, make_rid
+from tests.servers import RedisServer
+
+PARTITIONS = 5
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+    return port
+
+
+def admission(task: int, url: str) -> Admission:
+    request = Request(url)
+    rid = make_rid(task, request.fingerprint())
+    return Admission(rid, request.rank(), request.host, 0, request.encode())
+
+
+def crawl(frontier: Frontier) -> int:
+    """Runs a small crawl through every important verb; answers how many requests it had."""
+    frontier.leases.renew(1, 10)
+    frontier.open_task(1, TaskLimits(concurrency=100), [admission(1, "http://h0.example/")])
+    sequence = done = 0
+    while (counts := frontier.counts(1)) is None or counts.nr:
+        sequence += 1
+        claim = frontier.claim(1, sequence, 20)
+        some = claim.requests
+        if sequence == 2:
+            frontier.release(1, [(request.rid, request.host, 0) for request in some])
+            continue
+        links = [admission(1, f"http://h{n}.example/{n}") for n in range(40)]
+        frontier.known([(1, links)])
+        frontier.complete([Completion(r.rid, 1, r.host, False, links) for r in some])
+        done += len(some)
+        assert frontier.audit() == []
+    frontier.leases.replay(1)
+    frontier.close_task(1)
+    return done
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def cluster(redis_server: Callable[..., RedisServer], port: int) -> str:
+    server = redis_server("--port", str(port), "--cluster-enabled", "yes")
+    with Redis.from_url(server.url) as client:
+        client.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
+        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+            time.sleep(0.02)
+    return f"redis+cluster://127.0.0.1:{port}"
+
+
+def test_a_cluster_needs_no_other_code(cluster: str) -> None:
+    frontier = Frontier.connect(cluster, Settings(partitions=PARTITIONS))
+    assert crawl(frontier) == 41
+    frontier.redis.close()
+
+
+def test_sentinel_finds_the_master(
+    redis_server: Callable[..., RedisServer], port: int, tmp_path: Path
+) -> None:
+    redis_server("--port", str(port))
+    watch = free_port()
+    config = tmp_path / "sentinel.conf"
+    config.write_text(
+        f"port {watch}\nbind 127.0.0.1\ndir {tmp_path}\nsentinel monitor crawl 127.0.0.1 {port} 1\n"
+    )
+    program = server_command(tmp_path, tmp_path / "unused.sock")[0]
+    sentinel = subprocess.Popen([program, str(config), "--sentinel"], stdout=subprocess.DEVNULL)
+    url = f"redis+sentinel://127.0.0.1:{watch}/crawl"
+    try:
+        for _ in range(100):
+            try:
+                frontier = Frontier.connect(url, Settings())
+                break
+            except FrontierError:
+                time.sleep(0.05)
+        assert crawl(frontier) == 41
+        frontier.redis.close()
+    finally:
+        sentinel.kill()
+        sentinel.wait()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis://:secret@127.0.0.1:1/0", "cannot be reached"),
+        ("redis+sentinel://127.0.0.1:1", "name the service"),
+        ("redis+magic://127.0.0.1:1", "no kind 'magic'"),
+        ("http://127.0.0.1:1", "REDIS_URL to a running server"),
+        ("redis+cluster://127.0.0.1:1", "cannot be reached"),
+    ],
+)
+def test_what_is_wrong_is_said_without_the_password(url: str, words: str) -> None:
+    with pytest.raises(FrontierError, match=words) as caught:
+        Frontier.connect(url, Settings())
+    assert "secret" not in str(caught.value)
