@@ -13,10 +13,12 @@ from typing import Any
 import orjson
 from itemadapter import ItemAdapter
 
-from crawlframe.errors import SpiderError
+from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.request import Admission, Request, make_rid
 
 MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transaction
+MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
+MAX_DELAY = 366 * 24 * 3600  # seconds a request may be put off
 
 
 class Verdict(StrEnum):
@@ -90,13 +92,21 @@ class Collector:
         self._allowed = allowed
         self._known = known
         self._here: set[bytes] = set()
+        self._size = 0  # bytes of the items
 
     def take(self, thing: Any) -> None:
         """An item or a Request. Raises SpiderError or BadRequest naming what is wrong."""
         if isinstance(thing, Request):
             self._follow(thing)
         elif thing is not None:
-            self._outcome.items.append(encode_item(thing))
+            item = encode_item(thing)
+            self._size += len(item)
+            if self._size > MAX_ITEMS:
+                raise SpiderError(
+                    f"the items of one page have more than {MAX_ITEMS} bytes as JSON; yield less, "
+                    "or spread it over several requests"
+                )
+            self._outcome.items.append(item)
 
     def _follow(self, request: Request) -> None:
         outcome = self._outcome
@@ -111,6 +121,11 @@ class Collector:
             outcome.duplicates += 1
             return
         self._here.add(fingerprint)
+        if not request.delay <= MAX_DELAY:
+            raise BadRequest(
+                f"request {request.url}: delay is {request.delay!r}; it must be a number of "
+                f"seconds up to {MAX_DELAY}"
+            )
         request.depth = self._depth
         outcome.follow_ups.append(
             Admission(

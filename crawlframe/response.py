@@ -179,32 +179,32 @@ class Response:
         urls.pop(None, None)
         return [*urls]  # type: ignore[list-item]  # None is gone
 
-    def follow(self, link: Any, callback: Callback | None = None, **options: Any) -> Request:
+    def follow(self, url: Any, callback: Callback | None = None, **options: Any) -> Request:
         """A Request for a link of this page.
 
-        ``link`` is a URL (relative ones too), a parsel selector of an element with ``href`` or
+        ``url`` is one (relative ones too), or a parsel selector of an element with ``href`` or
         ``src`` or of an attribute, a node of ``tree`` or a tag of ``soup``. ``options`` are those
         of Request. Raises BadRequest when it is no http(s) link."""
-        return Request(self.urljoin(_href(link)), callback, **options)
+        return Request(self.urljoin(_href(url)), callback, **options)
 
     def follow_all(
         self,
-        links: Iterable[Any] | None = None,
+        urls: Iterable[Any] | None = None,
         callback: Callback | None = None,
         *,
         css: str | None = None,
         xpath: str | None = None,
         **options: Any,
     ) -> Iterator[Request]:
-        """A Request for each of ``links``, or of what ``css`` or ``xpath`` selects: elements with a
+        """A Request for each of ``urls``, or of what ``css`` or ``xpath`` selects: elements with a
         link, or their attributes. Leaves out what is no http(s) link."""
-        if sum(given is not None for given in (links, css, xpath)) != 1:
-            raise BadRequest(f"follow_all on {self.url}: give one of links, css and xpath")
+        if sum(given is not None for given in (urls, css, xpath)) != 1:
+            raise BadRequest(f"follow_all on {self.url}: give one of urls, css and xpath")
         if css is not None:
-            links = self.css(css)
+            urls = self.css(css)
         elif xpath is not None:
-            links = self.xpath(xpath)
-        return self._follow_each(links or (), callback, options)
+            urls = self.xpath(xpath)
+        return self._follow_each(urls or (), callback, options)
 
     def _follow_each(
         self, links: Iterable[Any], callback: Callback | None, options: dict[str, Any]

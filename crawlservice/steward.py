@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import select
 import time
+from collections.abc import Callable
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -37,14 +38,17 @@ class Steward:
         name = f"{settings.key_prefix}:steward"
         self._lock = frontier.redis.lock(name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
+        self._beat: Callable[[], object] = lambda: None
+        self._next_beat = 0.0
 
     def live(self, channel: Channel) -> None:
         """Does a round every second until the master says retire or is gone."""
         channel.send("ready")
+        self._beat = lambda: channel.send("beat", 0)
         while True:
-            self.turn()
             try:
-                channel.send("beat", 0)
+                self.turn()
+                self._beat()
                 readable, _, _ = select.select([channel], [], [], TURN)
                 if readable and any(kind == "retire" for kind, *_ in channel.receive()):
                     break
@@ -84,12 +88,13 @@ class Steward:
     def _replay_dead(self) -> None:
         for generation, left in self._frontier.leases.left().items():
             if left < 0:
+                self._still_here()
                 moved = self._frontier.leases.replay(generation)
                 log.warning("generation %d is dead: %d requests replayed", generation, moved)
 
     def _care_for_tasks(self) -> None:
-        tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
         known = set(self._frontier.open_tasks())
+        tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
         for pk, counts in self._frontier.counts_of(tasks.keys() & known).items():
             if counts is None:
                 self._restore(tasks[pk])
@@ -131,6 +136,9 @@ class Steward:
     def _restore(self, task: Task) -> None:
         """Makes the frontier know a task that it never got, or lost. Requests that have a ledger
         row are admitted too; their next run finds the row and completes them."""
+        # Whoever ends a task tells the database first, so this look comes after that of Redis.
+        if not Task.objects.filter(pk=task.pk, state__in=Task.ACTIVE).exists():
+            return
         started = time.monotonic()
         self._frontier.open_task(task.pk, limits_of(task), unpack_admissions(task.seeds))
         moved = self._admit_recorded(task)
@@ -151,4 +159,15 @@ class Steward:
         for packed in rows.values_list("follow_ups", flat=True).iterator(chunk_size=BATCH):
             assert packed is not None
             moved += self._frontier.admit(task.pk, unpack_admissions(packed))
+            self._still_here()
         return moved
+
+    def _still_here(self) -> None:
+        """In the middle of a long chore: the master and the other stewards need not take over."""
+        if time.monotonic() >= self._next_beat:
+            self._next_beat = time.monotonic() + TURN
+            self._beat()
+            try:
+                self._lock.reacquire()
+            except LockError:
+                log.info("another steward leads now; both bring the same back, once")

@@ -3,27 +3,20 @@ and follow-ups; the unique rid decides which run of a request counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db import (
-    DataError,
-    Error,
-    IntegrityError,
-    InterfaceError,
-    OperationalError,
-    transaction,
-)
+from django.db import DataError, Error, IntegrityError, transaction
 from django.db import connection as default_connection
 from django.db.models import Sum
 from django.utils import timezone
 
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.outcome import Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import Event, Item, Page, Task
 
@@ -49,6 +42,13 @@ PAGE_COLUMNS = {
     "request": "text",
 }
 BYTES = ("follow_ups", "request")
+CALLBACK, REASON = 100, 60  # characters that the columns of these names take
+SMALL = 32767  # the largest smallint
+TOO_MUCH = "54"  # class of PostgreSQL's errors: the statement is above a limit of the program
+
+# PostgreSQL takes up to 256 MiB as one jsonb value.
+MAX_ARRAY = 16 << 20  # bytes of one JSON array of rows, unless a single row is larger
+MAX_PACKED = 16 << 20  # bytes of follow-ups, above which they go apart
 
 POSTGRES_PAGES = """
 INSERT INTO {table} ({columns})
@@ -60,6 +60,7 @@ ON CONFLICT (rid) DO NOTHING RETURNING rid
     values=", ".join(f"decode({c}, 'hex')" if c in BYTES else c for c in PAGE_COLUMNS),
     types=", ".join(f"{column} {kind}" for column, kind in PAGE_COLUMNS.items()),
 )
+POSTGRES_FOLLOW_UPS = f"UPDATE {PAGE} SET follow_ups = %s WHERE rid = %s"
 POSTGRES_ITEMS = f"""
 INSERT INTO {ITEM} (rid, task_id, ordinal, data)
 SELECT rid, task_id, ordinal, data FROM jsonb_to_recordset(%s::jsonb)
@@ -80,8 +81,10 @@ class DjangoLedger:
         return row and TaskSpec(task, row["spider"], row["arguments"], row["priority"])
 
     def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
-        # Sorted, so that two workers with some of the same requests cannot deadlock.
-        ordered = sorted(outcomes, key=lambda outcome: outcome.rid)
+        # Sorted, so that two workers with some of the same requests cannot deadlock. A request that
+        # came to this worker twice counts once.
+        unique = {outcome.rid: outcome for outcome in outcomes}
+        ordered = sorted(unique.values(), key=lambda outcome: outcome.rid)
         with _named_errors(), transaction.atomic():
             if default_connection.vendor == "postgresql":
                 won = _insert_postgres(ordered)
@@ -121,18 +124,41 @@ class DjangoLedger:
 def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:
     with default_connection.cursor() as cursor:
         rows = [dict(zip(PAGE_COLUMNS, _row(outcome), strict=True)) for outcome in outcomes]
+        long: dict[UUID, bytes] = {}
         for row in rows:
+            if len(row["follow_ups"] or b"") > MAX_PACKED:
+                long[row["rid"]], row["follow_ups"] = row["follow_ups"], None
             for column in BYTES:
                 row[column] = row[column] and row[column].hex()
-        cursor.execute(POSTGRES_PAGES, [orjson.dumps(rows).decode()])
-        won = {rid.bytes for (rid,) in cursor.fetchall()}
-        items = [
+        won: set[bytes] = set()
+        for array in _json_arrays(rows):
+            cursor.execute(POSTGRES_PAGES, [array])
+            won.update(rid.bytes for (rid,) in cursor.fetchall())
+        for rid, packed in long.items():
+            if rid.bytes in won:
+                cursor.execute(POSTGRES_FOLLOW_UPS, [packed, rid])
+        items = (
             {"rid": rid.hex(), "task_id": task, "ordinal": n, "data": orjson.Fragment(data)}
             for rid, task, n, data in _items(outcomes, won)
-        ]
-        if items:
-            cursor.execute(POSTGRES_ITEMS, [orjson.dumps(items).decode()])
+        )
+        for array in _json_arrays(items):
+            cursor.execute(POSTGRES_ITEMS, [array])
     return won
+
+
+def _json_arrays(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """All rows in JSON arrays of bounded size."""
+    texts: list[bytes] = []
+    size = 0
+    for row in rows:
+        text = orjson.dumps(row)
+        if texts and size + len(text) > MAX_ARRAY:
+            yield f"[{b','.join(texts).decode()}]"
+            texts, size = [], 0
+        texts.append(text)
+        size += len(text)
+    if texts:
+        yield f"[{b','.join(texts).decode()}]"
 
 
 def _insert_sqlite(outcomes: list[Outcome]) -> set[bytes]:
@@ -157,15 +183,15 @@ def _row(outcome: Outcome) -> list[Any]:
     return [
         UUID(bytes=outcome.rid),
         outcome.task,
-        outcome.url,
-        outcome.callback,
+        clean_text(outcome.url),
+        clean_text(outcome.callback)[:CALLBACK],
         outcome.verdict.value,
-        outcome.reason,
-        outcome.detail,
+        clean_text(outcome.reason)[:REASON],
+        clean_text(outcome.detail),
         outcome.status,
         outcome.depth,
-        outcome.attempts,
-        outcome.deliveries,
+        min(outcome.attempts, SMALL),
+        min(outcome.deliveries, SMALL),
         outcome.size,
         outcome.fetch_ms,
         len(outcome.items),
@@ -198,8 +224,12 @@ def _named_errors() -> Any:
     """Django's database errors as the engine's: away (try again) or refused (never)."""
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
-        default_connection.close()
-        raise LedgerAway(" ".join(str(error).split())) from None
-    except (DataError, IntegrityError, Error) as error:
+    except (DataError, IntegrityError, ValueError, TypeError, OverflowError) as error:
+        # The last three: a value for which the driver has no form.
         raise LedgerRefused(" ".join(str(error).split())) from None
+    except Error as error:  # also a server that only reads, or whose tables are being changed
+        default_connection.close()
+        text = " ".join(str(error).split())
+        if (getattr(error.__cause__, "pgcode", None) or "").startswith(TOO_MUCH):
+            raise LedgerRefused(text) from None
+        raise LedgerAway(text) from None

@@ -15,6 +15,7 @@ from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.links import canonical, host_of, hostname_of, normalise
 
 Pattern = Annotated[str, Meta(extra_json_schema={"format": "regex"})]
+Url = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 
 LINKING = "a[href], area[href], link[href], frame[src], iframe[src]"
 # What <link> names to show the page, not to lead to another one.
@@ -37,9 +38,8 @@ class SiteSpider(Spider):
     """
 
     name = "site"
-    settings = {"concurrency": 16}
 
-    url: str
+    url: Url
     depth: Annotated[int, Meta(ge=0)] = 0
     include: tuple[Pattern, ...] = ()
     exclude: tuple[Pattern, ...] = ()

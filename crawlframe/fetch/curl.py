@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import re
 import socket
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -42,8 +41,6 @@ OLDEST = 0x080400  # 8.4: the first libcurl whose MAXFILESIZE stops bodies of un
 BUFFER = 1 << 17  # bytes libcurl reads at a time
 STALLED = 10  # bytes a second that do not count as progress
 PATIENCE = 5.0  # seconds after the timeout at which libcurl itself is taken to be stuck
-
-_FOLD = re.compile(r"\n[ \t]+")
 
 _ERRORS: dict[int, type[FetchError]] = {
     pycurl.E_UNSUPPORTED_PROTOCOL: BadResponse,  # HTTP/0.9: an answer without a status line
@@ -168,8 +165,8 @@ class CurlDownloader:
             handle.curl.close()
 
     def _abandon(self, handle: _Handle, multi: pycurl.AsyncCurlMulti) -> None:
-        """Of a cancelled transfer: AsyncCurlMulti would take the handle out only in the next turn
-        of the loop, and by its identity, so it must never be used again."""
+        """Of a transfer cut short. AsyncCurlMulti takes out those that were cancelled, but not when
+        the coroutine is closed; and it does so by the handle's identity, so none is used again."""
         try:
             multi.remove_handle(handle.curl)
         except (RuntimeError, pycurl.error):
@@ -247,8 +244,6 @@ class _Handle:
 
     def answer(self) -> Answer:
         text = b"".join(self._head).decode("latin-1").replace("\r\n", "\n")
-        if "\n " in text or "\n\t" in text:
-            text = _FOLD.sub(" ", text)
         # 1xx answers may come before the head, trailers after it.
         head = [block for block in text.split("\n\n") if block.startswith("HTTP/")][-1]
         pairs = [line.partition(":") for line in head.split("\n")[1:]]

@@ -20,8 +20,6 @@ from typing import Any
 
 import certifi
 import requests
-import urllib3.connection
-import urllib3.connectionpool
 import urllib3.exceptions as urllib3_errors
 from multidict import CIMultiDict
 from requests import exceptions as requests_errors
@@ -37,10 +35,10 @@ from crawlframe.errors import (
     DnsError,
     FetchError,
     FetchTimeout,
-    PrivateAddress,
     TlsError,
 )
 from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
@@ -72,7 +70,7 @@ class RequestsDownloader:
     """Runs at most ``concurrency`` transfers at a time, each in a thread of its own."""
 
     def __init__(self, allow_private: tuple[Network, ...] = (), concurrency: int = 64) -> None:
-        self._adapter = _Adapter(AddressGuard(allow_private), concurrency)
+        self._adapter = CheckedAdapter(AddressGuard(allow_private), concurrency)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="requests")
         self._sessions: OrderedDict[SessionFactory | None, list[requests.Session]] = OrderedDict()
         self._lock = threading.Lock()
@@ -163,6 +161,7 @@ class _Transfer:
     """One request and its answer, without redirects. ``abort`` may come from another thread."""
 
     def __init__(self, journey: Journey, seconds: float) -> None:
+        self.where = journey.where
         self._journey = journey
         self._deadline = time.monotonic() + seconds
         self._lock = threading.Lock()
@@ -170,7 +169,7 @@ class _Transfer:
         self._aborted = False
 
     def run(self, session: requests.Session) -> Answer:
-        _current.transfer = self
+        on_duty.transfer = self
         try:
             with self._send(session) as response:
                 return self._read(response)
@@ -180,7 +179,7 @@ class _Transfer:
             raise self._named(error) from None
         finally:
             self.detach()
-            _current.transfer = None
+            on_duty.transfer = None
 
     def attach(self, sock: socket.socket | None) -> None:
         """Told by the connection that serves this transfer."""
@@ -246,84 +245,6 @@ class _Transfer:
                 return self._journey.timeout(str(link))
             return kind(f"{self._journey.where}: {str(link) or type(link).__name__}")
         return ConnectionLost(f"{self._journey.where}: {error}")
-
-
-class _Current(threading.local):
-    transfer: _Transfer | None = None
-
-
-_current = _Current()
-
-
-class _Adapter(HTTPAdapter):
-    """Keeps the connections of all sessions, and checks the address of each."""
-
-    def __init__(self, guard: AddressGuard, concurrency: int) -> None:
-        self._guard = guard
-        super().__init__(pool_connections=concurrency, pool_maxsize=concurrency)
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = _pools(self._guard)
-
-    def close(self) -> None:
-        """Nothing: sessions come and go."""
-
-    def close_connections(self) -> None:
-        super().close()
-
-
-def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPConnectionPool]]:
-    class Checked:
-        """Mixed into urllib3's connections."""
-
-        def _new_conn(self) -> socket.socket:
-            sock: socket.socket = super()._new_conn()  # type: ignore[misc]
-            peer = sock.getpeername()[0]
-            if not guard.allows(peer):
-                sock.close()
-                transfer = _current.transfer
-                where = f"{transfer._journey.where}: " if transfer is not None else ""
-                raise PrivateAddress(
-                    f"{where}{peer} is no public address; to crawl it, allow its network in "
-                    "CRAWLFRAME_ALLOW_PRIVATE"
-                )
-            return sock
-
-        def connect(self) -> None:
-            super().connect()  # type: ignore[misc]
-            _attach(self)
-
-        def request(self, *args: Any, **kwargs: Any) -> None:
-            _attach(self)  # an open one does not connect again
-            super().request(*args, **kwargs)  # type: ignore[misc]
-
-    class Connection(Checked, urllib3.connection.HTTPConnection):
-        pass
-
-    class TlsConnection(Checked, urllib3.connection.HTTPSConnection):
-        pass
-
-    class Detaching:
-        """Mixed into urllib3's pools."""
-
-        def _put_conn(self, conn: Any) -> None:
-            if _current.transfer is not None:
-                _current.transfer.detach()
-            super()._put_conn(conn)  # type: ignore[misc]
-
-    class Pool(Detaching, urllib3.connectionpool.HTTPConnectionPool):
-        ConnectionCls = Connection
-
-    class TlsPool(Detaching, urllib3.connectionpool.HTTPSConnectionPool):
-        ConnectionCls = TlsConnection
-
-    return {"http": Pool, "https": TlsPool}
-
-
-def _attach(connection: Any) -> None:
-    if _current.transfer is not None:
-        _current.transfer.attach(connection.sock)
 
 
 def _add_session_cookies(session: requests.Session, url: str, headers: dict[str, str]) -> None:

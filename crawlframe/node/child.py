@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
+from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Claimed
 from crawlframe.node.channel import Channel
 
@@ -31,6 +32,7 @@ class Child:
         self.pid = pid
         self.channel = channel
         self.held: dict[bytes, Claimed] = {}
+        self._again: dict[bytes, int] = {}  # rid -> times it came back before it was settled
         self.credits = 0
         self.ready = False
         self.retiring_since: float | None = None
@@ -57,6 +59,21 @@ class Child:
     def taking(self) -> bool:
         """May it be given requests?"""
         return self.ready and self.retiring_since is None and self.credits > 0
+
+    def hold(self, request: Claimed) -> None:
+        """It has been given this request."""
+        if request.rid in self.held:
+            self._again[request.rid] = self._again.get(request.rid, 0) + 1
+        self.held[request.rid] = request
+
+    def settle(self, rid: bytes) -> None:
+        """It says that it has done with this request. A retry may be claimed again, and be given to
+        the same worker, before that word of the first try arrives."""
+        again = self._again.pop(rid, 0)
+        if again == 0:
+            self.held.pop(rid, None)
+        elif again > 1:
+            self._again[rid] = again - 1
 
     def culprit(self) -> bytes | None:
         """After its death: the rid whose callback was running, or None if none was."""
@@ -85,13 +102,17 @@ def _become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
         random.seed()
         main()
         status = 0
+    except CrawlframeError as error:
+        log.error("%s %d failed: %s", role, os.getpid(), error)
     except BaseException:
         log.exception("%s %d failed", role, os.getpid())
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
         # No atexit handlers and no destructors: what was inherited belongs to the master.
-        os._exit(status)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:  # their readers may be gone
+            os._exit(status)
 
 
 def _die_with(parent: int) -> None:

@@ -50,11 +50,16 @@ class Committer(threading.Thread):
         self._on_fenced = on_fenced
         self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
         self._closing = threading.Event()
-        self.held = 0  # outcomes put and not settled yet; read by the loop for back-pressure
+        self._put = self._done = 0  # outcomes; each is counted by one thread only
+
+    @property
+    def held(self) -> int:
+        """Outcomes put and not settled yet; the loop reads it for back-pressure."""
+        return self._put - self._done
 
     def put(self, outcome: Outcome) -> None:
-        """Hands an outcome over; any thread."""
-        self.held += 1
+        """Hands an outcome over; called by one thread."""
+        self._put += 1
         self._inbox.put(outcome)
 
     def call(self, job: Callable[[], None]) -> None:
@@ -89,7 +94,7 @@ class Committer(threading.Thread):
                 entry = self._inbox.get()
             if batch:
                 self._write(batch)
-                self.held -= len(batch)
+                self._done += len(batch)
                 self._settled([outcome.rid for outcome in batch])
         self._ledger.close()
 
@@ -116,7 +121,7 @@ class Committer(threading.Thread):
         if final:
             self._drop_known(final)
             recorded = self._commit(final)
-            self._complete(final, recorded)
+            self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.RELEASE, self._frontier.release),
@@ -156,7 +161,12 @@ class Committer(threading.Thread):
                 return recorded
             log.error("the database refuses the result of %s: %s", outcomes[0].url, error)
             outcomes[0].end(Verdict.ERROR, "refused", str(error))
+        try:
             return self._ledger.commit(outcomes)
+        except LedgerRefused as error:  # its task was deleted from the database, for one
+            log.error("the database refuses any row of %s: %s", outcomes[0].url, error)
+            outcomes[0].end(Verdict.PARK, f"the database refuses its row: {error}"[:500])
+            return {}
 
     def _complete(self, outcomes: list[Outcome], recorded: dict[bytes, Recorded]) -> None:
         completions = []

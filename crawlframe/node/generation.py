@@ -18,8 +18,9 @@ from crawlframe.node.services import Services
 log = logging.getLogger(__name__)
 
 
-def begin(settings: Settings, services: Services, frontier: Frontier) -> int:
+def begin(settings: Settings, services: Services, frontier: Frontier) -> NodeInfo:
     """Starts a life of this node and replays at once what earlier lives of it left in progress.
+    Answers who it is now.
 
     Raises ConfigError when another living node has the same name."""
     me = _myself(settings)
@@ -34,8 +35,9 @@ def begin(settings: Settings, services: Services, frontier: Frontier) -> int:
             log.info("replayed %d requests of generation %d", moved, other.generation)
     generation = services.begin_generation(me.node, me.machine, me.pid)
     frontier.leases.renew(generation, settings.lease)
-    frontier.leases.announce(me._replace(generation=generation))
-    return generation
+    me = me._replace(generation=generation)
+    frontier.leases.announce(me)
+    return me
 
 
 def _myself(settings: Settings) -> NodeInfo:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 IDLE_CLAIM = 0.1  # seconds between claims while nothing is due
 FULL_TURN = 0.5  # seconds a turn waits at most
 ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
-BOOT_PAUSE = (0.0, 0.5, 2.0, 5.0, 15.0)  # seconds before a role is spawned again after failed boots
+BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed boots
 
 
 class Master:
@@ -52,13 +52,14 @@ class Master:
         self._failed_boots = 0
         self._next_spawn = 0.0
         self._unparked = False
+        self._spiders: list[SpiderInfo] = []
         self._errands = Errands(self._start_over)
 
     def run(self) -> int:
         """Works until told to stop. Answers the exit code."""
         self._frontier: Frontier = self._services.frontier()
-        self._generation = begin(self._settings, self._services, self._frontier)
-        self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+        self._begin()
+        self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
         self._selector.register(self._signals, selectors.EVENT_READ, None)
         log.info(
             "node %s, generation %d: %d workers of %d requests",
@@ -71,6 +72,11 @@ class Master:
             self._turn()
         self._leave()
         return 0
+
+    def _begin(self) -> None:
+        self._me = begin(self._settings, self._services, self._frontier)
+        self._generation = self._me.generation
+        self._sequence = 0
 
     def _turn(self) -> None:
         self._take_signals()
@@ -97,7 +103,11 @@ class Master:
     def _stop(self) -> None:
         self._stopping_since = time.monotonic()
         for child in self._children:
-            self._tell_to_retire(child)
+            if child.ready:
+                self._tell_to_retire(child)
+            else:  # it holds nothing, and an import may take for ever
+                child.retiring_since = self._stopping_since
+                child.signal(signal.SIGKILL)
 
     # -- children ---------------------------------------------------------------------------------
 
@@ -111,9 +121,10 @@ class Master:
     def _bury(self, child: Child, code: int) -> None:
         self._children.remove(child)
         self._selector.unregister(child.channel)
-        if code != 0 and not self._stop_now:
+        stopping = self._stopping_since is not None
+        if code != 0 and not self._stop_now and (child.ready or not stopping):
             log.warning("%s %d died (%s)", child.role, child.pid, _describe(code))
-        if not child.ready:
+        if not child.ready and time.monotonic() >= self._next_spawn:  # once for all of one round
             self._failed_boots += 1
             pause = BOOT_PAUSE[min(self._failed_boots, len(BOOT_PAUSE) - 1)]
             self._next_spawn = time.monotonic() + pause
@@ -123,8 +134,11 @@ class Master:
 
     def _give_back(self, child: Child, *, killed: bool) -> None:
         """The requests of a dead worker are claimable again at once. The one whose callback was
-        running is blamed for the death; if none was, all of them are."""
+        running is blamed for the death; if none was, all of them are, unless the worker was leaving
+        and we lost patience with it."""
         culprit = child.culprit()
+        if culprit is None and child.retiring_since is not None:
+            killed = False
         requests = [
             (rid, claimed.host, int(killed and culprit in (None, rid)))
             for rid, claimed in child.held.items()
@@ -188,7 +202,7 @@ class Master:
                 credits, settled = rest
                 child.credits += credits
                 for rid in settled:
-                    child.held.pop(rid, None)
+                    child.settle(rid)
                 self._next_claim = 0.0
             elif kind == "beat":
                 child.rss = rest[0]
@@ -205,11 +219,14 @@ class Master:
             return
         for module, problem in broken.items():
             log.error("spider module %s is not loaded: %s", module, problem)
-        spiders = [msgspec.convert(info, SpiderInfo, strict=False) for info in infos]
-        self._errands.owe(lambda: self._frontier.publish_spiders(spiders))
+        self._spiders = [msgspec.convert(info, SpiderInfo, strict=False) for info in infos]
+        self._errands.owe(self._publish)
         if not self._unparked:
             self._unparked = True
             self._errands.owe(self._unpark_all)
+
+    def _publish(self) -> None:
+        self._frontier.publish_spiders(self._spiders)
 
     def _unpark_all(self) -> None:
         """Code that was missing may be there now; what still lacks it is parked again."""
@@ -259,27 +276,35 @@ class Master:
         now = time.monotonic()
         if now >= self._next_beat:
             self._next_beat = now + self._settings.beat
-            renew = self._frontier.leases.renew
-            self._errands.attempt(lambda: renew(self._generation, self._settings.lease))
+            self._errands.attempt(self._renew_lease)
             self._errands.pay()
+
+    def _renew_lease(self) -> None:
+        leases = self._frontier.leases
+        forgotten = self._generation not in leases.left()
+        leases.renew(self._generation, self._settings.lease)
+        if forgotten:  # Redis was emptied, or is older than we are
+            leases.announce(self._me)
+            self._publish()
 
     def _start_over(self) -> None:
         """This generation was declared dead, its requests belong to others: kill the workers and go
         on as a new one."""
-        log.warning("generation %d was declared dead; starting as a new one", self._generation)
+        log.warning("generation %d was declared dead", self._generation)
         for child in self._children:
             child.held.clear()  # they belong to whoever replayed us
             child.signal(signal.SIGKILL)
             child.retiring_since = time.monotonic()
-        self._sequence = 0
         self._errands.forget()
-        while True:
+        while self._stopping_since is None:
             try:
-                self._generation = begin(self._settings, self._services, self._frontier)
+                self._begin()
+                log.info("starting as a new one: generation %d", self._generation)
                 return
             except (RedisError, LedgerAway, OSError) as error:
                 log.warning("a new generation cannot begin yet: %s", error)
                 time.sleep(0.5)
+            self._take_signals()
 
     # -- waiting and ending -----------------------------------------------------------------------
 
@@ -340,4 +365,9 @@ class Master:
 
 
 def _describe(code: int) -> str:
-    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"signal {-code}"

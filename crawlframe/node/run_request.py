@@ -95,7 +95,7 @@ class RequestRunner:
         try:
             request = Request.decode(claimed.record)
         except BadRequest as error:
-            return outcome.end(Verdict.ERROR, "bad_request", str(error))
+            return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
         outcome.url, outcome.depth = request.url, request.depth
         outcome.callback = request.callback or "parse"
         if view.state == "cancelling":
@@ -105,7 +105,7 @@ class RequestRunner:
                 Verdict.ERROR, "poison", f"{claimed.deliveries} workers died with this request"
             )
         try:
-            crawl = await self._crawl(claimed.task)
+            crawl = await self._crawl(claimed.task, rid)
             if crawl.cookies is not None and view.cookies > crawl.cookie_version:
                 crawl.cookies.load(await self._load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
@@ -130,7 +130,7 @@ class RequestRunner:
                 )
             return await self._give_up(outcome, crawl, request, error)
         except BadRequest as error:
-            return outcome.end(Verdict.ERROR, "bad_request", str(error))
+            return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
         outcome.fetch_ms = round((time.perf_counter() - started) * 1000)
         outcome.status, outcome.size = response.status, len(response.body)
         if crawl.cookies is not None:
@@ -196,20 +196,18 @@ class RequestRunner:
                 else:
                     for thing in result:
                         collector.take(thing)
-        except asyncio.CancelledError:
-            raise
         except BaseException as error:  # authors' code may raise anything, SystemExit included
-            if isinstance(error, KeyboardInterrupt):
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             return outcome.end(Verdict.ERROR, "callback", callback_traceback(error))
         finally:
             self._mark(b"")
         return outcome
 
-    async def _crawl(self, task: int) -> Crawl:
+    async def _crawl(self, task: int, rid: bytes) -> Crawl:
         future = self._crawls.get(task)
         if future is None:
-            future = self._crawls[task] = asyncio.ensure_future(self._open(task))
+            future = self._crawls[task] = asyncio.ensure_future(self._open(task, rid))
             if len(self._crawls) > 1000:
                 del self._crawls[next(iter(self._crawls))]
         try:
@@ -219,25 +217,30 @@ class RequestRunner:
                 self._crawls.pop(task, None)  # the next request asks again
             raise
 
-    async def _open(self, task: int) -> Crawl:
+    async def _open(self, task: int, rid: bytes) -> Crawl:
         spec = await self._load_task(task)
         if spec is None:
             raise Park(f"task {task} is not in the database")
+        self._mark(rid)
         try:
             spider_class = self._registry.get(spec.spider)
             spider, start_arguments = build(spider_class, spec.arguments)
+            settings = read_settings(spider_class)
+            domains = tuple(domain.lower() for domain in spider.allowed_domains)
         except (UnknownSpider, ArgumentError) as error:
             raise Park(trim(str(error), 500)) from None
-        except Exception as error:
-            raise Park(f"spider {spec.spider!r} cannot be made: {error!r}") from None
-        settings = read_settings(spider_class)
+        except BaseException as error:  # the author's __init__ and properties run here
+            what = "".join(traceback.format_exception_only(error)).strip()
+            raise Park(trim(f"spider {spec.spider!r} cannot be made: {what}", 500)) from None
+        finally:
+            self._mark(b"")
         return Crawl(
             spec,
             spider,
             start_arguments,
             settings,
             TaskCookies() if settings.cookies else None,
-            domains=tuple(domain.lower() for domain in spider.allowed_domains),
+            domains=domains,
         )
 
 
@@ -263,7 +266,7 @@ def method(crawl: Crawl, name: str) -> Callable[..., Any]:
 def backoff(attempts: int) -> int:
     """Milliseconds before the next try: 1, 2, 4 ... seconds up to five minutes, spread by half so
     that failures of one moment do not come back in one moment."""
-    return round(1000 * min(BACKOFF_CAP, 2.0**attempts) * random.uniform(0.5, 1.5))
+    return round(1000 * min(BACKOFF_CAP, 2.0 ** min(attempts, 30)) * random.uniform(0.5, 1.5))
 
 
 def retry_after(response: Response) -> int:
@@ -273,13 +276,19 @@ def retry_after(response: Response) -> int:
         return 0
     try:
         seconds = float(value) if value.isdigit() else _until(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return 0
     return round(1000 * max(0.0, min(BACKOFF_CAP, seconds)))
 
 
 def _until(date: str) -> float:
     return parsedate_to_datetime(date).timestamp() - time.time()
+
+
+def is_cancelled() -> bool:
+    """Was this asyncio task told to stop? Authors' code may raise CancelledError without that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def trim(text: str, limit: int = MAX_DETAIL) -> str:

@@ -8,7 +8,8 @@ from types import FrameType
 
 
 class Signals:
-    """Records some signals of this process. ``fileno`` becomes readable when one arrives."""
+    """Records some signals of this process, but not those that whoever started it ignores (nohup).
+    ``fileno`` becomes readable when one arrives."""
 
     def __init__(self, *numbers: signal.Signals) -> None:
         self._arrived: list[int] = []
@@ -17,7 +18,8 @@ class Signals:
         self._far.setblocking(False)
         signal.set_wakeup_fd(self._far.fileno(), warn_on_full_buffer=False)
         for number in numbers:
-            signal.signal(number, self._record)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._record)
 
     def _record(self, number: int, frame: FrameType | None) -> None:
         self._arrived.append(number)

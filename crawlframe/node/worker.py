@@ -24,7 +24,7 @@ from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.node.child import MARK_SIZE, NO_MARK
 from crawlframe.node.commit import Committer
-from crawlframe.node.run_request import RequestRunner
+from crawlframe.node.run_request import RequestRunner, callback_traceback, is_cancelled
 from crawlframe.node.services import Services
 from crawlframe.node.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
@@ -127,11 +127,12 @@ class Worker:
     async def _run(self, claimed: Claimed, view: TaskView) -> None:
         try:
             outcome = await self._runner.run(claimed, view)
-        except asyncio.CancelledError:
-            outcome = _of(claimed).end(Verdict.RELEASE)
-        except Exception as error:  # a defect of ours must not lose the request
-            log.exception("request %s failed inside the engine", claimed.rid.hex())
-            outcome = _of(claimed).end(Verdict.ERROR, "engine", repr(error))
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                outcome = _of(claimed).end(Verdict.RELEASE)
+            else:  # a defect of ours must not lose the request
+                log.exception("request %s failed inside the engine", claimed.rid.hex())
+                outcome = _of(claimed).end(Verdict.ERROR, "engine", callback_traceback(error))
         self._committer.put(outcome)
 
     # -- worker -> master -------------------------------------------------------------------------
@@ -211,6 +212,8 @@ class Worker:
             future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
             def run(future: concurrent.futures.Future[T] = future) -> None:
+                if not future.set_running_or_notify_cancel():
+                    return  # whoever asked was cancelled
                 try:
                     future.set_result(job())
                 except Exception as error:

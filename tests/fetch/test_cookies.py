@@ -20,11 +20,10 @@ def test_empty_jar_sends_nothing() -> None:
 
 def test_domain_path_and_secure_are_kept_to() -> None:
     jar = TaskCookies()
-    jar.absorb(
-        URL,
-        ["host=1", "all=2; Domain=example.com; Path=/", "safe=3; Secure; Path=/", "deep=4; Path=/shop"],
-    )
-    assert cookies_at(jar, "https://www.example.com/shop/x") == {"host=1", "all=2", "safe=3", "deep=4"}
+    given = ["host=1", "all=2; Domain=example.com; Path=/", "safe=3; Secure; Path=/", "deep=4"]
+    jar.absorb(URL, [*given[:3], f"{given[3]}; Path=/shop"])
+    everything = {"host=1", "all=2", "safe=3", "deep=4"}
+    assert cookies_at(jar, "https://www.example.com/shop/x") == everything
     assert cookies_at(jar, "http://www.example.com/") == {"all=2"}
     assert cookies_at(jar, "https://sub.example.com/shop/") == {"all=2"}
     assert cookies_at(jar, "https://other.com/") == set()
@@ -39,7 +38,8 @@ def test_cookies_for_other_domains_are_not_taken() -> None:
 def test_cookies_of_the_request_win() -> None:
     jar = TaskCookies()
     jar.absorb(URL, ["a=1; Path=/", "b=2; Path=/"])
-    assert set((jar.header_for(URL, {"b": "9", "c": "3"}) or "").split("; ")) == {"a=1", "b=9", "c=3"}
+    header = jar.header_for(URL, {"b": "9", "c": "3"}) or ""
+    assert set(header.split("; ")) == {"a=1", "b=9", "c=3"}
     assert TaskCookies().header_for(URL, {"c": "3"}) == "c=3"
     assert cookies_at(jar, URL) == {"a=1", "b=2"}
 
@@ -49,8 +49,7 @@ def test_absorb_tells_what_changed() -> None:
     assert jar.absorb(URL, ["a=1"])
     assert not jar.absorb(URL, ["a=1"])
     assert jar.absorb(URL, ["a=2"])
-    assert not jar.absorb(URL, ["nonsense", ""]) or jar.changes()
-    jar.changes()
+    assert not jar.absorb(URL, ["", ";", "=; Max-Age=x"])
     assert jar.absorb(URL, ["a=; Max-Age=0"])
     assert not jar.absorb(URL, ["a=; Max-Age=0"])
 

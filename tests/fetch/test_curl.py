@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crawlframe.errors import BadEncoding, ConnectionLost, FetchTimeout
+from crawlframe.errors import BadEncoding, BodyTooLarge, ConnectionLost, FetchTimeout
 from crawlframe.fetch import curl
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.limits import FetchLimits
@@ -138,6 +138,38 @@ def test_transfer_that_libcurl_forgets_ends_too(
         return body
 
     assert client.run(job) == b"fine"
+
+
+def test_closed_coroutine_gives_its_transfer_up(client: Client, site: Site) -> None:
+    """As at the end of a loop: nothing is cancelled then."""
+    site.answer("/", b"fine")
+
+    async def job(downloader: Any) -> bytes:
+        fetch = downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {})
+        fetch.send(None)
+        assert len(downloader._multi.futures()) == 1
+        fetch.close()
+        assert downloader._multi.futures() == ()
+        response = await downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {})
+        body: bytes = response.body
+        return body
+
+    assert client.run(job) == b"fine"
+
+
+def test_idle_handles_hold_nothing(client: Client, site: Site) -> None:
+    site.answer("/", b"x" * 100_000)
+
+    async def job(downloader: Any) -> None:
+        for limit in (200_000, 10, 200_000):
+            try:
+                await downloader.fetch(Request(f"{site.url}/"), FetchLimits(max_body=limit), {})
+            except BodyTooLarge:
+                pass
+            (handle,) = downloader._idle
+            assert handle._head == handle._body == []
+
+    client.run(job)
 
 
 def test_fetches_after_a_fork(client: Client, site: Site) -> None:

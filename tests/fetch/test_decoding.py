@@ -59,7 +59,8 @@ def test_junk_gives_bytes_or_a_named_error(coding: str, junk: bytes) -> None:
 
 @pytest.mark.parametrize("coding", CODINGS)
 def test_bomb_takes_no_more_memory_than_the_limit_allows(coding: str) -> None:
-    bomb = CODINGS[coding](bytes(1 << 25)) if coding != "br" else brotli.compress(bytes(1 << 25), quality=1)
+    zeros = bytes(1 << 25)
+    bomb = brotli.compress(zeros, quality=1) if coding == "br" else CODINGS[coding](zeros)
     tracemalloc.start()
     try:
         with pytest.raises(BodyTooLarge):
@@ -69,8 +70,9 @@ def test_bomb_takes_no_more_memory_than_the_limit_allows(coding: str) -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("coding", "empty"), [("gzip", gzip.compress(b"")), ("zstd", zstd.compress(b""))])
-def test_myriads_of_empty_streams_are_refused(coding: str, empty: bytes) -> None:
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+def test_myriads_of_empty_streams_are_refused(coding: str) -> None:
+    empty = CODINGS[coding](b"")
     assert decode(empty * MAX_STREAMS, coding, 1000, URL) == b""
     with pytest.raises(BadEncoding, match="streams"):
         decode(empty * (MAX_STREAMS + 1), coding, 1000, URL)
@@ -78,7 +80,7 @@ def test_myriads_of_empty_streams_are_refused(coding: str, empty: bytes) -> None
 
 def test_zstd_frame_that_wants_too_much_memory() -> None:
     parameter = zstd.CompressionParameter
-    options = {parameter.window_log: 27, parameter.compression_level: 1}
+    options: dict[int, int] = {parameter.window_log: 27, parameter.compression_level: 1}
     frame = zstd.ZstdCompressor(options=options)
     body = frame.compress(b"x" * 1000) + frame.flush()
     with pytest.raises(BadEncoding, match="zstd"):

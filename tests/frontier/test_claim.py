@@ -254,6 +254,29 @@ def test_the_delay_outlives_the_host(bench: Bench) -> None:
     assert not bench.redis.exists(key)
 
 
+def test_two_tasks_share_the_delay_of_a_host(bench: Bench) -> None:
+    for task in (1, 2):
+        bench.open(*bench.requests(2, task=task), task=task, delay=60_000)
+    assert len(bench.claim()) == 1
+    assert 0 < bench.wait <= 60_000
+    assert bench.claim(generation=2) == []
+
+
+def test_a_lane_of_leftovers_costs_no_delay(bench: Bench) -> None:
+    gone = bench.request("gone", depth=0)
+    bench.open(gone, *bench.requests(2, depth=1), delay=60_000)
+    bench.complete(gone)
+    assert len(bench.claim()) == 1
+
+
+def test_the_time_of_a_host_is_kept_whatever_its_place_says(bench: Bench) -> None:
+    bench.open(*bench.requests(2), delay=60_000)
+    bench.claim()
+    bench.redis.zadd(bench.key("HOSTS"), {"a.example": 0})
+    assert bench.claim() == []
+    assert 0 < bench.wait <= 60_000
+
+
 def test_concurrency_holds_over_generations(bench: Bench) -> None:
     bench.open(*bench.requests(10), concurrency=3)
     held = bench.claim(2, generation=1) + bench.claim(5, generation=2)
@@ -318,6 +341,16 @@ def test_a_slow_task_is_not_starved_by_a_quick_one(bench: Bench) -> None:
         held += claimed
         served += [request.task for request in claimed]
     assert 2 in served
+
+
+def test_a_task_that_finds_no_slot_keeps_its_turn(bench: Bench) -> None:
+    bench.open(*bench.requests(2, task=1), task=1, concurrency=2)
+    bench.open(*bench.requests(2, task=2), task=2, concurrency=1)
+    [first] = bench.claim(1)
+    assert first.task == 1
+    assert bench.claim(1) == []  # it is the turn of task 2
+    bench.complete(first)
+    assert [request.task for request in bench.claim(1)] == [2]
 
 
 def test_root_requests_are_not_limited(bench: Bench) -> None:

@@ -64,6 +64,20 @@ def test_a_closed_task_is_unknown(bench: Bench) -> None:
     bench.frontier.close_task(77)
 
 
+def test_the_script_itself_closes_nothing_that_is_pending(bench: Bench) -> None:
+    bench.open(bench.request("a"))
+    before = bench.dump()
+    assert bench.frontier.run("close", 0, 1) == 1
+    assert bench.dump() == before
+
+
+def test_a_task_whose_counters_were_lost_can_be_closed(bench: Bench) -> None:
+    bench.open()
+    bench.redis.delete(bench.key("TASK", 1))
+    bench.frontier.close_task(1)
+    assert bench.frontier.open_tasks() == []
+
+
 def test_close_leaves_nothing_behind(make_bench: Callable[..., Bench]) -> None:
     """A life with everything in it: delays, limits, retries, parking, pausing, cookies, replays,
     long lists, completions of what was ready or paused."""

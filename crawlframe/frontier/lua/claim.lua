@@ -112,7 +112,7 @@ local function take(host, quota)
     return 0
   end
   local members = call('ZRANGE', LANES(host), 0, 15)
-  local got, limit, closed, waits = 0, math.huge, false, false
+  local got, limit, waits = 0, math.huge, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = task_of(id), member .. ':' .. host
@@ -123,7 +123,7 @@ local function take(host, quota)
     elseif task.state == 'paused' then
       call('ZREM', LANES(host), member)
       call('SADD', PAUSED(id), lane)
-    elseif got < quota and not (polite and closed) then
+    elseif got < quota and not (polite and waits) then
       local n = quota - got
       if polite then
         -- The strictest limit met so far holds, so that a task with a low limit is never starved.
@@ -131,9 +131,7 @@ local function take(host, quota)
         n = math.min(n, limit - active)
         if task.delay > 0 then n = math.min(n, 1) end
       end
-      if n <= 0 then
-        closed = true
-      else
+      if n > 0 then
         local ready, empty = pop(lane, n)
         if #ready > 0 then
           hold(host, lane, task, ready)
@@ -146,7 +144,7 @@ local function take(host, quota)
           call('ZADD', LANES(host), integer(rank * TURNS + turn % TURNS), member)
         end
         if polite and #ready > 0 and task.delay > 0 then
-          next_time, closed, waits = now + task.delay, true, true
+          next_time, waits = now + task.delay, true
         end
       end
     end

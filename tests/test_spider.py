@@ -1,0 +1,184 @@
+"""The author's contract: arguments, settings and what is published of a spider."""
+
+from __future__ import annotations
+
+from datetime import date
+from enum import Enum
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+import pytest
+
+from crawlframe.errors import ArgumentError, SpiderError
+from crawlframe.request import Request
+from crawlframe.spider import Spider, SpiderSettings, argument_type, build, describe, read_settings
+
+
+class Kind(Enum):
+    RENT = "rent"
+    SALE = "sale"
+
+
+class Listings(Spider):
+    """Listings of a city.
+
+    Second paragraph."""
+
+    name = "listings"
+    city: str
+    pages: int = 3
+    kinds: list[Kind] = []
+    shared: ClassVar[int] = 5
+    _private: int = 6
+
+    def start(self, day: date | None = None, deep: bool = False) -> Any:
+        yield Request(f"http://example.com/{self.city}")
+
+
+def test_arguments_come_from_start_and_annotations() -> None:
+    fields = {
+        field.name: field.required for field in msgspec.structs.fields(argument_type(Listings))
+    }
+    assert fields == {"city": True, "pages": False, "kinds": False, "day": False, "deep": False}
+
+
+def test_build_converts_text_as_commands_and_forms_give_it() -> None:
+    given = {"city": "bj", "pages": "7", "kinds": ["rent"], "day": "2026-11-21", "deep": "true"}
+    spider, start = build(Listings, given)
+    assert isinstance(spider, Listings)
+    assert (spider.city, spider.pages, spider.kinds) == ("bj", 7, [Kind.RENT])
+    assert start == {"day": date(2026, 11, 21), "deep": True}
+
+
+def test_defaults_and_their_independence() -> None:
+    first, start = build(Listings, {"city": "bj"})
+    second, _ = build(Listings, {"city": "sh"})
+    assert isinstance(first, Listings)
+    assert isinstance(second, Listings)
+    assert (first.pages, start) == (3, {"day": None, "deep": False})
+    first.kinds.append(Kind.SALE)
+    assert second.kinds == []
+    assert Listings.kinds == []
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({}, "city"),
+        ({"city": "bj", "page": 1}, "page"),
+        ({"city": "bj", "pages": "many"}, "pages"),
+        ({"city": "bj", "pages": 1.5}, "pages"),
+        ({"city": None}, "city"),
+        ({"city": "bj", "kinds": ["buy"]}, "kinds"),
+        ({"city": "bj", "day": "yesterday"}, "day"),
+        ({"city": "bj", "deep": "perhaps"}, "deep"),
+        ({"city": "bj", "shared": 1}, "shared"),
+        ({"city": "bj", "_private": 1}, "_private"),
+        ({"city": "bj", "name": "other"}, "name"),
+    ],
+)
+def test_wrong_arguments_are_named(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ArgumentError, match="listings") as caught:
+        build(Listings, given)
+    assert named in str(caught.value)
+
+
+def test_subclass_adds_and_changes_arguments() -> None:
+    class More(Listings):
+        name = "more"
+        pages: int = 9
+        sort: Literal["new", "old"] = "new"
+
+    spider, _ = build(More, {"city": "bj", "sort": "old"})
+    assert isinstance(spider, More)
+    assert (spider.city, spider.pages, spider.sort) == ("bj", 9, "old")
+    with pytest.raises(ArgumentError, match="sort"):
+        build(More, {"city": "bj", "sort": "best"})
+
+
+def test_constraints() -> None:
+    class Bound(Spider):
+        name = "bound"
+
+        def start(self, n: Annotated[int, msgspec.Meta(ge=1, le=5)] = 1) -> Any:
+            return []
+
+    assert build(Bound, {"n": "5"})[1] == {"n": 5}
+    with pytest.raises(ArgumentError, match="<= 5"):
+        build(Bound, {"n": 6})
+
+
+def test_untyped_parameters_are_text() -> None:
+    class Plain(Spider):
+        name = "plain"
+
+        def start(self, word, *rest, other="x", **more):
+            return []
+
+    assert build(Plain, {"word": "w"})[1] == {"word": "w", "other": "x"}
+
+
+def test_spider_without_arguments() -> None:
+    class Simple(Spider):
+        name = "simple"
+        start_urls = ["http://example.com/a", "http://example.com/b"]
+
+    spider, start = build(Simple, {})
+    requests = list(spider.start(**start))
+    assert [request.url for request in requests] == Simple.start_urls
+    with pytest.raises(ArgumentError, match="start_urls"):
+        build(Simple, {"start_urls": []})
+    with pytest.raises(SpiderError, match=r"simple.*no parse method"):
+        spider.parse(None)  # type: ignore[arg-type]
+
+
+def test_hints_that_cannot_be_read_are_refused() -> None:
+    class Broken(Spider):
+        name = "broken"
+
+        def start(self, n: Unknown = 1) -> Any:  # type: ignore[name-defined]  # noqa: F821
+            return []
+
+    with pytest.raises(SpiderError, match="Unknown"):
+        describe(Broken)
+
+
+def test_settings_are_checked() -> None:
+    class Tuned(Spider):
+        name = "tuned"
+        settings = {"delay": 0.5, "timeout": "5", "handle_statuses": [404], "headers": {"X-A": "1"}}
+
+    settings = read_settings(Tuned)
+    assert (settings.delay, settings.timeout, settings.handle_statuses) == (0.5, 5.0, (404,))
+    assert settings.headers == {"X-A": "1"}
+    assert read_settings(Listings) == SpiderSettings()
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"dealy": 1}, "dealy"),
+        ({"delay": -1}, "delay"),
+        ({"delay": "soon"}, "delay"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"timeout": 0}, "timeout"),
+        ({"max_body": 0}, "max_body"),
+        ({"retries": -1}, "retries"),
+        ({"downloader": "wget"}, "wget"),
+        ({"headers": {"X": 1}}, "headers"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], named: str) -> None:
+    wrong = type("Wrong", (Spider,), {"name": "wrong", "settings": settings})
+    with pytest.raises(SpiderError, match="'wrong'") as caught:
+        read_settings(wrong)
+    assert named in str(caught.value)
+
+
+def test_describe() -> None:
+    info = describe(Listings)
+    assert (info.name, info.module) == ("listings", __name__)
+    assert info.doc == "Listings of a city.\n\nSecond paragraph."
+    assert info.arguments["required"] == ["city"]
+    assert info.arguments["properties"]["pages"] == {"type": "integer", "default": 3}
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(info), type=type(info)) == info
