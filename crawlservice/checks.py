@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from redis import Redis
+from redis import Redis, RedisCluster
 from redis.exceptions import RedisError
 
 from crawlframe.errors import ConfigError
@@ -30,12 +30,24 @@ NETWORK_FILESYSTEMS = re.compile(
 
 
 def check_redis(client: Redis) -> list[str]:
-    """The warnings about the server behind ``client``. Raises ConfigError."""
+    """The warnings about the server behind ``client``, or about every primary of a cluster. Raises
+    ConfigError."""
+    if isinstance(client, RedisCluster):
+        servers = [client.get_redis_connection(node) for node in client.get_primaries()]
+        return [warning for server in servers for warning in _check_server(server, member=True)]
+    return _check_server(client, member=False)
+
+
+def _check_server(client: Redis, *, member: bool) -> list[str]:
     try:
         info = client.info()
     except RedisError as error:
         raise ConfigError(f"Redis does not answer INFO: {error}; correct REDIS_URL") from None
     private = "path" in client.connection_pool.connection_kwargs  # a unix socket
+    if info.get("cluster_enabled") and not member:
+        raise ConfigError(
+            "Redis is a node of a cluster; say so in REDIS_URL: redis+cluster://host:port"
+        )
     return check_info(info, private) + _check_sync(client, info)
 
 
@@ -46,10 +58,6 @@ def check_info(info: dict[str, Any], private: bool) -> list[str]:
     version = _version(text)
     if _version(str(info["redis_version"])) < OLDEST_REDIS:
         raise ConfigError(f"{name} is version {text}; at least 6.2 is needed, so upgrade it")
-    if info.get("cluster_enabled"):
-        raise ConfigError(
-            f"{name} is a node of a cluster; let REDIS_URL name a server that stands alone"
-        )
     if info.get("role") == "slave":
         raise ConfigError(
             f"{name} is a replica of {info.get('master_host')}:{info.get('master_port')} and takes "

@@ -38,7 +38,7 @@ class LocalNode:
         env: dict[str, str] | None = None,
     ) -> None:
         self.log = settings.VAR_DIR / "log" / f"{label}.log"
-        self.command = [*_manage(), "runcrawler", "--once", "--node", node]
+        self.command = [*manage_command(), "runcrawler", "--once", "--node", node]
         if workers is not None:
             self.command += ["--workers", str(workers)]
         if concurrency is not None:
@@ -114,7 +114,7 @@ def last_lines(path: Path, count: int = LAST_LINES) -> list[str]:
         return []
 
 
-def _manage() -> list[str]:
+def manage_command() -> list[str]:
     """How this process was started: the same script finds the same spiders."""
     mine = Path(sys.argv[0])
     script = mine.resolve() if mine.name == "manage.py" else settings.BASE_DIR / "manage.py"

@@ -13,7 +13,7 @@ from typing import Any
 from redis import RedisError
 
 from crawlframe.conf import Settings
-from crawlframe.errors import Fenced
+from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
 from crawlframe.node.sieve import Sieve
@@ -107,7 +107,7 @@ class Committer(threading.Thread):
             except Fenced:
                 self._on_fenced()
                 return
-            except (LedgerAway, RedisError, OSError) as error:
+            except (LedgerAway, FrontierError, RedisError, OSError) as error:
                 if tries == 0:
                     log.warning("%d results wait: %s", len(batch), error)
                 self._closing.wait(PAUSES[min(tries, len(PAUSES) - 1)])

@@ -7,7 +7,6 @@ import ipaddress
 import socket
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -18,6 +17,7 @@ from django.db import connection
 from crawlframe.errors import ConfigError
 from crawlservice.checks import check_redis
 from crawlservice.household import Household
+from crawlservice.localnode import manage_command
 from crawlservice.redis import frontier
 from crawlservice.terminal import Command as ServiceCommand
 
@@ -36,7 +36,7 @@ class Command(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         for warning in check_redis(frontier().redis):
             self.stderr.write(f"warning: {warning}")
-        node = [*_manage(), "runcrawler"]
+        node = [*manage_command(), "runcrawler"]
         if options["workers"] is not None:
             node += ["--workers", str(options["workers"])]
         with listen(options["bind"]) as listener:
@@ -97,8 +97,3 @@ def _web(listener: socket.socket) -> list[str]:
     # Its control socket would be one for all servers of this user.
     gunicorn = [sys.executable, "-P", "-m", "gunicorn", "--no-control-socket"]
     return [*gunicorn, *words, "crawlservice.wsgi"]
-
-
-def _manage() -> list[str]:
-    script = Path(settings.BASE_DIR) / "manage.py"
-    return [sys.executable, *([str(script)] if script.exists() else ["-m", "django"])]
