@@ -49,7 +49,8 @@ class Spider:
 
     Arguments of a task are the parameters of ``start`` and the annotated class attributes; their
     types are checked when the task is submitted, and class attributes are set on ``self``.
-    Items are dicts, dataclasses, attrs or pydantic objects.
+    Items are dicts, dataclasses, attrs or pydantic objects. A method ``requests_session(self)``
+    that returns a requests.Session gives the requests downloader its adapters and auth plugins.
     """
 
     name: ClassVar[str] = ""

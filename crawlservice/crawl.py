@@ -6,6 +6,7 @@ import os
 import shlex
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from django.conf import settings
@@ -15,18 +16,21 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.registry import Registry
 from crawlframe.request import ROOT_URL
+from crawlframe.spider import SpiderInfo
+from crawlservice import arguments as spider_arguments
 from crawlservice.democheck import compare
 from crawlservice.demosite import DemoServer, DemoSiteError
 from crawlservice.export import check_target, export
-from crawlservice.localnode import LocalNode
+from crawlservice.localnode import LocalNode, NodeEnded
 from crawlservice.models import Page, Task
 from crawlservice.progress import Progress
 from crawlservice.redis import frontier
 from crawlservice.report import report
-from crawlservice.submit import submit
+from crawlservice.submit import cancel, pause, submit
 from crawlservice.terminal import watch
 
 LOOPBACK = "127.0.0.1/32"
+LOOPBACK_ADDRESS = ip_address("127.0.0.1")
 
 
 class CrawlFailed(CrawlframeError):
@@ -75,6 +79,8 @@ class Crawl:
         info = registry.info(self.spider)
         for problem in registry.broken.values():
             self._say(f"warning: not loaded: {problem.partition(chr(10))[0]}")
+        spider_arguments.check(info, self.arguments, from_text=True)
+        self._look_around(info)
         server = self._demo_server()
         try:
             with server or nullcontext():
@@ -82,7 +88,6 @@ class Crawl:
                     self._say(f"demo site with {server.site.listings:,} listings on {server.url}")
                     self.arguments["site"] = server.url
                 frontier().publish_spiders([info])
-                self._warn_of_others(server)
                 task = submit(
                     self.spider, self.arguments, priority=self.priority, from_text=True, info=info
                 )
@@ -91,13 +96,26 @@ class Crawl:
         except DemoSiteError as error:
             raise CrawlFailed(f"demo site: {error}") from None
 
-    def _warn_of_others(self, server: DemoServer | None) -> None:
-        others = [node.node for node in frontier().leases.nodes() if node.lease_left > 0]
-        if server is not None and others:
-            self._say(
-                f"note: {', '.join(others)} runs already and takes part; the demo site is refused "
-                f"there unless it was started with CRAWLFRAME_ALLOW_PRIVATE={LOOPBACK}"
-            )
+    def _look_around(self, info: SpiderInfo) -> None:
+        """Any node may take the requests of a task: those that would not do it right must go."""
+        for node in frontier().leases.nodes():
+            if node.lease_left <= 0:
+                continue
+            who = f"node {node.node} (process {node.pid} on {node.machine})"
+            if node.spiders and info.name not in node.spiders:
+                raise CrawlFailed(
+                    f"{who} was started before spider {info.name!r} was there; restart it first"
+                )
+            if self.demo is not None and not any(
+                LOOPBACK_ADDRESS in ip_network(network) for network in node.private
+            ):
+                raise CrawlFailed(
+                    f"{who} would take part and refuse the demo site; stop it, or start it with "
+                    f"CRAWLFRAME_ALLOW_PRIVATE={LOOPBACK}"
+                )
+            self._say(f"note: {who} takes part, with the code it was started with")
+        for task in frontier().open_tasks():
+            self._say(f"note: task {task} is unfinished and runs along")
 
     def _demo_server(self) -> DemoServer | None:
         if self.demo is None:
@@ -113,7 +131,7 @@ class Crawl:
             env["CRAWLFRAME_ALLOW_PRIVATE"] = " ".join(filter(None, allowed))
         node = LocalNode(
             f"crawl-{task.pk}",
-            _node_name(),
+            f"{settings.CRAWLFRAME.node}.crawl{os.getpid()}",
             workers=self.workers,
             concurrency=self.concurrency,
             env=env,
@@ -125,8 +143,10 @@ class Crawl:
                 node.settle()
                 return last
         except KeyboardInterrupt:
-            self._say(f"stopped; nothing is lost. {self._how_to_go_on(task, server)}")
+            self._say(f"stopped; nothing is lost. {self._put_aside(task)}")
             raise
+        except NodeEnded as error:
+            raise NodeEnded(f"{error}\n{self._put_aside(task)}") from None
 
     def _check(self, node: LocalNode, progress: Progress) -> None:
         """Raises what makes waiting useless. A node that has just ended may have finished the task
@@ -145,15 +165,20 @@ class Crawl:
             raise node.ended_early(f"task {task.pk} is {task.state}")
         self._node_gone = node.exit_code() is not None
 
-    def _how_to_go_on(self, task: Task, server: DemoServer | None) -> str:
-        go_on = "python manage.py runcrawler --once"
-        if server is not None:
-            port = server.url.rpartition(":")[2]
-            go_on = (
-                f"python manage.py demosite --port {port} --listings {server.site.listings} in "
-                f"another terminal, then CRAWLFRAME_ALLOW_PRIVATE={LOOPBACK} {go_on}"
-            )
-        return f"Go on: {go_on}. Or end it: python manage.py cancel {task.pk}"
+    def _put_aside(self, task: Task) -> str:
+        """Leaves a task in such a way that the next node does not run into a site that is gone."""
+        try:
+            if self.demo is not None:
+                cancel(task.pk)
+                return f"Task {task.pk} is cancelled, for its demo site ends with this command"
+            pause(task.pk)
+        except CrawlframeError as error:
+            return str(error)
+        return (
+            f"Task {task.pk} is paused.\n"
+            f"Go on: python manage.py resume {task.pk} && python manage.py runcrawler --once\n"
+            f"End it: python manage.py cancel {task.pk}"
+        )
 
     def _sum_up(self, last: Progress, server: DemoServer | None) -> None:
         task, more = last.task, []
@@ -168,6 +193,10 @@ class Crawl:
         self.console.print(report(task, more))
         if not right:
             raise CrawlFailed(f"task {task.pk}: not the items of the demo site: {verdict}")
+        if task.na == 1 and not last.ne and not last.items:
+            raise CrawlFailed(
+                f"task {task.pk}: start led to no request; are its URLs in allowed_domains?"
+            )
         good = Page.objects.filter(task=task, state=Page.State.DONE).exclude(url=ROOT_URL)
         if last.ne and not good.exists():
             raise CrawlFailed(f"task {task.pk}: nothing could be fetched; the errors are above")
@@ -188,11 +217,3 @@ class Crawl:
 
     def _say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
-
-
-def _node_name() -> str:
-    """The usual name, so that the next node here takes over at once what a dead one held; another
-    one where a node of that name lives."""
-    name: str = settings.CRAWLFRAME.node
-    living = {node.node for node in frontier().leases.nodes() if node.lease_left > 0}
-    return f"{name}.crawl{os.getpid()}" if name in living else name

@@ -85,7 +85,10 @@ def published(spider: str) -> SpiderInfo:
 
 def limits_of(task: Task) -> TaskLimits:
     """What the frontier needs to know of a task."""
-    return TaskLimits(priority=task.priority, **task.settings)
+    limits = TaskLimits(priority=task.priority, **task.settings)
+    if limits.page_limit:  # the request that runs the spider's start is no page
+        limits = limits._replace(page_limit=limits.page_limit + 1)
+    return limits
 
 
 def open_in_frontier(task: Task) -> None:

@@ -30,8 +30,9 @@ def connect(url: str) -> Redis:
         client.ping()
     except (RedisError, RedisClusterException, ValueError, OSError) as error:
         raise FrontierError(
-            f"Redis at {without_password(url)} cannot be reached: {error}. Start it, or set "
-            f"REDIS_URL to a running server ({FORMS}); without REDIS_URL a private one is started"
+            f"Redis at {without_password(url)} cannot be reached: {str(error).rstrip('.')}. Start it, "
+            f"or set REDIS_URL to a running server ({FORMS}); without REDIS_URL a private one is "
+            "started"
         ) from None
     return client
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from crawlframe.conf import Settings
+from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
 from crawlframe.frontier.connection import connect
 from crawlframe.frontier.leases import Leases
@@ -41,7 +42,16 @@ class Frontier(Tasks):
     @classmethod
     def connect(cls, url: str, settings: Settings) -> Frontier:
         """A frontier on a fresh connection; never share it over a fork. Raises FrontierError."""
-        return cls(connect(url), settings.key_prefix, settings.partitions)
+        redis, partitions = connect(url), settings.partitions
+        # Kept beside the data: with another number every host would be looked for elsewhere.
+        name = f"{settings.key_prefix}:partitions"
+        redis.set(name, partitions, nx=True)
+        if (kept := int(redis.get(name) or partitions)) != partitions:
+            raise FrontierError(
+                f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is {partitions}; set "
+                f"it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
+            )
+        return cls(redis, settings.key_prefix, partitions)
 
     @cached_property
     def leases(self) -> Leases:

@@ -90,6 +90,8 @@ class NodeInfo(NamedTuple):
     born: float  # start time of the process, to tell it from a later one with the same pid
     workers: int
     lease_left: float  # seconds, negative when expired
+    spiders: tuple[str, ...] = ()  # what it loaded; empty while it loads
+    private: tuple[str, ...] = ()  # private networks that it may crawl
 
 
 def fingerprint_of(rid: bytes) -> str:

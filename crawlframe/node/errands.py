@@ -45,7 +45,8 @@ class Errands:
     def owe(self, verb: Callable[[], object]) -> None:
         """Does a verb that must not be forgotten: now, or as soon as Redis is back."""
         self._owed.append(verb)
-        self.pay()
+        if not self.away:  # a server that hangs costs a timeout for each question
+            self.pay()
 
     def pay(self) -> None:
         """Does what is owed, in order, as far as Redis lets it."""

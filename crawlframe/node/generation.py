@@ -19,14 +19,17 @@ log = logging.getLogger(__name__)
 
 
 def begin(settings: Settings, services: Services, frontier: Frontier) -> NodeInfo:
-    """Starts a life of this node and replays at once what earlier lives of it left in progress.
+    """Starts a life of this node and replays at once what dead masters of this node, or any on this
+    machine, left in progress.
     Answers who it is now.
 
     Raises ConfigError when another living node has the same name."""
     me = _myself(settings)
     for other in frontier.leases.nodes():
-        if other.node == me.node:
+        if other.node == me.node or other.place == me.place:
             if _alive(other, me, frontier):
+                if other.node != me.node:
+                    continue
                 raise ConfigError(
                     f"node name {me.node!r} is in use by process {other.pid} on {other.machine}; "
                     "stop it, or give this node another name with --node"
@@ -50,6 +53,7 @@ def _myself(settings: Settings) -> NodeInfo:
         born=psutil.Process().create_time(),
         workers=settings.workers,
         lease_left=settings.lease,
+        private=tuple(str(network) for network in settings.allow_private),
     )
 
 

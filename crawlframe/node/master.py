@@ -226,6 +226,8 @@ class Master:
             self._errands.owe(self._unpark_all)
 
     def _publish(self) -> None:
+        self._me = self._me._replace(spiders=tuple(spider.name for spider in self._spiders))
+        self._frontier.leases.announce(self._me)
         self._frontier.publish_spiders(self._spiders)
 
     def _unpark_all(self) -> None:
@@ -277,14 +279,14 @@ class Master:
         if now >= self._next_beat:
             self._next_beat = now + self._settings.beat
             self._errands.attempt(self._renew_lease)
-            self._errands.pay()
+            if not self._errands.away:
+                self._errands.pay()
 
     def _renew_lease(self) -> None:
         leases = self._frontier.leases
         forgotten = self._generation not in leases.left()
         leases.renew(self._generation, self._settings.lease)
         if forgotten:  # Redis was emptied, or is older than we are
-            leases.announce(self._me)
             self._publish()
 
     def _start_over(self) -> None:
@@ -360,7 +362,8 @@ class Master:
 
     def _leave(self) -> None:
         replay = self._frontier.leases.replay
-        self._errands.attempt(lambda: replay(self._generation))
+        if not self._errands.away:  # else the next life of this node does it
+            self._errands.attempt(lambda: replay(self._generation))
         log.info("node %s ended", self._settings.node)
 
 

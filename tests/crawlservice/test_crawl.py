@@ -92,11 +92,12 @@ def test_ctrl_c_stops_the_node_and_another_node_goes_on(
         assert node is not None
         assert crawl.stop(signal.SIGINT) == 130
         assert "nothing is lost" in crawl.output
-        assert "runcrawler --once" in crawl.output
+        assert "python manage.py resume 1 && python manage.py runcrawler --once" in crawl.output
         assert "Traceback" not in crawl.output
         assert not alive(int(node[1]))
         listed = manage("tasks").stdout
-        assert "running" in listed
+        assert "paused" in listed
+        assert manage("resume", 1).returncode == 0
         rest = manage("runcrawler", "--once", "--workers", 1)
         assert rest.returncode == 0, rest.stderr
     assert "finished" in manage("task", 1).stdout
@@ -118,8 +119,58 @@ def test_a_node_that_dies_is_told_with_its_log(
         assert "the node was killed by signal 9 while task 1 is running" in crawl.output
         assert "crawlframe.node.master" in crawl.output
         assert "Traceback" not in crawl.output
+        assert "python manage.py resume 1" in crawl.output
+        assert manage("resume", 1).returncode == 0
         assert manage("runcrawler", "--once", "--workers", 1).returncode == 0
     assert stored(manage_env) == [*demo.site.expected_items()]
+
+
+def test_the_demo_is_cancelled_with_its_site(
+    manage: Manage, start_manage: Callable[..., Any]
+) -> None:
+    crawl = start_manage("crawl", "listings", "--demo", "--listings", 500, "--latency", 100)
+    crawl.wait_for("NF ")
+    assert crawl.stop(signal.SIGINT) == 130
+    assert "Task 1 is cancelled" in crawl.output
+    again = manage("crawl", "listings", "--demo", "--listings", 30, "--workers", 1)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "note: task 1 is unfinished and runs along" in again.stdout
+    assert "30 of 30 listings, all as generated" in again.stdout
+
+
+def test_a_node_that_would_spoil_the_crawl_is_named(
+    manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str]
+) -> None:
+    closed = {k: v for k, v in manage_env.items() if k != "CRAWLFRAME_ALLOW_PRIVATE"}
+    node = start_manage("runcrawler", "--node", "closed", "--workers", 1, env=closed)
+    node.wait_for("generation")
+    refused = manage("crawl", "listings", "--demo", "--listings", 30)
+    assert refused.returncode == 1
+    assert "node closed (process" in refused.stderr
+    assert "start it with CRAWLFRAME_ALLOW_PRIVATE=127.0.0.1/32" in refused.stderr
+    assert "no tasks" in manage("tasks").stdout.lower() or "listings" not in manage("tasks").stdout
+    assert node.stop() == 0
+
+
+def test_a_start_that_leads_nowhere_is_an_error(manage_env: dict[str, str], tmp_path: Path) -> None:
+    package = tmp_path / "nowhere"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "lost.py").write_text(
+        "from crawlframe import Spider\n\n\nclass Lost(Spider):\n    name = 'lost'\n"
+        "    start_urls = ['http://a.example/']\n    allowed_domains = ['b.example']\n\n"
+        "    def parse(self, response):\n        yield {}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "manage.py", "crawl", "lost", "--workers", "1"],
+        cwd=Path(__file__).resolve().parents[2],
+        env={**manage_env, "PYTHONPATH": str(tmp_path), "CRAWLFRAME_SPIDERS": "nowhere"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "start led to no request" in done.stderr
 
 
 def test_a_spider_that_cannot_be_made_ends_the_waiting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import pack
 from tests.frontier.bench import Bench
 
 
@@ -49,6 +50,14 @@ def test_it_ends_a_task_once(bench: Bench) -> None:
 
 
 def test_the_same_request_twice_in_a_batch(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    entry = bench.frontier._entry(0, bench.completion(one))
+    assert bench.frontier.run("complete", 0, pack([entry, entry])) == [[b"1"], []]
+    assert bench.counts().nf == 1
+
+
+def test_the_same_completion_twice_in_a_call(bench: Bench) -> None:
     bench.open(bench.request("one"))
     [one] = bench.claim()
     assert bench.frontier.complete([bench.completion(one), bench.completion(one)]) == {1}

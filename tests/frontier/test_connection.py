@@ -103,6 +103,13 @@ def test_sentinel_finds_the_master(
         sentinel.wait()
 
 
+def test_the_number_of_partitions_stays(redis_url: str, redis_client: Redis) -> None:
+    Frontier.connect(redis_url, Settings(partitions=2)).redis.close()
+    with pytest.raises(FrontierError, match="has 2 partitions and CRAWLFRAME_PARTITIONS is 1"):
+        Frontier.connect(redis_url, Settings())
+    Frontier.connect(redis_url, Settings(partitions=1, key_prefix="other")).redis.close()
+
+
 @pytest.mark.parametrize(
     ("url", "words"),
     [

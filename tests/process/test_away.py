@@ -1,0 +1,143 @@
+"""What is taken from under a node's feet, and what spiders do that would take down a worker."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from crawlservice.models import Page, Task
+from tests.conftest import Running
+from tests.process.conftest import Look, OddWeb, Submit
+
+pytestmark = pytest.mark.process
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., Running]
+
+
+def counts(look: Look, pk: int) -> Any:
+    return look.frontier.counts(pk) or (0,) * 9
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("what", ["cancelled", "interrupted", "far_future", "too_much"])
+def test_a_rude_callback_ends_alone(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb, what: str
+) -> None:
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("rude", url=web.url, what=what)
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (2, 1)
+    page = look.pages(pk)[web.url + "rude"]
+    assert (page.reason, page.deliveries, page.items) == ("callback", 0, 0)
+    assert web.hits == {"/fine": 1, "/rude": 1}
+    assert "died" not in node.output
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_a_spider_that_quits_when_it_is_made_is_parked(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look
+) -> None:
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("quitter", url="http://127.0.0.1:1/", what="parse")
+    look.wait(pk, lambda task: counts(look, pk)[-1] == 1)
+    (reason,) = look.frontier.parked(pk).values()
+    assert reason == "spider 'quitter' cannot be made: SystemExit: 4"
+    assert "died" not in node.output
+
+
+def test_names_that_no_column_takes_end_in_the_ledger(
+    odd_env: dict[str, str],
+    start_manage: Start,
+    submit: Submit,
+    manage: Manage,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("rude", url=web.url, what="\u0001" + "x" * 200)
+    look.wait(pk, lambda task: counts(look, pk)[-1] == 1)
+    assert manage("cancel", pk).returncode == 0
+    task = look.wait(pk)
+    assert (task.state, task.ne) == ("cancelled", 1)
+    assert look.pages(pk)[web.url + "rude"].callback == "\u0001" + "x" * 99
+    assert "died" not in node.output
+
+
+def test_a_task_deleted_from_the_database_stops_nobody(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    web.pages["/"] = [f"/page/{n}" for n in range(20)]
+    web.latency = 0.5
+    node = start_manage("runcrawler", "--workers", 1)
+    gone = submit("odd", url=web.url)
+    look.wait(gone, lambda task: counts(look, gone)[2] == 2)
+    Page.objects.filter(task_id=gone).delete()
+    Task.objects.filter(pk=gone).delete()
+    kept = submit("odd", url=web.url + "other")
+    assert look.wait(kept).state == "finished"
+    assert Page.objects.filter(task_id=gone).count() == 0
+    assert "the database refuses" in node.output
+    assert "died" not in node.output
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_an_emptied_redis_is_filled_again(
+    odd_env: dict[str, str],
+    start_manage: Start,
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    redis_client: Redis,
+) -> None:
+    web.latency = 0.05
+    start_manage("runcrawler", "--workers", 1, "--concurrency", 8)
+    pk = submit("odd", url=web.url, many=100)
+    look.wait(pk, lambda task: counts(look, pk)[2] > 20)
+    redis_client.flushall()
+    task = look.wait(pk)
+    assert (task.na, task.nf) == (102, 102)
+    assert len(look.items(pk)) == 101
+    assert look.finishes(pk) == 1
+    # Submissions need what nodes say of themselves, which was gone too.
+    assert look.wait(submit("odd", url=web.url)).state == "finished"
+    assert [node.workers for node in look.frontier.leases.nodes()] == [1]
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_the_end_of_the_terminal_stops_in_order(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    web.latency = 0.3
+    node = start_manage("runcrawler", "--workers", 1, "--concurrency", 4)
+    pk = submit("odd", url=web.url, many=50)
+    look.wait(pk, lambda task: counts(look, pk)[2] > 4)
+    assert node.stop(signal.SIGHUP) == 0
+    left = look.frontier.counts(pk)
+    assert left is not None
+    assert (left.in_progress, left.nr > 0) == (0, True)
+    assert sum(web.hits.values()) == left.nf - 1
+
+
+def test_an_import_without_end_does_not_hold_up_the_stop(
+    odd_env: dict[str, str], start_manage: Start, tmp_path: Any
+) -> None:
+    package = tmp_path / "endless_spiders"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "endless.py").write_text(
+        "import time\nprint('importing', flush=True)\ntime.sleep(1000)\n"
+    )
+    odd_env["CRAWLFRAME_SPIDERS"] = package.name
+    odd_env["PYTHONPATH"] = str(tmp_path)
+    odd_env["CRAWLFRAME_GRACE"] = "1000"
+    node = start_manage("runcrawler", "--workers", 1)
+    node.wait_for("importing")
+    time.sleep(0.1)
+    assert node.stop() == 0
