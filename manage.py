@@ -4,9 +4,17 @@
 import os
 import sys
 
-from django.core.management import execute_from_command_line
+try:
+    from django.core.management import execute_from_command_line
 
-from crawlframe.errors import CrawlframeError
+    from crawlframe.errors import CrawlframeError
+except ModuleNotFoundError as error:
+    if error.name is not None and error.name.partition(".")[0] in ("crawlframe", "crawlservice"):
+        raise
+    sys.exit(
+        "Crawlframe is not installed for this Python; first: . .venv/bin/activate   "
+        "(make crawl makes it)"
+    )
 
 
 def main() -> None:

@@ -91,4 +91,7 @@ def _parse(variable: str, text: str, kind: str) -> Any:
             return tuple(ipaddress.ip_network(part) for part in text.replace(",", " ").split())
         return text
     except ValueError as error:
-        raise ConfigError(f"{variable}={text!r} cannot be read: {error}") from None
+        mend = {"int": "must be a whole number", "float": "must be a number"}.get(
+            kind, f"cannot be read: {error}; give networks such as 127.0.0.0/8"
+        )
+        raise ConfigError(f"{variable}={text!r} {mend}") from None

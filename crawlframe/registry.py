@@ -115,6 +115,8 @@ def unknown_spider(
     """The error for a name that is not among ``known``, naming those and the nearest."""
     text = f"there is no spider {name!r}{did_you_mean(name, known)}. "
     text += f"Known: {', '.join(sorted(known))}" if known else "None is known"
+    if not broken:
+        text += "; python manage.py checkspiders says what does not load"
     for first_line in (problem.partition("\n")[0] for problem in broken.values()):
         text += f"\nNot loaded: {first_line}"
     return UnknownSpider(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable
 from copy import copy
 from functools import partial
@@ -128,10 +129,14 @@ def argument_type(spider: type[Spider]) -> type[msgspec.Struct]:
 
 def describe(spider: type[Spider]) -> SpiderInfo:
     """What the node publishes of a spider. Raises SpiderError when it breaks the contract."""
+    if problem := _misuse(spider):
+        raise SpiderError(f"spider {spider.name!r}: {problem}")
+    kind = argument_type(spider)
     try:
-        schema = msgspec.json.schema(argument_type(spider))
+        schema = msgspec.json.schema(kind)
     except TypeError as error:
-        raise SpiderError(f"spider {spider.name!r}: arguments: {error}") from None
+        problem = _untold(kind) or f"arguments: {error}"
+        raise SpiderError(f"spider {spider.name!r}: {problem}") from None
     name = schema["$ref"].rsplit("/", 1)[1]
     definitions = schema["$defs"]
     arguments = definitions.pop(name)
@@ -162,6 +167,68 @@ def build(spider: type[Spider], arguments: dict[str, Any]) -> tuple[Spider, dict
         if field not in start:
             setattr(instance, field, value)
     return instance, {field: value for field, value in values.items() if field in start}
+
+
+def _misuse(spider: type[Spider]) -> str:
+    """What would go wrong only when the spider runs, often without a word; "" if nothing."""
+    if isinstance(spider.start_urls, str | bytes):
+        return 'start_urls must be a list of URLs, such as ["https://example.com/"]'
+    if isinstance(spider.allowed_domains, str | bytes):
+        return 'allowed_domains must be a list of host names, such as ["example.com"]'
+    if isinstance(spider.allowed_domains, list | tuple | set | frozenset):
+        for domain in spider.allowed_domains:
+            if problem := _no_host_name(domain):
+                return f"allowed_domains: {problem}"
+    if hasattr(spider, "start_requests"):
+        return "start_requests: that is Scrapy's name; call it start"
+    if hasattr(spider, "custom_settings"):
+        return "custom_settings: call it settings; its keys are in docs/spiders.md"
+    if needed := _needed_to_make(spider):
+        return (
+            f"__init__ must work without arguments, and needs {needed}; arguments of a task are "
+            "parameters of start or annotated class attributes"
+        )
+    inherits = spider.start is Spider.start and spider.parse is Spider.parse
+    if inherits and spider.start_urls:
+        return "the pages of start_urls go to the method parse; write one, or a start of its own"
+    return ""
+
+
+def _no_host_name(domain: Any) -> str:
+    if not isinstance(domain, str):
+        return f"{domain!r} is not text; write host names, such as example.com"
+    if re.fullmatch(r"[^/:]*|\[[^/\]]+\]", domain):  # the latter is an IPv6 address
+        return ""
+    host = re.split(r"[/:]", domain.partition("//")[2] or domain)[0]
+    return f"{domain!r} is not a host name; write {host or 'one such as example.com'}"
+
+
+def _needed_to_make(spider: type[Spider]) -> str:
+    """The arguments without which no instance can be made, as text."""
+    try:
+        parameters = inspect.signature(spider).parameters.values()
+    except ValueError:  # made in C
+        return ""
+    return ", ".join(
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    )
+
+
+def _untold(kind: type[msgspec.Struct]) -> str:
+    """The argument whose type has no JSON schema; "" when that is not the trouble."""
+    for field in msgspec.structs.fields(kind):
+        try:
+            msgspec.json.schema(field.type)
+        except TypeError:
+            return (
+                f"argument {field.name!r}: its type {inspect.formatannotation(field.type)} cannot "
+                "be checked; use int, float, bool, str, date, list[str], Literal[...], or one of "
+                "them | None"
+            )
+    return ""
 
 
 def _hints(thing: Any) -> dict[str, Any]:

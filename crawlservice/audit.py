@@ -30,7 +30,8 @@ def audit(task: Task) -> list[str]:
 def _items_and_pages(task: Task) -> Iterator[str]:
     """Items are those of exactly one run of each callback: all or none."""
     stored = (
-        Item.objects.filter(rid=OuterRef("rid"), task=OuterRef("task"))
+        # Not by task too: a rid is of one task, and SQLite would walk all its items per page.
+        Item.objects.filter(rid=OuterRef("rid"))
         .order_by()
         .values("rid")
         .annotate(n=Count("pk"))

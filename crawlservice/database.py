@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,10 @@ from django.db.migrations.executor import MigrationExecutor
 from crawlframe.errors import ConfigError
 from crawlservice.checks import check_database
 
+# SQLite's words and those of the system.
+READ_ONLY = re.compile(
+    r"readonly database|unable to open database|Permission denied|Read-only file system"
+)
 MIGRATION_LOCK = 0x637261776C  # the PostgreSQL advisory lock of whoever migrates
 
 
@@ -57,11 +62,18 @@ def _one_migrates() -> Iterator[None]:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])
 
 
+def mend(reason: str) -> str:
+    """What to do about a failure of the database, to stand behind its ``reason``; "" if unknown."""
+    if READ_ONLY.search(reason):
+        return "; make it and its directory writable, or set CRAWLFRAME_VAR_DIR"
+    return ""
+
+
 def _in_plain_words(error: Exception) -> str:
     reason = " ".join(str(error).split())
     database = connection.settings_dict
     if connection.vendor == "sqlite":
-        return f"the SQLite database {database['NAME']} cannot be used: {reason}"
+        return f"the SQLite database {database['NAME']} cannot be used: {reason}{mend(reason)}"
     server = database["HOST"] or database["OPTIONS"].get("host") or "localhost"
     where = f"the database {database['NAME']} on {server}"
     if isinstance(error, OperationalError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,14 @@ def check_target(path: Path) -> None:
         raise ExportError(f"{path}: there is no directory {path.parent}; make it first")
     if path.is_dir():
         raise ExportError(f"{path} is a directory; name a file")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ExportError(
+            f"{path}: nothing can be written to the directory {path.parent} ({error.strerror}); "
+            "name another one"
+        ) from None
 
 
 def export(task: Task, path: Path) -> int:

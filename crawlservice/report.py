@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from django.db import connection
@@ -79,7 +80,12 @@ def errors_table(task: Task) -> Table | None:
 
 def _example(url: str, detail: str) -> str:
     lines = detail.strip().splitlines()
-    return f"{url}  {lines[-1].strip()}" if lines else url
+    if not lines:
+        return url
+    message = lines[-1].strip()
+    if re.match(rf"{re.escape(url)}(: | )", message):
+        message = message.removeprefix(url).lstrip(": ")
+    return f"{url}  {message}"
 
 
 def database_place() -> str:

@@ -52,7 +52,7 @@ if _flag("CRAWLFRAME_HTTPS"):  # behind a proxy that speaks TLS and sets X-Forwa
 
 INSTALLED_APPS = [
     "crawlservice.apps.CrawlserviceConfig",
-    "django.contrib.admin",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # urls.py loads it: nodes need no admin
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

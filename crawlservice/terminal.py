@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlframe.errors import CrawlframeError
-from crawlservice.database import prepare
+from crawlservice.database import mend, prepare
 from crawlservice.models import Task
 from crawlservice.progress import Progress, RateMeter, read
 from crawlservice.submit import get_task
@@ -47,7 +47,8 @@ class Command(BaseCommand):
         except RedisError as error:
             raise CommandError(f"Redis does not answer: {error}; try again when it is up") from None
         except DatabaseError as error:
-            raise CommandError(f"the database failed: {' '.join(str(error).split())}") from None
+            reason = " ".join(str(error).split())
+            raise CommandError(f"the database failed: {reason}{mend(reason)}") from None
         except BrokenPipeError:  # the reader, such as head, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return None
@@ -78,7 +79,7 @@ def duration(seconds: float | None) -> str:
 
 def task_table(tasks: Iterable[Progress]) -> Table:
     table = Table("id", "spider", "state", box=None, pad_edge=False, header_style="bold")
-    for column in ("NA", "NF", "NE", "NR", "parked", "items", "age"):
+    for column in ("NA", "NF", "NE", "NR", "parked", "items", "time"):
         table.add_column(column, justify="right")
     for progress in tasks:
         task = progress.task

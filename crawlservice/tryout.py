@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import code
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from crawlframe.conf import Settings
@@ -19,7 +19,7 @@ from crawlframe.spider import Spider, SpiderSettings, read_settings
 class Tryout:
     """Fetches with a spider's settings; its arguments are not needed."""
 
-    settings: Settings
+    settings: Settings = field(repr=False)  # its many fields would fill a prompt
     spider: Spider | None = None
     downloader: str | None = None
 
@@ -54,7 +54,9 @@ def shell(tryout: Tryout, response: Response) -> None:
     try:
         from IPython import start_ipython
     except ImportError:
-        code.interact(banner, local=names, exitmsg="")
+        pass  # the prompt opens below: in here, every traceback would name this error
+    else:
+        print(banner)
+        start_ipython(argv=["--no-banner"], user_ns=names)
         return
-    print(banner)
-    start_ipython(argv=["--no-banner"], user_ns=names)
+    code.interact(banner, local=names, exitmsg="")

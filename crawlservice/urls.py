@@ -36,6 +36,7 @@ def _redis_answers() -> bool:
     return True
 
 
+admin.autodiscover()
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),

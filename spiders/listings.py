@@ -21,7 +21,7 @@ class ListingsSpider(Spider):
     name = "listings"
     settings = {"concurrency": 64, "delay": 0}
 
-    def start(self, city: str = "berlin", site: str = "http://127.0.0.1:8000") -> Iterator[Request]:
+    def start(self, city: str = "berlin", site: str = "http://127.0.0.1:8100") -> Iterator[Request]:
         query = urlencode({"city": city})
         yield Request(f"{site.rstrip('/')}/search?{query}", self.parse_search)
 

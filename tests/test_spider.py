@@ -182,3 +182,75 @@ def test_describe() -> None:
     assert info.arguments["required"] == ["city"]
     assert info.arguments["properties"]["pages"] == {"type": "integer", "default": 3}
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(info), type=type(info)) == info
+
+
+class Thing:
+    """What no argument can be."""
+
+
+def takes(annotation: Any) -> Any:
+    def start(self: Any, first: int = 1, a: Any = None) -> Any: ...
+
+    start.__annotations__["a"] = annotation
+    return start
+
+
+def make_with_key(self: Any, key: str, *rest: Any, n: int = 1, **more: Any) -> None: ...
+
+
+def make_alone(self: Any, key: str = "", *rest: Any, **more: Any) -> None:
+    raise AssertionError("describe() makes no instance")
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"start_urls": "http://a.example/"}, "start_urls must be a list of URLs, such as ["),
+        (
+            {"allowed_domains": "example.com"},
+            'allowed_domains must be a list of host names, such as ["example.com"]',
+        ),
+        (
+            {"allowed_domains": ["ok.example", "http://example.com/"]},
+            "allowed_domains: 'http://example.com/' is not a host name; write example.com",
+        ),
+        ({"allowed_domains": ("example.com:8080",)}, "is not a host name; write example.com"),
+        ({"allowed_domains": {"example.com/shop"}}, "is not a host name; write example.com"),
+        ({"allowed_domains": ["//"]}, "write one such as example.com"),
+        ({"allowed_domains": ["[::1]:80"]}, "is not a host name"),
+        ({"allowed_domains": [7]}, "7 is not text"),
+        ({"start_requests": lambda self: []}, "that is Scrapy's name; call it start"),
+        ({"custom_settings": {}}, "call it settings; its keys are in docs/spiders.md"),
+        ({"__init__": make_with_key}, "__init__ must work without arguments, and needs key;"),
+        ({"start_urls": ["http://a.example/"]}, "go to the method parse; write one, or a start"),
+        (
+            {"start": takes(object)},
+            "argument 'a': its type object cannot be checked; use int, float, bool, str, ",
+        ),
+        ({"start": takes(list[Thing])}, "argument 'a': its type list["),
+        ({"start": takes(int | Thing)}, "argument 'a': its type "),
+        ({"start": takes(list[int] | set[int])}, "argument 'a': its type list[int] | set[int] "),
+    ],
+)  # fmt: skip
+def test_what_would_fail_only_in_the_crawl_is_refused(parts: dict[str, Any], words: str) -> None:
+    wrong = type("Wrong", (Spider,), {"name": "wrong", **parts})
+    with pytest.raises(SpiderError) as caught:
+        describe(wrong)
+    assert str(caught.value).startswith("spider 'wrong': ")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"start_urls": ("http://a.example/",), "parse": lambda self, response: None},
+        {"start_urls": ["http://a.example/"], "start": lambda self: []},
+        {"start_urls": property(lambda self: ["http://a.example/"]), "start": lambda self: []},
+        {"allowed_domains": ["example.com", "[::1]", "10.0.0.1"]},
+        {"__init__": make_alone},
+        {"start": takes(Literal["a"] | None)},
+    ],
+)
+def test_what_works_is_described(parts: dict[str, Any]) -> None:
+    assert describe(type("Fine", (Spider,), {"name": "fine", **parts})).name == "fine"

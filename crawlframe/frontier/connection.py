@@ -29,10 +29,10 @@ def connect(url: str) -> Redis:
         client = _client(url)
         client.ping()
     except (RedisError, RedisClusterException, ValueError, OSError) as error:
+        reason = str(error).rstrip(".")
         raise FrontierError(
-            f"Redis at {without_password(url)} cannot be reached: {str(error).rstrip('.')}. Start it, "
-            f"or set REDIS_URL to a running server ({FORMS}); without REDIS_URL a private one is "
-            "started"
+            f"Redis at {without_password(url)} cannot be reached: {reason}. Start it, or set "
+            f"REDIS_URL to a running server ({FORMS}); without REDIS_URL a private one is started"
         ) from None
     return client
 
@@ -42,7 +42,7 @@ def _client(url: str) -> Redis:
     if kind == "cluster":
         # Every verb touches one slot; a script answers from any node the same way.
         plain = url.replace("+cluster", "", 1)
-        return RedisCluster.from_url(plain, **OPTIONS)  # type: ignore[return-value, no-any-return]
+        return RedisCluster.from_url(plain, **OPTIONS)  # type: ignore[return-value]
     if kind == "sentinel":
         return _by_sentinel(url, tls=scheme == "rediss")
     if plus:
@@ -70,4 +70,5 @@ def _by_sentinel(url: str, *, tls: bool) -> Redis:
         **login,
         **OPTIONS,
     )
-    return sentinel.master_for(service)
+    client: Redis = sentinel.master_for(service)
+    return client

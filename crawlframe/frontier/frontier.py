@@ -48,8 +48,8 @@ class Frontier(Tasks):
         redis.set(name, partitions, nx=True)
         if (kept := int(redis.get(name) or partitions)) != partitions:
             raise FrontierError(
-                f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is {partitions}; set "
-                f"it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
+                f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is {partitions}; "
+                f"set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
             )
         return cls(redis, settings.key_prefix, partitions)
 

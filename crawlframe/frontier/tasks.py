@@ -75,6 +75,21 @@ class Tasks(Partitions):
                 left -= some
         return moved
 
+    def unpark_all(self) -> int:
+        """``unpark`` for every open task."""
+        return sum(self.unpark(task) for task in self.open_tasks())
+
+    def stuck(self) -> dict[int, Counts] | None:
+        """The open tasks that no node can bring further now: paused, or with nothing but parked
+        requests. None when some other task is open."""
+        counts = self.counts_of(self.open_tasks())
+        stuck = {
+            task: c
+            for task, c in counts.items()
+            if c and (c.state == "paused" or c.nr == c.parked > 0)
+        }
+        return stuck if len(stuck) == len(counts) else None
+
     def close_task(self, task: int) -> None:
         """Forgets an ended task, if nothing of it is left. Its numbers live on in the database."""
         counts = self.counts(task)

@@ -18,7 +18,7 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.child import Child
+from crawlframe.node.child import Child, describe_exit
 from crawlframe.node.dispatch import share_out
 from crawlframe.node.errands import Errands
 from crawlframe.node.generation import begin
@@ -61,13 +61,8 @@ class Master:
         self._begin()
         self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
         self._selector.register(self._signals, selectors.EVENT_READ, None)
-        log.info(
-            "node %s, generation %d: %d workers of %d requests",
-            self._settings.node,
-            self._generation,
-            self._settings.workers,
-            self._settings.concurrency,
-        )
+        workers = f"{self._settings.workers} workers of {self._settings.concurrency} requests"
+        log.info("node %s, generation %d: %s", self._settings.node, self._generation, workers)
         while not self._ended():
             self._turn()
         self._leave()
@@ -123,7 +118,7 @@ class Master:
         self._selector.unregister(child.channel)
         stopping = self._stopping_since is not None
         if code != 0 and not self._stop_now and (child.ready or not stopping):
-            log.warning("%s %d died (%s)", child.role, child.pid, _describe(code))
+            log.warning("%s %d died (%s)", child.role, child.pid, describe_exit(code))
         if not child.ready and time.monotonic() >= self._next_spawn:  # once for all of one round
             self._failed_boots += 1
             pause = BOOT_PAUSE[min(self._failed_boots, len(BOOT_PAUSE) - 1)]
@@ -223,18 +218,13 @@ class Master:
         self._errands.owe(self._publish)
         if not self._unparked:
             self._unparked = True
-            self._errands.owe(self._unpark_all)
+            # What was missing may be there now; what still lacks it is parked again.
+            self._errands.owe(self._frontier.unpark_all)
 
     def _publish(self) -> None:
         self._me = self._me._replace(spiders=tuple(spider.name for spider in self._spiders))
         self._frontier.leases.announce(self._me)
         self._frontier.publish_spiders(self._spiders)
-
-    def _unpark_all(self) -> None:
-        """Code that was missing may be there now; what still lacks it is parked again."""
-        for task in self._frontier.open_tasks():
-            if moved := self._frontier.unpark(task):
-                log.info("task %d: %d parked requests get another chance", task, moved)
 
     def _say(self, child: Child, *message: Any) -> None:
         try:
@@ -343,34 +333,18 @@ class Master:
             busy = any(child.held for child in self._children)
             ready = any(child.ready and child.role == "worker" for child in self._children)
             if ready and not busy and self._errands.attempt(self._nothing_left):
-                log.info("no task is left")
+                log.info("no task is left that could go on")
                 self._stop()
         return False
 
     def _nothing_left(self) -> bool:
-        counts = self._frontier.counts_of(self._frontier.open_tasks())
-        stuck = {
-            task: c
-            for task, c in counts.items()
-            if c and (c.state == "paused" or c.nr == c.parked > 0)
-        }
-        if len(stuck) < len(counts):
-            return False
-        for task, c in stuck.items():
+        stuck = self._frontier.stuck()
+        for task, c in (stuck or {}).items():
             log.warning("task %d is left: %s, %d parked of %d", task, c.state, c.parked, c.nr)
-        return True
+        return stuck is not None
 
     def _leave(self) -> None:
         replay = self._frontier.leases.replay
         if not self._errands.away:  # else the next life of this node does it
             self._errands.attempt(lambda: replay(self._generation))
         log.info("node %s ended", self._settings.node)
-
-
-def _describe(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:  # a real-time signal
-        return f"signal {-code}"

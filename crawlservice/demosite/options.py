@@ -5,13 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from crawlservice.demosite.server import serve
+from crawlservice.demosite.server import DEFAULT_PORT, serve
 from crawlservice.demosite.site import MAX_SIZE, MIN_SIZE, Site
 
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one (%(default)s)")
+    parser.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, help="0 takes a free one (%(default)s)"
+    )
     parser.add_argument("--listings", type=int, default=5000, help="houses (%(default)s)")
     parser.add_argument("--city", default="berlin", help="the search keyword (%(default)s)")
     parser.add_argument("--page-size", type=int, default=20, help="per list page (%(default)s)")

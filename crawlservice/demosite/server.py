@@ -24,6 +24,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+DEFAULT_PORT = 8100  # beside 8000, on which `up` serves
 STATS = "/_stats"
 SERVER_ERROR = Page(500, HTML, b"<!DOCTYPE html><title>500</title><h1>Please try again</h1>\n")
 
@@ -144,7 +145,7 @@ def _say(line: str) -> None:
 def serve(
     site: Site,
     host: str = "127.0.0.1",
-    port: int = 8000,
+    port: int = DEFAULT_PORT,
     *,
     latency: float = 0,
     jitter: float = 0.25,

@@ -171,3 +171,11 @@ def test_health_names_what_is_away(service: Frontier) -> None:
     with redis_at("redis://127.0.0.1:1/0"):
         answer = client.get("/healthz")
     assert (answer.status_code, answer.json()) == (503, {"database": True, "redis": False})
+
+
+@pytest.mark.process
+def test_only_the_web_loads_the_admin(manage: Callable[..., Any]) -> None:
+    code = "import sys; print('crawlservice.admin' in sys.modules)"
+    code += "; import crawlservice.urls; print('crawlservice.admin' in sys.modules)"
+    done = manage("shell", "--no-imports", "-c", code)
+    assert done.stdout.split() == ["False", "True"], done.stderr

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from crawlframe.request import make_rid
 from crawlservice.audit import audit
@@ -55,6 +57,21 @@ def test_an_item_of_another_tasks_page_is_found(
     page = add_page(other, b"other")
     Item.objects.create(task=ended_task, rid=page.rid, ordinal=0, data={})
     assert any("no ledger row" in problem for problem in audit(ended_task))
+
+
+def test_the_items_of_a_page_are_found_by_its_rid_alone(ended_task: Task) -> None:
+    """SQLite would walk all items of the task for each page."""
+    with CaptureQueriesContext(connection) as queries:
+        audit(ended_task)
+    (query,) = [query["sql"] for query in queries if 'COUNT(U0."id")' in query["sql"]]
+    assert 'U0."task_id"' not in query
+    if connection.vendor != "sqlite":
+        return  # its plan depends on how many rows there are
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {query}")
+        steps = [step for *_, step in cursor.fetchall() if "U0" in step]
+    assert steps
+    assert all(step.endswith("(rid=?)") for step in steps)
 
 
 @pytest.mark.parametrize("counter", ["na", "nf", "ne", "items"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from crawlframe.frontier import Frontier
 from crawlservice.demosite import DemoServer
@@ -47,6 +48,7 @@ def test_submit_tells_the_number_and_what_comes_next(published: Frontier) -> Non
     ("arguments", "words"),
     [
         (["shopp"], "did you mean 'shop'"),
+        (["shopp"], "; python manage.py checkspiders says what does not load"),
         (["shop"], "needs the argument 'city'"),
         (["shop", "-a", "city"], "write name=value"),
         (["shop", "-a", "city=Ulm", "-a", "pages=x"], "give a whole number"),
@@ -63,10 +65,15 @@ def test_submit_refuses_bad_input(published: Frontier, arguments: list[str], wor
 def test_tasks_lists_numbers_of_running_and_ended_tasks(ended_task: Task) -> None:
     running = submit("shop", {"city": "Ulm"})
     head, first, second = run("tasks").splitlines()
-    assert " ".join(head.split()) == "id spider state NA NF NE NR parked items age"
+    assert " ".join(head.split()) == "id spider state NA NF NE NR parked items time"
     assert " ".join(first.split()[:9]) == f"{running.pk} shop running 1 0 0 1 0 0"
     assert " ".join(second.split()[:9]) == f"{ended_task.pk} shop finished 3 2 1 0 0 2"
-    assert len(run("tasks", "-n", "1").splitlines()) == 2
+    assert "older" not in run("tasks")
+    _, only, older = run("tasks", "-n", "1").splitlines()
+    assert only.split()[:9] == first.split()[:9]
+    assert older == "… 1 older ones: -n 2"
+    assert "older" not in run("tasks", "-n", "1", "--active")
+    assert "no tasks" not in run("tasks", "-n", "0")
     assert str(ended_task.pk) not in run("tasks", "--active").splitlines()[1].split()[0]
 
 
@@ -86,6 +93,7 @@ def test_task_shows_an_ended_task_with_its_errors(ended_task: Task) -> None:
         assert "NA 3  NF 2  NE 1  NR 0" in text
         assert "http_404" in text
         assert "http://shop.example/b  answered 404" in text
+        assert text.count("http://shop.example/b") == 1
         assert f"table crawlservice_item, task_id {ended_task.pk}" in text
 
 
@@ -96,6 +104,19 @@ def test_task_shows_what_waits_and_why(published: Frontier) -> None:
     text = run("task", task)
     assert "1: no spider 'shop'" in text
     assert "parked 1" in text
+
+
+@pytest.mark.parametrize(
+    ("detail", "shown"),
+    [
+        ("http://shop.example/b answered 404", "http://shop.example/b  answered 404"),
+        ("http://shop.example/b: no answer", "http://shop.example/b  no answer"),
+        ("http://shop.example/bc: no answer", "http://shop.example/b  http://shop.example/bc: no"),
+    ],
+)
+def test_an_error_names_its_url_once(ended_task: Task, detail: str, shown: str) -> None:
+    ended_task.page_set.filter(reason="http_404").update(detail=detail)
+    assert shown in run("task", ended_task.pk)
 
 
 def test_what_was_scraped_cannot_steer_the_terminal(ended_task: Task) -> None:
@@ -118,9 +139,14 @@ def test_steering_by_command(published: Frontier) -> None:
 
 
 def test_audit_passes_what_is_good(ended_task: Task) -> None:
-    pause(submit("shop", {"city": "Ulm"}).pk)
-    assert "all holds: 2 tasks and the frontier" in run("audit")
-    assert "all holds: 1 tasks and the frontier" in run("audit", ended_task.pk)
+    paused = submit("shop", {"city": "Ulm"}).pk
+    pause(paused)
+    assert run("audit").splitlines() == [
+        f"task {ended_task.pk}: all holds",
+        f"task {paused}: all holds",
+        "all holds: 2 tasks and the frontier",
+    ]
+    assert run("audit", ended_task.pk) == "all holds: 1 tasks and the frontier\n"
 
 
 def test_audit_names_damage_in_database_and_frontier(
@@ -137,6 +163,39 @@ def test_audit_names_damage_in_database_and_frontier(
     with pytest.raises(CommandError):
         call_command("audit", str(task), stdout=out)
     assert f"task {task}" in out.getvalue()
+
+
+def test_export_writes_the_items(ended_task: Task, tmp_path: Path) -> None:
+    text = run("export", ended_task.pk, "-o", tmp_path / "items.csv")
+    assert text == f"2 items of task {ended_task.pk} written to {tmp_path}/items.csv\n"
+    assert (tmp_path / "items.csv").read_text().split() == ["n", "1", "2"]
+    running = submit("shop", {"city": "Ulm"}).pk
+    assert "it is running" in run("export", running, "-o", tmp_path / "some.jsonl")
+    assert (tmp_path / "some.jsonl").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("task", "output", "words"),
+    [
+        ("77", "items.csv", "there is no task 77"),
+        ("1", "items.xlsx", "is none of .jsonl and .csv"),
+        ("1", "nowhere/items.csv", "there is no directory"),
+    ],
+)
+def test_export_refuses_bad_input(
+    ended_task: Task, tmp_path: Path, task: str, output: str, words: str
+) -> None:
+    with pytest.raises(CommandError) as raised:
+        run("export", task, "-o", tmp_path / output)
+    assert words in str(raised.value)
+    assert [*tmp_path.glob("items*")] == []
+
+
+def test_a_database_that_takes_no_writes_says_what_to_do(published: Frontier) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA query_only = ON")
+    with pytest.raises(CommandError, match="writable, or set CRAWLFRAME_VAR_DIR"):
+        run("submit", "shop", "-a", "city=Ulm")
 
 
 def test_redis_that_cannot_be_reached_is_named(published: Frontier) -> None:
@@ -271,6 +330,32 @@ def test_fetch_opens_a_prompt_with_the_response(manage: Manage, tmp_path: Path) 
         done = manage("fetch", f"{demo.url}/search?city=berlin", "--shell", input=lines)
     assert "200 <h1" in done.stdout
     assert "True" in done.stdout
+
+
+@pytest.mark.process
+def test_an_error_at_the_prompt_is_shown_alone(
+    manage: Manage, manage_env: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "IPython.py").write_text("raise ImportError('not here')\n")
+    manage_env["PYTHONPATH"] = str(tmp_path)
+    with DemoServer(listings=3) as demo:
+        done = manage("fetch", f"{demo.url}/", "--shell", input="1/0\nprint(repr(fetch))\n")
+    assert done.stderr.count("Traceback") == 1
+    assert "ZeroDivisionError" in done.stderr
+    assert "ImportError" not in done.stderr
+    assert "Tryout(spider=None, downloader=None)>" in done.stdout
+
+
+@pytest.mark.process
+def test_a_python_without_the_packages_is_told_in_one_line() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", CHECKOUT / "manage.py", "tasks"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "not installed for this Python; first: . .venv/bin/activate" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.process

@@ -48,6 +48,14 @@ def test_prepared_is_left_alone(orm):
     assert list(Task.objects.all()) == [task]
 
 
+def test_a_read_only_sqlite_says_what_to_do(new_database):
+    with django_on(new_database("sqlite")), connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'crawlservice'")
+        cursor.execute("PRAGMA query_only = ON")
+        with pytest.raises(ConfigError, match="writable, or set CRAWLFRAME_VAR_DIR"):
+            prepare()
+
+
 @pytest.mark.postgres
 def test_weak_postgres_settings_are_warnings(new_database):
     with django_on(new_database("postgres")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,16 @@ def test_a_task_without_items_gives_an_empty_file(
     path = tmp_path / f"out{suffix}"
     assert export(Task.objects.create(spider="shop", seeds=b""), path) == 0
     assert path.read_text().strip() == ""
+
+
+def test_a_directory_that_takes_no_file_is_noticed_beforehand(tmp_path: Path) -> None:
+    directory = tmp_path
+    if os.geteuid() == 0:  # whom only the system itself refuses
+        directory = Path("/proc")
+    else:
+        directory.chmod(0o500)
+    with pytest.raises(ExportError, match=f"written to the directory {directory}"):
+        check_target(directory / "out.csv")
 
 
 @pytest.mark.parametrize("name", ["out.xlsx", "out", "nowhere/out.csv", "."])

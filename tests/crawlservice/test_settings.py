@@ -104,7 +104,9 @@ def test_hosts_and_https_of_the_environment(show):
     ("variable", "value", "says"),
     [
         ("CRAWLFRAME_DEBUG", "maybe", "CRAWLFRAME_DEBUG='maybe' must be 1 or 0"),
-        ("CRAWLFRAME_WORKERS", "two", "CRAWLFRAME_WORKERS='two' cannot be read"),
+        ("CRAWLFRAME_WORKERS", "two", "CRAWLFRAME_WORKERS='two' must be a whole number"),
+        ("CRAWLFRAME_GRACE", "long", "CRAWLFRAME_GRACE='long' must be a number"),
+        ("CRAWLFRAME_ALLOW_PRIVATE", "yes", "give networks such as 127.0.0.0/8"),
         ("CRAWLFRAME_LOG_LEVEL", "loud", "CRAWLFRAME_LOG_LEVEL='loud' is none of DEBUG"),
         ("DATABASE_URL", "mysql://root:secret@host/db", "DATABASE_URL='mysql://…' cannot be used"),
         ("DATABASE_URL", "nonsense", "DATABASE_URL='nonsense' cannot be used"),

@@ -74,6 +74,7 @@ def test_a_port_in_use_is_named(manage, manage_env):
     assert outcome.returncode == 1
     assert f"port {port} is in use" in outcome.stderr
     assert "--bind 127.0.0.1:8001" in outcome.stderr
+    assert "make up BIND=127.0.0.1:8001" in outcome.stderr
     assert outcome.stderr.count("\n") == 1
 
 
@@ -83,3 +84,5 @@ def test_a_bad_address_is_named(manage, bind):
     assert outcome.returncode == 1
     assert bind.partition(":")[0] in outcome.stderr
     assert outcome.stderr.count("\n") == 1
+    if bind.endswith(":8000"):
+        assert "203.0.113.1 is no address of this machine; give one it has" in outcome.stderr

@@ -136,3 +136,12 @@ def test_the_slots_of_a_dead_generation_are_free_again(bench: Bench) -> None:
     assert bench.claim(generation=2) == []
     bench.leases.replay(1)
     assert len(bench.claim(generation=2)) == 2
+
+
+def test_an_entry_of_the_list_that_it_does_not_hold_is_dropped(bench: Bench) -> None:
+    bench.open(*bench.requests(2))
+    mine, other = bench.claim(1, generation=1), bench.claim(1, generation=2)
+    bench.redis.sadd(bench.key("INPROGRESS", 1), other[0].rid, b"x" * 16)
+    assert bench.leases.replay(1) == 1
+    assert bench.places() == (1, 1, 0, 0)
+    assert bench.claim(generation=3)[0].rid == mine[0].rid

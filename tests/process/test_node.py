@@ -182,12 +182,14 @@ def test_what_callbacks_raise_ends_in_the_ledger(
 
 
 LATER = """
-from crawlframe import Spider
+from crawlframe import Request, Spider
 
 
 class Later(Spider):
     name = "later"
-    start_urls = [{url!r}]
+
+    def start(self):
+        yield Request({url!r})
 
     def {method}(self, response):
         yield {{"url": response.url}}

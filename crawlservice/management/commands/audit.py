@@ -22,13 +22,16 @@ class Command(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         problems = frontier().audit()
-        tasks = [get_task(number) for number in options["ids"]] or Task.objects.order_by("id")
-        audited = 0
+        tasks = [get_task(number) for number in options["ids"]] or [*Task.objects.order_by("id")]
         for task in tasks:
-            problems += audit(task)
-            audited += 1
+            found = audit(task)
+            problems += found
+            if len(tasks) > 1:  # a large one takes its time
+                holds = f"{len(found)} problems" if found else "all holds"
+                self.stdout.write(f"task {task.pk}: {holds}")
+                self.stdout.flush()
         for problem in problems:
             self.stdout.write(problem)
         if problems:
-            raise CommandError(f"{len(problems)} problems in {audited} tasks and the frontier")
-        self.stdout.write(f"all holds: {audited} tasks and the frontier")
+            raise CommandError(f"{len(problems)} problems in {len(tasks)} tasks and the frontier")
+        self.stdout.write(f"all holds: {len(tasks)} tasks and the frontier")

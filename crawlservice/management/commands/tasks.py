@@ -23,7 +23,10 @@ class Command(ServiceCommand):
         if options["active"]:
             tasks = tasks.filter(state__in=Task.ACTIVE)
         found = read(tasks[: max(0, options["n"])])
-        if found:
-            self.console.print(task_table(found))
-        else:
+        total = tasks.count()
+        if not total:
             self.stdout.write("no tasks; start one: python manage.py crawl listings --demo")
+            return
+        self.console.print(task_table(found))
+        if older := max(0, total - len(found)):
+            self.stdout.write(f"… {older:,} older ones: -n {total}")

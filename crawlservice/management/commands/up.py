@@ -81,8 +81,9 @@ def listen(bind: str) -> socket.socket:
         elif error.errno == errno.EACCES:
             reason = f"port {port} is not for this user; choose one above 1023"
         else:
-            reason = f"{host} is no address of this machine ({error.strerror})"
-        raise ConfigError(f"{reason}: --bind {DEFAULT_BIND[:-4]}8001") from None
+            reason = f"{host} is no address of this machine; give one it has"
+        other = f"{DEFAULT_BIND[:-4]}8001"
+        raise ConfigError(f"{reason}: --bind {other}, or make up BIND={other}") from None
 
 
 def _web(listener: socket.socket) -> list[str]:
