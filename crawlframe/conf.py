@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import socket
 from collections.abc import Mapping
@@ -69,8 +70,10 @@ class Settings:
     def _check(self) -> None:
         numbers = "workers concurrency partitions lease beat deadline max_memory max_age"
         for name in [*numbers.split(), "commit_batch", "max_deliveries", "backlog"]:
-            if getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")
+        if not 0 <= self.grace < math.inf:
+            raise ConfigError(f"grace is {self.grace}; it must be 0 or more seconds")
         if self.beat * 2 > self.lease:
             raise ConfigError(
                 f"beat ({self.beat} s) must be at most half the lease ({self.lease} s)"

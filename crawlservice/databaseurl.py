@@ -17,7 +17,14 @@ SQLITE_OPTIONS = {
     # take back ledger rows that Redis, whose file is synced apart, already counts as done.
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL",
 }
-POSTGRES_OPTIONS = {"connect_timeout": 10}  # seconds
+POSTGRES_OPTIONS = {
+    "connect_timeout": 10,  # seconds
+    # A network that falls silent is noticed within a minute, not after hours.
+    "keepalives_idle": 30,  # seconds
+    "keepalives_interval": 10,  # seconds
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,  # milliseconds
+}
 
 
 def database_config(url: str, var_dir: Path, application: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from crawlframe.spider import SpiderInfo
 log = logging.getLogger(__name__)
 
 IDLE_CLAIM = 0.1  # seconds between claims while nothing is due
+WRITING = 5.0  # seconds beyond the grace time in which a worker may write what it has finished
 FULL_TURN = 0.5  # seconds a turn waits at most
 ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
 BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed boots
@@ -147,8 +148,7 @@ class Master:
         limit = self._settings.max_memory << 20
         for child in self._children:
             if child.retiring_since is not None:
-                patience = self._settings.grace + 15
-                if self._stop_now or now - child.retiring_since > patience:
+                if self._stop_now or now - child.retiring_since > self._settings.grace + WRITING:
                     child.signal(signal.SIGKILL)
             elif now - child.last_beat > self._settings.deadline:
                 log.warning("%s %d stands still and is killed", child.role, child.pid)

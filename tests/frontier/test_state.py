@@ -41,7 +41,9 @@ def test_pause_before_any_claim_saw_it_and_after(bench: Bench) -> None:
     assert len(bench.claim(1)) == 1
     bench.frontier.pause(1)
     assert bench.claim_all() == []
+    hidden = bench.dump()
     bench.frontier.pause(1)
+    assert bench.dump() == hidden
     bench.frontier.resume(1)
     assert len(bench.claim(1)) == 1
 

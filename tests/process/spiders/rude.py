@@ -32,7 +32,7 @@ class Rude(Spider):
 
     def too_much(self, response: Response) -> Iterator[dict[str, str]]:
         for number in range(30):
-            yield {"text": str(number) * (3 << 20)}
+            yield {"text": str(number % 10) * (3 << 20)}
 
 
 class Quitter(Rude):
