@@ -57,7 +57,8 @@ def test_the_demo_crawl_stores_what_the_site_made_and_says_so(
     with DemoServer(listings=60) as same:
         assert items_of(out) == [*same.site.expected_items()]
     assert Frontier(redis_client).open_tasks() == []
-    assert "no task is left that could go on" in (tmp_path / "var" / "log" / "crawl-1.log").read_text()
+    log = (tmp_path / "var" / "log" / "crawl-1.log").read_text()
+    assert "no task is left that could go on" in log
     audit = manage("audit")
     assert audit.returncode == 0, audit.stdout
 
