@@ -353,14 +353,6 @@ def test_a_task_that_finds_no_slot_keeps_its_turn(bench: Bench) -> None:
     assert [request.task for request in bench.claim(1)] == [2]
 
 
-def test_root_requests_are_not_limited(bench: Bench) -> None:
-    """They fetch nothing: tasks must not wait for each other's politeness to start."""
-    for task in range(1, 6):
-        root = bench.request("root", "-", task=task)
-        bench.open(root, task=task, delay=60_000, concurrency=1)
-    assert len(bench.claim()) == 5
-
-
 # -- states ---------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import pack
 from tests.frontier.bench import Bench, Resending
 
 
@@ -131,3 +132,11 @@ def test_a_task_that_opens_never_looks_empty(make_bench: Callable[..., Bench]) -
         *early, last = bench.frontier.seen
         assert early == [None, None]
         assert last.nr == 1
+
+
+def test_the_answers_of_scripts_that_nobody_asks_today(bench: Bench) -> None:
+    frontier = Frontier(bench.redis)
+    fields, cookies = pack(["state", "running"]), pack(["a", "b"])
+    assert [frontier.run("open", 0, 1, fields, pack([])) for _ in range(2)] == [1, 0]
+    assert [frontier.run("cookies", 0, 1, cookies) for _ in range(2)] == [1, 0]
+    assert frontier.run("lease", 0, 5, 1000) == 1

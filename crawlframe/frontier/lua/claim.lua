@@ -8,7 +8,6 @@ local generation, sequence, want = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if call('SISMEMBER', FENCED, generation) == 1 then
   return redis.error_reply('FENCED generation ' .. generation .. ' was declared dead')
 end
-local ROOT = '-'  -- host of the requests that tasks start with: they fetch nothing, so nothing limits them
 local now = now_ms()
 local rids, lanes = {}, {}
 
@@ -116,7 +115,7 @@ local function take(host, quota)
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = task_of(id), member .. ':' .. host
-    local polite = task and task.state == 'running' and host ~= ROOT
+    local polite = task and task.state == 'running'
     if not task then
       call('ZREM', LANES(host), member)
       call('DEL', LANE(lane))
