@@ -42,7 +42,10 @@ def finish(frontier: Frontier, task: Task) -> None:
 def test_watching_shows_a_task_until_it_ends(published: Frontier, terminal: bool) -> None:
     task = submit("shop", {"city": "Ulm"})
     out = StringIO()
-    console = Console(file=out, force_terminal=terminal, width=120, markup=False)
+    environment = {"TERM": "xterm"}  # whatever the terminal of the tests is
+    console = Console(
+        file=out, force_terminal=terminal, width=120, markup=False, _environ=environment
+    )
     seen: list[Progress] = []
 
     def each_time(progress: Progress) -> None:
