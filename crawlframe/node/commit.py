@@ -7,6 +7,7 @@ import logging
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from crawlframe.outcome import Outcome, Verdict
 
 log = logging.getLogger(__name__)
 
+GATHER = 0.005  # seconds after the first outcome of a batch, in which others join it
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between tries while the database or Redis is away
 
 
@@ -82,6 +84,8 @@ class Committer(threading.Thread):
         while open_:
             batch: list[Outcome] = []
             entry = self._inbox.get()
+            if isinstance(entry, Outcome):
+                time.sleep(GATHER)
             while True:
                 if entry is None:
                     open_ = False
