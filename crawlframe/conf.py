@@ -15,6 +15,11 @@ from crawlframe.errors import ConfigError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+POSITIVE = (
+    "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
+    "max_deliveries", "commit_batch", "backlog",
+)  # fmt: skip
+
 
 def available_cpus() -> int:
     """CPUs this process may use, a container's CPU quota included."""
@@ -68,8 +73,7 @@ class Settings:
         return settings
 
     def _check(self) -> None:
-        numbers = "workers concurrency partitions lease beat deadline max_memory max_age"
-        for name in [*numbers.split(), "commit_batch", "max_deliveries", "backlog"]:
+        for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")
         if not 0 <= self.grace < math.inf:

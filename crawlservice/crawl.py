@@ -204,15 +204,9 @@ class Crawl:
     def _next(self) -> list[str]:
         lines = ["python manage.py tasks   (all tasks)"]
         if self.output is None:
-            demo = (
-                " --demo"
-                if self.demo
-                else "".join(
-                    f" -a {shlex.quote(f'{name}={value}')}"
-                    for name, value in self.arguments.items()
-                )
-            )
-            lines.append(f"python manage.py crawl {self.spider}{demo} -o items.csv   (to a file)")
+            given = [f" -a {shlex.quote(f'{k}={v}')}" for k, v in self.arguments.items()]
+            how = " --demo" if self.demo else "".join(given)
+            lines.append(f"python manage.py crawl {self.spider}{how} -o items.csv   (to a file)")
         return [*lines, "python manage.py up   (web admin and a node that keeps running)"]
 
     def _say(self, text: str) -> None:

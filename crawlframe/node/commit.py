@@ -51,7 +51,6 @@ class Committer(threading.Thread):
         self._settled = settled
         self._on_fenced = on_fenced
         self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
-        self._closing = threading.Event()
         self._put = self._done = 0  # outcomes; each is counted by one thread only
 
     @property
@@ -114,7 +113,7 @@ class Committer(threading.Thread):
             except (LedgerAway, FrontierError, RedisError, OSError) as error:
                 if tries == 0:
                     log.warning("%d results wait: %s", len(batch), error)
-                self._closing.wait(PAUSES[min(tries, len(PAUSES) - 1)])
+                time.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
                 tries += 1
 
     def _settle(self, batch: list[Outcome]) -> None:

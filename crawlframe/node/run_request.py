@@ -124,11 +124,7 @@ class RequestRunner:
             )
         except FetchError as error:
             outcome.fetch_ms = round((time.perf_counter() - started) * 1000)
-            if error.retryable and outcome.attempts < crawl.settings.retries:
-                return outcome.end(
-                    Verdict.RETRY, error.reason, str(error), backoff(outcome.attempts)
-                )
-            return await self._give_up(outcome, crawl, request, error)
+            return await self._fail(outcome, crawl, request, error)
         except BadRequest as error:
             return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
         outcome.fetch_ms = round((time.perf_counter() - started) * 1000)
@@ -139,15 +135,18 @@ class RequestRunner:
         if wanted:
             return await self._call(outcome, crawl, request, response)
         retryable = response.status in crawl.settings.retry_statuses
-        if retryable and outcome.attempts < crawl.settings.retries:
-            delay = max(backoff(outcome.attempts), retry_after(response))
-            return outcome.end(Verdict.RETRY, f"http_{response.status}", "", delay)
-        return await self._give_up(outcome, crawl, request, StatusError(response))
+        return await self._fail(outcome, crawl, request, StatusError(response, retryable))
 
-    async def _give_up(
+    async def _fail(
         self, outcome: Outcome, crawl: Crawl, request: Request, error: FetchError
     ) -> Outcome:
-        """The request ends as an error; what its errback yields still counts."""
+        """The request waits for another try, or ends as an error; what its errback yields then
+        still counts."""
+        if error.retryable and outcome.attempts < crawl.settings.retries:
+            delay = backoff(outcome.attempts)
+            if error.response is not None:
+                delay = max(delay, retry_after(error.response))
+            return outcome.end(Verdict.RETRY, error.reason, str(error), delay)
         if request.errback:
             error.request = request
             handled = await self._call(outcome, crawl, request, error)
@@ -247,10 +246,9 @@ class RequestRunner:
 class StatusError(FetchError):
     """The server answered with a status that the spider does not handle."""
 
-    retryable = False
-
-    def __init__(self, response: Response) -> None:
+    def __init__(self, response: Response, retryable: bool) -> None:
         super().__init__(f"{response.url} answered {response.status}")
+        self.retryable = retryable
         self.reason = f"http_{response.status}"
         self.response = response
 

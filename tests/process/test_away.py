@@ -21,10 +21,6 @@ Manage = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., Running]
 
 
-def counts(look: Look, pk: int) -> Any:
-    return look.frontier.counts(pk) or (0,) * 9
-
-
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("what", ["cancelled", "interrupted", "far_future", "too_much"])
 def test_a_rude_callback_ends_alone(
@@ -46,7 +42,7 @@ def test_a_spider_that_quits_when_it_is_made_is_parked(
 ) -> None:
     node = start_manage("runcrawler", "--workers", 1)
     pk = submit("quitter", url="http://127.0.0.1:1/", what="parse")
-    look.wait(pk, lambda task: counts(look, pk)[-1] == 1)
+    look.wait(pk, lambda task: look.counts(pk).parked == 1)
     (reason,) = look.frontier.parked(pk).values()
     assert reason == "spider 'quitter' cannot be made: SystemExit: 4"
     assert "died" not in node.output
@@ -62,7 +58,7 @@ def test_names_that_no_column_takes_end_in_the_ledger(
 ) -> None:
     node = start_manage("runcrawler", "--workers", 1)
     pk = submit("rude", url=web.url, what="\u0001" + "x" * 200)
-    look.wait(pk, lambda task: counts(look, pk)[-1] == 1)
+    look.wait(pk, lambda task: look.counts(pk).parked == 1)
     assert manage("cancel", pk).returncode == 0
     task = look.wait(pk)
     assert (task.state, task.ne) == ("cancelled", 1)
@@ -77,7 +73,7 @@ def test_a_task_deleted_from_the_database_stops_nobody(
     web.latency = 0.5
     node = start_manage("runcrawler", "--workers", 1)
     gone = submit("odd", url=web.url)
-    look.wait(gone, lambda task: counts(look, gone)[2] == 2)
+    look.wait(gone, lambda task: look.counts(gone).nf == 2)
     Page.objects.filter(task_id=gone).delete()
     Task.objects.filter(pk=gone).delete()
     kept = submit("odd", url=web.url + "other")
@@ -99,7 +95,7 @@ def test_an_emptied_redis_is_filled_again(
     web.latency = 0.05
     start_manage("runcrawler", "--workers", 1, "--concurrency", 8)
     pk = submit("odd", url=web.url, many=100)
-    look.wait(pk, lambda task: counts(look, pk)[2] > 20)
+    look.wait(pk, lambda task: look.counts(pk).nf > 20)
     redis_client.flushall()
     task = look.wait(pk)
     assert (task.na, task.nf) == (102, 102)
@@ -117,7 +113,7 @@ def test_the_end_of_the_terminal_stops_in_order(
     web.latency = 0.3
     node = start_manage("runcrawler", "--workers", 1, "--concurrency", 4)
     pk = submit("odd", url=web.url, many=50)
-    look.wait(pk, lambda task: counts(look, pk)[2] > 4)
+    look.wait(pk, lambda task: look.counts(pk).nf > 4)
     assert node.stop(signal.SIGHUP) == 0
     left = look.frontier.counts(pk)
     assert left is not None

@@ -67,7 +67,7 @@ def test_a_dead_node_is_replayed_by_another(
     web.latency = 0.5
     doomed = start_manage("runcrawler", "--node", "doomed", "--workers", 1)
     pk = submit("odd", url=web.url)
-    look.wait(pk, lambda task: (look.frontier.counts(pk) or (0,) * 9)[6] > 5)
+    look.wait(pk, lambda task: look.counts(pk).in_progress > 5)
     doomed.stop(signal.SIGKILL)
     assert look.frontier.counts(pk).in_progress > 5  # type: ignore[union-attr]
     start_manage("runcrawler", "--node", "heir", "--workers", 1)
@@ -84,7 +84,7 @@ def test_a_stopped_master_finds_itself_fenced_and_starts_over(
     sleeper = start_manage("runcrawler", "--node", "sleeper", "--workers", 1)
     pk = submit("odd", url=web.url)
     start_manage("runcrawler", "--node", "other", "--workers", 1)
-    look.wait(pk, lambda task: (look.frontier.counts(pk) or (0,) * 9)[2] > 20)
+    look.wait(pk, lambda task: look.counts(pk).nf > 20)
     sleeper.process.send_signal(signal.SIGSTOP)
     time.sleep(4.5)  # longer than the lease
     sleeper.process.send_signal(signal.SIGCONT)

@@ -34,7 +34,7 @@ def test_stopping_finishes_what_is_in_flight(
     web.latency = 0.4
     node = start_manage("runcrawler", "--workers", 1, "--concurrency", 8)
     pk = submit("odd", url=web.url)
-    look.wait(pk, lambda task: (look.frontier.counts(pk) or (0,) * 9)[2] >= 10)
+    look.wait(pk, lambda task: look.counts(pk).nf >= 10)
     assert node.stop() == 0
     counts = look.frontier.counts(pk)
     assert counts is not None
@@ -243,7 +243,7 @@ def test_pause_resume_and_cancel(
     web.latency = 0.1
     start_manage("runcrawler", "--workers", 1, "--concurrency", 4)
     pk = submit("odd", url=web.url, many=600)
-    look.wait(pk, lambda task: (look.frontier.counts(pk) or (0,) * 9)[2] > 10)
+    look.wait(pk, lambda task: look.counts(pk).nf > 10)
     assert manage("pause", pk).returncode == 0
     look.wait(pk, lambda task: look.frontier.counts(pk).in_progress == 0)  # type: ignore[union-attr]
     hits = sum(web.hits.values())
@@ -291,7 +291,7 @@ def test_redis_restarts_in_the_middle(
     while "odd" not in look.frontier.spiders():
         time.sleep(0.05)
     assert manage("submit", "odd", "-a", f"url={web.url}", "-a", "many=300").returncode == 0
-    look.wait(1, lambda task: (look.frontier.counts(1) or (0,) * 9)[2] > 30)
+    look.wait(1, lambda task: look.counts(1).nf > 30)
     server.kill()
     time.sleep(1.0)
     server.start()
