@@ -17,7 +17,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
-    "max_deliveries", "commit_batch", "backlog",
+    "max_deliveries", "commit_batch", "backlog", "quiet", "load_timeout",
 )  # fmt: skip
 
 
@@ -47,6 +47,8 @@ class Settings:
     grace: float = 20.0  # seconds a stopping node or worker may finish what it fetches
     lease: float = 15.0  # seconds after which a silent node is declared dead
     beat: float = 3.0  # seconds between two renewals of the lease
+    quiet: float = 0.2  # seconds without a change after which code is loaded anew (--reload)
+    load_timeout: float = 30.0  # seconds in which one module of the spiders must be imported
     deadline: float = 120.0  # seconds a worker's event loop may stand still before it is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
     max_age: float = 21600.0  # seconds after which a worker is replaced

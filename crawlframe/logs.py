@@ -31,6 +31,7 @@ def config(level: str, node: str) -> dict[str, Any]:
         "root": {"level": level.upper(), "handlers": ["stderr"]},
         "loggers": {
             # Django's own handlers would mail administrators and print a second time.
+            "watchfiles": {"level": "WARNING"},
             "django": {"level": "INFO", "handlers": [], "propagate": True},
             "django.server": {"level": "INFO", "handlers": [], "propagate": True},
             # A traceback for every scanner that asks for a host that is not ours.

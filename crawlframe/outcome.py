@@ -61,6 +61,7 @@ class Outcome:
     fingerprints: list[bytes] = field(default_factory=list)
     duplicates: int = 0  # follow-ups dropped by the worker's sieve
     cookies: dict[str, str] | None = None  # the task's cookies that this run changed
+    version: str = ""  # of the code that ran
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
         """Sets where the request goes; anything but DONE drops items and follow-ups."""

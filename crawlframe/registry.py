@@ -10,48 +10,95 @@ import re
 import sys
 import traceback
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.machinery import SourceFileLoader
+from os import PathLike
+from os.path import normpath
 from pathlib import Path
 from types import ModuleType
 
+from crawlframe import source
 from crawlframe.errors import SpiderError, UnknownSpider, did_you_mean
+from crawlframe.source import Bytecode, SourceFinder, TookTooLong, within
 from crawlframe.spider import Spider, SpiderInfo, describe
+from crawlframe.version import files
 
 SPIDER_NAME = re.compile(r"[\w.-]{1,100}")
-_OUR_FRAMES = ("<frozen importlib", __file__, importlib.__file__)
+ENGINE = Path(__file__).parent
+_OUR_FRAMES = ("<frozen importlib", __file__, importlib.__file__, source.__file__)
 
 
 class Registry:
     """The spiders of one package.
 
     ``spiders``: name -> class. ``infos``: what is published of them, by name. ``broken``: module ->
-    what is wrong with it; the first line names file, line and error, a traceback may follow."""
+    what is wrong with it; the first line names file, line and error, a traceback may follow.
+    ``files``: what lies outside the package and belongs to the code: the authors' modules that were
+    imported for it, and what spiders declare; a directory stands for all files below."""
 
-    def __init__(self) -> None:
+    def __init__(self, finder: SourceFinder, limit: float | None) -> None:
         self.spiders: dict[str, type[Spider]] = {}
         self.infos: list[SpiderInfo] = []
         self.broken: dict[str, str] = {}
+        self.files: list[Path] = []
+        self._finder = finder
+        self._limit = limit
+        self._found: dict[str, list[tuple[type[Spider], SpiderInfo]]] = defaultdict(list)
 
     @classmethod
-    def load(cls, package: Path | str = "spiders") -> Registry:
-        """Imports all modules of a package, given by name or by its directory. Never raises on
-        what a module does; only KeyboardInterrupt passes."""
-        registry = cls()
+    def load(
+        cls,
+        package: Path | str = "spiders",
+        *,
+        skip: Mapping[str, str] = {},
+        limit: float | None = None,
+        loading: Callable[[str], None] = lambda module: None,
+        bytecode: Path | None = None,
+    ) -> Registry:
+        """Imports all modules of a package, given by name or by its directory, from source. Never
+        raises on what a module does; only KeyboardInterrupt passes.
+
+        Modules in ``skip`` are not imported, and broken for the reason given there. One import may
+        take ``limit`` seconds. ``loading`` is told each module before its import. The directory
+        ``bytecode`` keeps compiled code, which makes later loads faster."""
+        finder = SourceFinder.install()
+        finder.bytecode = Bytecode(bytecode) if bytecode else None
+        finder.refused = dict(skip)
+        registry = cls(finder, limit)
+        try:
+            registry._load(package, loading)
+        finally:
+            finder.refused = {}
+        return registry
+
+    def _load(self, package: Path | str, loading: Callable[[str], None]) -> None:
         name = package.resolve().name if isinstance(package, Path) else package
         directory = _enter(package) if isinstance(package, Path) else find_package(package)
         if directory is None or not directory.is_dir():
             place = directory or f"package {name!r}"
-            registry._break(name, f"{place}: there is no such directory; make it, or start in the "
-                                  "directory that holds it")  # fmt: skip
-            return registry
-        found: dict[str, list[type[Spider]]] = defaultdict(list)
+            self._break(name, f"{place}: there is no such directory; make it, or start in the "
+                              "directory that holds it")  # fmt: skip
+            return
+        finder = self._finder
+        finder.trees.add(str(directory))
+        before = {*finder.loaded}
+        _forget(name, _from_bytecode)
         for module_name, path in _modules(name, directory):
-            module = registry._import(module_name, path)
+            module = self._import(module_name, path, loading)
             if module is not None:
                 for spider in _spiders_of(module):
-                    registry._take(spider, path, found)
-        registry._settle(found)
-        return registry
+                    self._take(spider, path)
+        self._settle()
+        outside = {*self.files, *(path for path in finder.loaded if path not in before)}
+        self.files = sorted(
+            path
+            for path in outside
+            if not path.is_relative_to(directory) and not path.is_relative_to(ENGINE)
+        )
+
+    def changed(self) -> list[Path]:
+        """Files of modules that are no longer what was imported."""
+        return self._finder.changed()
 
     def get(self, name: str) -> type[Spider]:
         """The spider of this name. Raises UnknownSpider, which lists the known ones."""
@@ -65,44 +112,76 @@ class Registry:
         self.get(name)
         return next(info for info in self.infos if info.name == name)
 
-    def _import(self, name: str, path: Path) -> ModuleType | None:
+    def _import(self, name: str, path: Path, loading: Callable[[str], None]) -> ModuleType | None:
         if not all(part.isidentifier() for part in name.split(".")):
             self._break(name, f"{path}:1: a module's name may have only letters, digits and _")
             return None
+        refused = self._finder.refused
+        if name in refused:
+            self._break(name, refused[name])
+            return None
+        loading(name)
         try:
-            return importlib.import_module(name)
+            return within(self._limit, lambda: importlib.import_module(name))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a module may raise anything, sys.exit() included
-            self._break(name, _describe_failure(error, path))
+            text = self._describe(error, path)
+            self._break(name, text)
+            if isinstance(error, TookTooLong):
+                # The others that import it must not wait in turn.
+                refused[_standing_in(error) or name] = text
             return None
 
-    def _take(self, spider: type[Spider], path: Path, found: dict[str, list[type[Spider]]]) -> None:
+    def _take(self, spider: type[Spider], path: Path) -> None:
         name: object = spider.name
         if not isinstance(name, str) or not SPIDER_NAME.fullmatch(name):
             problem = f"name {name!r} must be up to 100 letters, digits and . _ -"
             self._break(spider.__module__, f"{_place(spider, path)}: {spider.__name__}: {problem}")
             return
-        found[name].append(spider)
+        try:
+            info = within(self._limit, lambda: describe(spider))
+            self._declare(spider)
+        except SpiderError as error:
+            self._break(spider.__module__, f"{_place(spider)}: {error}")
+        except (Exception, TookTooLong) as error:  # metaclasses and annotations of authors run here
+            self._break(spider.__module__, self._describe(error, _file(spider)))
+        else:
+            self._found[name].append((spider, info))
 
-    def _settle(self, found: dict[str, list[type[Spider]]]) -> None:
-        for name, spiders in sorted(found.items()):
-            if len(spiders) > 1:
-                places = [f"{spider.__module__}.{spider.__name__}" for spider in spiders]
-                text = f"the spider name {name!r} is used by {' and '.join(places)}; change one"
-                for module in {spider.__module__: None for spider in spiders}:
-                    first = next(spider for spider in spiders if spider.__module__ == module)
-                    self._break(module, f"{_place(first)}: {text}")
-                continue
-            try:
-                info = describe(spiders[0])
-            except SpiderError as error:
-                self._break(spiders[0].__module__, f"{_place(spiders[0])}: {error}")
-            except Exception as error:  # metaclasses and annotations of authors run here
-                self._break(spiders[0].__module__, _describe_failure(error, _file(spiders[0])))
-            else:
-                self.spiders[name] = spiders[0]
+    def _declare(self, spider: type[Spider]) -> None:
+        owner = next(owner for owner in spider.__mro__ if "files" in vars(owner))
+        names: object = spider.files
+        if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+            raise SpiderError(
+                f'files must be a list of paths, such as ["prices.csv"], not {names!r}'
+            )
+        for name in names if owner is not Spider else ():
+            if not isinstance(name, str | PathLike) or not str(name):
+                raise SpiderError(f"files: {name!r} is not a path")
+            # As written, not resolved: a link may point elsewhere in the next version.
+            path = Path(normpath(_file(owner).parent / name))
+            self.files.append(path)  # also a missing one: it may come
+            if not path.exists():
+                raise SpiderError(
+                    f"files: {path} does not exist; correct the path, or add the file"
+                )
+
+    def _settle(self) -> None:
+        for name, found in sorted(self._found.items()):
+            if len(found) == 1:
+                self.spiders[name], info = found[0]
                 self.infos.append(info)
+                continue
+            spiders = [spider for spider, _ in found]
+            places = [f"{spider.__module__}.{spider.__name__}" for spider in spiders]
+            text = f"the spider name {name!r} is used by {' and '.join(places)}; change one"
+            for module in {spider.__module__: None for spider in spiders}:
+                first = next(spider for spider in spiders if spider.__module__ == module)
+                self._break(module, f"{_place(first)}: {text}")
+
+    def _describe(self, error: BaseException, path: Path) -> str:
+        return _describe_failure(error, path, self._finder.owns)
 
     def _break(self, module: str, text: str) -> None:
         before = self.broken.get(module)
@@ -128,13 +207,22 @@ def _enter(directory: Path) -> Path:
     loaded = sys.modules.get(directory.name)
     # Read before sys.path changes: a namespace package's path follows it.
     if loaded is not None and next(iter(getattr(loaded, "__path__", [])), "") != str(directory):
-        for name in [*sys.modules]:
-            if name == directory.name or name.startswith(f"{directory.name}."):
-                del sys.modules[name]
+        _forget(directory.name, lambda module: True)
     parent = str(directory.parent)
     sys.path[:] = [parent, *(place for place in sys.path if place != parent)]
     importlib.invalidate_caches()
     return directory
+
+
+def _forget(package: str, which: Callable[[ModuleType | None], bool]) -> None:
+    for name, module in [*sys.modules.items()]:
+        if (name == package or name.startswith(f"{package}.")) and which(module):
+            del sys.modules[name]
+
+
+def _from_bytecode(module: ModuleType | None) -> bool:
+    """Was it imported before, by Python's own loader, which may take old bytecode?"""
+    return type(getattr(module, "__loader__", None)) is SourceFileLoader
 
 
 def find_package(package: str) -> Path | None:
@@ -151,9 +239,9 @@ def find_package(package: str) -> Path | None:
 
 def _modules(package: str, directory: Path) -> Iterator[tuple[str, Path]]:
     """Dotted name and path of every module, packages before what they hold."""
-    for path in sorted(directory.rglob("*.py")):
+    for path in files(directory):
         parts = path.relative_to(directory).with_suffix("").parts
-        if any(part.startswith(".") or part in ("__pycache__", "__main__") for part in parts):
+        if path.suffix != ".py" or "__main__" in parts:
             continue
         if parts[-1] == "__init__":
             parts = parts[:-1]
@@ -170,7 +258,7 @@ def _spiders_of(module: ModuleType) -> list[type[Spider]]:
     ]
 
 
-def _describe_failure(error: BaseException, path: Path) -> str:
+def _describe_failure(error: BaseException, path: Path, owns: Callable[[str], bool]) -> str:
     report = traceback.TracebackException.from_exception(error)
     links: list[traceback.TracebackException | None] = [report]
     while links:
@@ -184,7 +272,8 @@ def _describe_failure(error: BaseException, path: Path) -> str:
     else:
         # The innermost line of the author's own files says more than one deep in a library.
         stack = report.stack
-        mine = [frame for frame in stack if Path(frame.filename).parent == path.parent] or [*stack]
+        mine = [frame for frame in stack if owns(frame.filename) and not _engine(frame.filename)]
+        mine = mine or [*stack]
         place = f"{mine[-1].filename}:{mine[-1].lineno}" if mine else f"{path}:1"
     text = "".join(report.format()).rstrip()
     if not report.stack:
@@ -194,7 +283,34 @@ def _describe_failure(error: BaseException, path: Path) -> str:
 
 def _one_line(error: BaseException) -> str:
     words = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{type(error).__name__}: {words.strip().partition(chr(10))[0]}".removesuffix(": ")
+    line = words.strip().partition("\n")[0]
+    if isinstance(error, TookTooLong):
+        return line
+    if isinstance(error, ModuleNotFoundError) and _is_to_install(error.name):
+        line += ": install it on this node"
+    return f"{type(error).__name__}: {line}".removesuffix(": ")
+
+
+def _is_to_install(module: str | None) -> bool:
+    """Is there nothing of that name? Where there is a package, only a part is named wrongly."""
+    top = (module or "").partition(".")[0]
+    try:
+        return bool(top) and top not in sys.modules and importlib.util.find_spec(top) is None
+    except (ImportError, ValueError):
+        return False
+
+
+def _engine(file: str) -> bool:
+    return Path(file).is_relative_to(ENGINE)
+
+
+def _standing_in(error: BaseException) -> str | None:
+    """The module whose import an error interrupted."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    names = [
+        frame.f_globals.get("__name__") for frame in frames if frame.f_code.co_name == "<module>"
+    ]
+    return names[-1] if names else None
 
 
 def _file(spider: type[Spider]) -> Path:

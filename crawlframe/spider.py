@@ -58,6 +58,7 @@ class Spider:
     start_urls: ClassVar[Iterable[str]] = ()
     allowed_domains: ClassVar[Iterable[str]] = ()
     settings: ClassVar[dict[str, Any]] = {}
+    files: ClassVar[Iterable[str]] = ()  # that belong to the code and lie outside spiders/
 
     # Typed openly, so that a spider with parameters of its own passes its author's type checker.
     def start(self, *args: Any, **kwargs: Any) -> Any:
@@ -205,6 +206,9 @@ def _no_host_name(domain: Any) -> str:
 
 def _needed_to_make(spider: type[Spider]) -> str:
     """The arguments without which no instance can be made, as text."""
+    plain = spider.__init__ is object.__init__ and spider.__new__ is object.__new__
+    if plain and type(spider) is type:
+        return ""  # the question is slow for a class that has nothing of its own
     try:
         parameters = inspect.signature(spider).parameters.values()
     except ValueError:  # made in C

@@ -14,9 +14,10 @@ from rich.console import Console
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
-from crawlframe.registry import Registry
+from crawlframe.registry import Registry, find_package
 from crawlframe.request import ROOT_URL
 from crawlframe.spider import SpiderInfo
+from crawlframe.version import code_version
 from crawlservice import arguments as spider_arguments
 from crawlservice.democheck import compare
 from crawlservice.demosite import DemoServer, DemoSiteError
@@ -98,13 +99,15 @@ class Crawl:
 
     def _look_around(self, info: SpiderInfo) -> None:
         """Any node may take the requests of a task: those that would not do it right must go."""
-        for node in frontier().leases.nodes():
-            if node.lease_left <= 0:
-                continue
+        nodes = [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
+        here = _code_here() if nodes else ""
+        for node in nodes:
             who = f"node {node.node} (process {node.pid} on {node.machine})"
-            if node.spiders and info.name not in node.spiders:
+            code = f"code {node.code.version}" if node.code.version else "code of its own"
+            if (node.spiders or node.code.version) and info.name not in node.spiders:
                 raise CrawlFailed(
-                    f"{who} was started before spider {info.name!r} was there; restart it first"
+                    f"{who} has no spider {info.name!r} in its {code}, and would take part; bring "
+                    "it up to date or stop it first"
                 )
             if self.demo is not None and not any(
                 LOOPBACK_ADDRESS in ip_network(network) for network in node.private
@@ -113,7 +116,8 @@ class Crawl:
                     f"{who} would take part and refuse the demo site; stop it, or start it with "
                     f"CRAWLFRAME_ALLOW_PRIVATE={LOOPBACK}"
                 )
-            self._say(f"note: {who} takes part, with the code it was started with")
+            other = f"; here it is {here}" if here and here != node.code.version else ""
+            self._say(f"note: {who} takes part, with {code}{other}")
         for task in frontier().open_tasks():
             self._say(f"note: task {task} is unfinished and runs along")
 
@@ -211,3 +215,10 @@ class Crawl:
 
     def _say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
+
+
+def _code_here() -> str:
+    """The code of this checkout, as a node that runs it tells it; "" where there are no spiders."""
+    spiders = find_package(settings.CRAWLFRAME.spiders)
+    parts = (settings.BASE_DIR / name for name in ("crawlframe", "crawlservice", "manage.py"))
+    return code_version(spiders, engine=[p for p in parts if p.exists()]) if spiders else ""

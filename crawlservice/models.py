@@ -5,6 +5,19 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.functions import Now
 
+VERSION = 40  # characters of the label of a code version
+
+
+def _version_field() -> models.CharField[str, str]:
+    # With a default of the database: a node of before this column may still be writing.
+    return models.CharField(
+        max_length=VERSION,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="code that made this row: git revision, with + and a digest when it was changed",
+    )
+
 
 class Task(models.Model):
     """One submitted crawl of one spider."""
@@ -59,6 +72,7 @@ class Page(models.Model):
     size = models.BigIntegerField(help_text="bytes of the body after decompression")
     fetch_ms = models.IntegerField()
     items = models.IntegerField()
+    version = _version_field()
     created_at = models.DateTimeField(db_default=Now())
     follow_ups = models.BinaryField(null=True, help_text="msgpack list of admissions")
     request = models.BinaryField(null=True, help_text="record of a request that failed")
@@ -78,6 +92,7 @@ class Item(models.Model):
     rid = models.UUIDField()
     ordinal = models.IntegerField()
     data = models.JSONField()
+    version = _version_field()
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -99,6 +114,7 @@ class Generation(models.Model):
 
     class Meta:
         ordering = ("-id",)
+        verbose_name = "node"
 
     def __str__(self) -> str:
         return f"{self.node}/{self.pk}"

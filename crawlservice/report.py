@@ -16,6 +16,7 @@ from crawlservice.models import Item, Page, Task
 from crawlservice.progress import Progress, read
 from crawlservice.redis import frontier
 from crawlservice.terminal import duration, facts_table, plain
+from crawlservice.versions import pages_by_version
 
 EXAMPLES = 3  # URLs named per reason
 
@@ -55,6 +56,8 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
     if progress.limited:
         facts.append(("page limit", f"{progress.limited:,} further links were left out"))
+    if by_version := pages_by_version(task):
+        facts.append(("pages by code", by_version))
     facts.append(("data", f"{database_place()}, table {Item._meta.db_table}, task_id {task.pk}"))
     return facts
 

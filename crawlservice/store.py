@@ -18,7 +18,7 @@ from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
-from crawlservice.models import Event, Item, Page, Task
+from crawlservice.models import VERSION, Event, Item, Page, Task
 
 PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
 
@@ -38,6 +38,7 @@ PAGE_COLUMNS = {
     "size": "bigint",
     "fetch_ms": "integer",
     "items": "integer",
+    "version": "text",
     "follow_ups": "text",
     "request": "text",
 }
@@ -62,14 +63,16 @@ ON CONFLICT (rid) DO NOTHING RETURNING rid
 )
 POSTGRES_FOLLOW_UPS = f"UPDATE {PAGE} SET follow_ups = %s WHERE rid = %s"
 POSTGRES_ITEMS = f"""
-INSERT INTO {ITEM} (rid, task_id, ordinal, data)
-SELECT rid, task_id, ordinal, data FROM jsonb_to_recordset(%s::jsonb)
-AS row(rid uuid, task_id bigint, ordinal integer, data jsonb)
+INSERT INTO {ITEM} (rid, task_id, ordinal, data, version)
+SELECT rid, task_id, ordinal, data, version FROM jsonb_to_recordset(%s::jsonb)
+AS row(rid uuid, task_id bigint, ordinal integer, data jsonb, version text)
 """
 SQLITE_PAGES = "INSERT INTO {table} ({columns}) VALUES ({marks})".format(
     table=PAGE, columns=", ".join(PAGE_COLUMNS), marks=", ".join(["%s"] * len(PAGE_COLUMNS))
 )
-SQLITE_ITEMS = f"INSERT INTO {ITEM} (rid, task_id, ordinal, data) VALUES (%s, %s, %s, %s)"
+SQLITE_ITEMS = (
+    f"INSERT INTO {ITEM} (rid, task_id, ordinal, data, version) VALUES (%s, %s, %s, %s, %s)"
+)
 
 
 class DjangoLedger:
@@ -138,8 +141,14 @@ def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:
             if rid.bytes in won:
                 cursor.execute(POSTGRES_FOLLOW_UPS, [packed, rid])
         items = (
-            {"rid": rid.hex(), "task_id": task, "ordinal": n, "data": orjson.Fragment(data)}
-            for rid, task, n, data in _items(outcomes, won)
+            {
+                "rid": rid.hex(),
+                "task_id": task,
+                "ordinal": n,
+                "data": orjson.Fragment(data),
+                "version": version,
+            }
+            for rid, task, n, data, version in _items(outcomes, won)
         )
         for array in _json_arrays(items):
             cursor.execute(POSTGRES_ITEMS, [array])
@@ -170,8 +179,8 @@ def _insert_sqlite(outcomes: list[Outcome]) -> set[bytes]:
         if rows:
             cursor.executemany(SQLITE_PAGES, [[row[0].hex, *row[1:]] for row in rows])
         items = [
-            (rid.hex(), task, n, data.decode())
-            for rid, task, n, data in _items(new.values(), new.keys())
+            (rid.hex(), task, n, data.decode(), version)
+            for rid, task, n, data, version in _items(new.values(), new.keys())
         ]
         if items:
             cursor.executemany(SQLITE_ITEMS, items)
@@ -195,6 +204,7 @@ def _row(outcome: Outcome) -> list[Any]:
         outcome.size,
         outcome.fetch_ms,
         len(outcome.items),
+        _version(outcome),
         pack_admissions(outcome.follow_ups) if outcome.follow_ups else None,
         outcome.record if failed else None,
     ]
@@ -202,11 +212,16 @@ def _row(outcome: Outcome) -> list[Any]:
 
 def _items(
     outcomes: Iterable[Outcome], won: Iterable[bytes]
-) -> Iterable[tuple[bytes, int, int, bytes]]:
+) -> Iterable[tuple[bytes, int, int, bytes, str]]:
     for outcome in outcomes:
         if outcome.rid in won:
+            version = _version(outcome)
             for ordinal, data in enumerate(outcome.items):
-                yield outcome.rid, outcome.task, ordinal, data
+                yield outcome.rid, outcome.task, ordinal, data, version
+
+
+def _version(outcome: Outcome) -> str:
+    return clean_text(outcome.version)[:VERSION]
 
 
 def _read(rids: list[bytes]) -> dict[bytes, Recorded]:

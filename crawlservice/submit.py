@@ -69,9 +69,11 @@ def submit(
 
 
 def published(spider: str) -> SpiderInfo:
-    """What nodes published of a spider. Raises UnknownSpider and FrontierError."""
+    """What nodes published of a spider. While nodes live, one of them must still have it; a node
+    that loads its code has no say. Raises UnknownSpider and FrontierError."""
     try:
         known = frontier().spiders()
+        nodes = frontier().leases.nodes()
     except RedisError as error:
         raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
     if not known:
@@ -80,6 +82,14 @@ def published(spider: str) -> SpiderInfo:
         )
     if spider not in known:
         raise unknown_spider(spider, known, {})
+    working = [node for node in nodes if node.lease_left > 0 and not node.leaving]
+    loaded = [node for node in working if node.spiders or node.code.version]
+    if loaded and not any(spider in node.spiders for node in loaded):
+        who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
+        raise UnknownSpider(
+            f"no node has the spider {spider!r} any more: its code is gone or does not load there "
+            f"({who}); python manage.py nodes tells more. Nothing was submitted"
+        )
     return known[spider]
 
 

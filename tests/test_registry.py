@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import py_compile
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,18 +29,26 @@ class Good(Spider):
 """
 
 
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def spider(name: str, more: str = "") -> str:
+    return f"from crawlframe import Spider\nclass Some(Spider):\n    name = {name!r}\n    {more}\n"
+
+
 @pytest.fixture
 def load(tmp_path: Path) -> Iterator[Callable[..., Registry]]:
     """``load(file=source, ...)``: a registry of a package with these modules."""
     path, modules = [*sys.path], {*sys.modules}
 
-    def make(**sources: str) -> Registry:
+    def make(options: dict[str, Any] | None = None, **sources: str) -> Registry:
         directory = tmp_path / "some_spiders"
         for name, source in sources.items():
-            file = directory / f"{name.replace('__', '/')}.py"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(source)
-        return Registry.load(directory)
+            write(directory / f"{name.replace('__', '/')}.py", source)
+        return Registry.load(directory, **(options or {}))
 
     yield make
     sys.path[:] = path
@@ -151,3 +164,265 @@ def test_the_spiders_of_this_checkout_load() -> None:
     assert registry.broken == {}
     assert "listings" in registry.spiders
     assert find_package("spiders") == Path(__file__).resolve().parent.parent / "spiders"
+
+
+# -- whole versions, each in a process of its own --------------------------------------------------
+
+
+def in_child(what: Callable[[], object]) -> Any:
+    """What a forked process answers, or the signal or exit code that ended it."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sys.dont_write_bytecode = False
+            os.write(writing, json.dumps(what()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        text = answer.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return json.loads(text) if text else code
+
+
+def names(directory: Path, **options: Any) -> list[str]:
+    """The spiders that a fresh process finds."""
+    found: list[str] = in_child(lambda: sorted(Registry.load(directory, **options).spiders))
+    return found
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_each_version_is_loaded_as_it_lies_there(tmp_path: Path, cached: bool) -> None:
+    tree = tmp_path / "some_spiders"
+    options = {"bytecode": tmp_path / "bytecode"} if cached else {}
+    path = write(tree / "shops/one.py", spider("one"))
+    assert names(tree, **options) == ["one"]
+    times = path.stat()
+    write(path, spider("two"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert names(tree, **options) == ["two"]
+    py_compile.compile(str(path))
+    write(path, spider("six"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert names(tree, **options) == ["six"]
+    write(tree / "new.py", spider("new"))
+    assert names(tree, **options) == ["new", "six"]
+    (tree / "shops").rename(tree / "stores")
+    assert names(tree, **options) == ["new", "six"]
+    write(tree / "user.py", "from some_spiders import shops\n")
+    assert names(tree, **options) == ["new", "six"]
+    (tree / "stores/one.py").unlink()
+    assert names(tree, **options) == ["new"]
+
+
+def test_a_renamed_package_is_not_found_under_its_old_name(tmp_path: Path) -> None:
+    tree = tmp_path / "some_spiders"
+    write(tree / "shops/__init__.py", "price = 7\n")
+    write(tree / "one.py", "from some_spiders.shops import price\n" + spider("one"))
+    py_compile.compile(str(tree / "shops/__init__.py"))
+    assert names(tree) == ["one"]
+    (tree / "shops").rename(tree / "stores")
+    broken = in_child(lambda: Registry.load(tree).broken)
+    assert [*broken] == ["some_spiders.one"]
+    first = broken["some_spiders.one"].partition("\n")[0]
+    assert first.endswith("one.py:1: ModuleNotFoundError: No module named 'some_spiders.shops'")
+
+
+def test_what_a_link_leads_to_is_loaded(tmp_path: Path) -> None:
+    for version in ("one", "two"):
+        path = write(tmp_path / version / "shop.py", spider(version))
+        os.utime(path, (10**9, 10**9))
+    tree = tmp_path / "some_spiders"
+    tree.mkdir()
+    (tree / "shops").symlink_to(tmp_path / "one")
+    assert names(tree) == ["one"]
+    (tree / "shops").unlink()
+    (tree / "shops").symlink_to(tmp_path / "two")
+    assert names(tree) == ["two"]
+
+
+def test_modules_that_came_from_bytecode_before_are_loaded_anew(tmp_path: Path) -> None:
+    tree = tmp_path / "some_spiders"
+    path = write(tree / "one.py", spider("old"))
+    py_compile.compile(str(path), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    write(path, spider("new"))
+
+    def early() -> list[str]:
+        sys.meta_path[:] = [one for one in sys.meta_path if type(one).__name__ != "SourceFinder"]
+        sys.path.insert(0, str(tmp_path))
+        module = __import__("some_spiders.one").one
+        return [module.Some.name, *Registry.load("some_spiders").spiders]
+
+    assert in_child(early) == ["old", "new"]
+
+
+# -- modules that do not come back -----------------------------------------------------------------
+
+
+def test_modules_that_killed_a_process_are_left_out(load: Callable[..., Registry]) -> None:
+    told: list[str] = []
+    registry = load(
+        {"skip": {"some_spiders.killer": "it died\nof signal 9"}, "loading": told.append},
+        killer="import os\nos._exit(3)\n",
+        other="import some_spiders.killer\n",
+        third=spider("third"),
+    )
+    assert [*registry.spiders] == ["third"]
+    assert registry.broken["some_spiders.killer"] == "it died\nof signal 9"
+    first = registry.broken["some_spiders.other"].partition("\n")[0]
+    assert first.endswith("other.py:1: ImportError: it died")
+    assert told == ["some_spiders.other", "some_spiders.third"]
+
+
+@pytest.mark.parametrize(
+    ("deed", "end"), [("os._exit(3)", 3), ("os.kill(os.getpid(), 9)", -signal.SIGKILL)]
+)
+def test_the_last_module_told_is_the_one_that_kills(tmp_path: Path, deed: str, end: int) -> None:
+    tree = tmp_path / "some_spiders"
+    write(tree / "fine.py", spider("fine"))
+    write(tree / "killer.py", f"import os\n{deed}\n")
+    log = tmp_path / "log"
+
+    def tell(module: str) -> None:
+        log.write_text(module)
+
+    assert in_child(lambda: sorted(Registry.load(tree, loading=tell).spiders)) == end
+    assert log.read_text() == "some_spiders.killer"
+    assert names(tree, skip={log.read_text(): "it kills"}) == ["fine"]
+
+
+ENDLESS = (
+    "while True:\n    try:\n        while True:\n            pass\n    except Exception: pass\n"
+)
+
+
+@pytest.mark.parametrize("source", ["x = 1\nwhile True: pass\n", "x = 1\n" + ENDLESS])
+def test_an_endless_import_is_broken_where_it_stood(
+    load: Callable[..., Registry], source: str
+) -> None:
+    registry = load({"limit": 0.3}, endless=source, fine=spider("fine"))
+    assert [*registry.spiders] == ["fine"]
+    first, *rest = registry.broken["some_spiders.endless"].splitlines()
+    place, _, words = first.partition(": ")
+    assert words == "import took longer than 0.3 s"
+    assert int(place.rpartition("endless.py:")[2]) in (2, 4, 5)
+    assert 'endless.py", line' in rest[1]
+    assert not any("source.py" in line or "importlib" in line for line in rest)
+
+
+def test_an_endless_module_is_waited_for_once(
+    load: Callable[..., Registry], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    counting = f"with open({str(log)!r}, 'a') as log: print('x', file=log)\n"
+    write(tmp_path / "stuck_prices.py", counting + ENDLESS)
+    user = "import stuck_prices\n"
+    registry = load({"limit": 0.3}, a=user, b=user, c=user, fine=spider("fine"))
+    assert log.read_text() == "x\n"
+    assert [*registry.spiders] == ["fine"]
+    firsts = [problem.partition("\n")[0] for problem in registry.broken.values()]
+    assert len(firsts) == 3
+    assert "stuck_prices.py:" in firsts[0]
+    assert all(first.endswith("import took longer than 0.3 s") for first in firsts)
+    assert "b.py:1: ImportError: " in firsts[1]
+
+
+def test_endless_annotations_are_broken_too(load: Callable[..., Registry]) -> None:
+    source = "def forever():\n    while True: pass\n"
+    registry = load({"limit": 0.3}, odd=source + spider("odd", "shop: 'forever()' = 1"))
+    assert registry.spiders == {}
+    assert "import took longer than 0.3 s" in registry.broken["some_spiders.odd"]
+
+
+def test_a_missing_dependency_is_to_be_installed(load: Callable[..., Registry]) -> None:
+    registry = load(
+        lacking="import no_such_module_here.part\n",
+        mistaken="import json.no_such_part\n",
+        gone="import some_spiders.gone_part\n",
+    )
+    firsts = {name: text.partition("\n")[0] for name, text in registry.broken.items()}
+    assert firsts["some_spiders.lacking"].endswith(
+        ":1: ModuleNotFoundError: No module named 'no_such_module_here': install it on this node"
+    )
+    assert "install" not in firsts["some_spiders.mistaken"]
+    assert firsts["some_spiders.gone"].endswith("No module named 'some_spiders.gone_part'")
+
+
+# -- files that belong to the code -----------------------------------------------------------------
+
+
+def test_helper_modules_and_declared_files_belong_to_the_code(
+    load: Callable[..., Registry], tmp_path: Path
+) -> None:
+    write(tmp_path / "my_helpers/__init__.py", "")
+    write(tmp_path / "my_helpers/prices.py", "import json.tool\nfrom . import rates\n")
+    write(tmp_path / "my_helpers/rates.py", "")
+    write(tmp_path / "my_helpers/unused.py", "")
+    write(tmp_path / "my_broken_helper.py", "x = = 1\n")
+    write(tmp_path / "prices.csv", "")
+    write(tmp_path / "pages/a.html", "")
+    absolute = write(tmp_path / "absolute.csv", "")
+    inner = write(tmp_path / "some_spiders/inner.csv", "")
+    declared = ["../prices.csv", "../pages", str(absolute), "inner.csv"]
+    registry = load(
+        one="import my_helpers.prices\n" + spider("one", f"files = {declared}"),
+        deep__two="from ..one import Some as Base\nclass Two(Base):\n    name = 'two'\n",
+        three="import my_broken_helper\n",
+    )
+    assert [*registry.broken] == ["some_spiders.three"]
+    expected = [
+        "absolute.csv", "my_broken_helper.py", "my_helpers/__init__.py", "my_helpers/prices.py",
+        "my_helpers/rates.py", "pages", "prices.csv",
+    ]  # fmt: skip
+    assert registry.files == [tmp_path / name for name in expected]
+    assert inner not in registry.files
+    assert registry.changed() == []
+    write(tmp_path / "my_helpers/rates.py", "x = 1\n")
+    assert tmp_path / "my_helpers/rates.py" in registry.changed()
+
+
+def test_helpers_that_were_there_before_are_not_of_this_load(
+    load: Callable[..., Registry], tmp_path: Path
+) -> None:
+    write(tmp_path / "early_helper.py", "")
+    sys.path.insert(0, str(tmp_path))
+    __import__("early_helper")
+    assert load(one="import early_helper\n" + spider("one")).files == []
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ("['../gone.csv']", "gone.csv does not exist; correct the path, or add the file"),
+        ("'prices.csv'", "files must be a list of paths"),
+        ("7", "files must be a list of paths"),
+        ("[7]", "files: 7 is not a path"),
+        ("['']", "files: '' is not a path"),
+    ],
+)
+def test_wrong_files_break_the_spider(
+    load: Callable[..., Registry], tmp_path: Path, files: str, words: str
+) -> None:
+    registry = load(one=spider("one", f"files = {files}"))
+    assert registry.spiders == {}
+    first = registry.broken["some_spiders.one"].partition("\n")[0]
+    assert first.startswith(f"{tmp_path / 'some_spiders/one.py'}:2: ")
+    assert words in first
+
+
+def test_a_missing_declared_file_is_known_so_that_it_can_be_waited_for(
+    load: Callable[..., Registry], tmp_path: Path
+) -> None:
+    assert load(one=spider("one", "files = ['../gone.csv']")).files == [tmp_path / "gone.csv"]
+
+
+def test_parts_of_the_engine_are_not_of_the_authors_files(tmp_path: Path) -> None:
+    tree = tmp_path / "some_spiders"
+    write(tree / "one.py", "import crawlframe.embedded\n" + spider("one"))
+
+    def load() -> list[str]:
+        sys.modules.pop("crawlframe.embedded", None)
+        return [str(path) for path in Registry.load(tree).files]
+
+    assert in_child(load) == []

@@ -27,7 +27,10 @@ class Rule(NamedTuple):
 
 ENGINE = tuple(
     f"crawlframe.{part}"
-    for part in ("conf", "embedded", "fetch", "frontier", "guardian", "ledger", "node", "registry")
+    for part in (
+        *("checkout", "conf", "embedded", "fetch", "frontier", "guardian", "ledger", "node"),
+        *("registry", "source", "version"),
+    )
 )
 
 RULES = (

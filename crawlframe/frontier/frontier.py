@@ -24,7 +24,8 @@ from crawlframe.frontier.records import (
     entries,
     fingerprint_of,
 )
-from crawlframe.frontier.tasks import Tasks
+from crawlframe.frontier.rollouts import Rollouts
+from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request import Admission
 from crawlframe.spider import SpiderInfo
 
@@ -57,6 +58,11 @@ class Frontier(Tasks):
     def leases(self) -> Leases:
         """The lives of nodes, on the same connection."""
         return Leases(self.redis, self.keys[0].prefix, self.partitions)
+
+    @cached_property
+    def rollouts(self) -> Rollouts:
+        """The revisions that nodes are told to pull, on the same connection."""
+        return Rollouts(self.redis, self.keys[0].prefix, self.partitions)
 
     # -- claim and complete -----------------------------------------------------------------------
 
@@ -93,7 +99,7 @@ class Frontier(Tasks):
         for i in range(0, len(batch), 4):
             rid, lane, record, tries = batch[i : i + 4]
             task, _, host = lane.decode().split(":", 2)
-            attempts, deliveries = tries.split(b",")
+            attempts, deliveries = tries.split(b",")[:2]
             claim.requests.append(
                 Claimed(rid, int(task), host, int(attempts), int(deliveries), record)
             )
@@ -186,16 +192,20 @@ class Frontier(Tasks):
         """(rid, host, deliveries to add): held requests go back, first in line."""
         return self._give("release", generation, requests)
 
-    def park(self, generation: int, requests: list[tuple[bytes, str, str]]) -> int:
-        """(rid, host, reason): held requests step aside until ``unpark``."""
-        return self._give("park", generation, requests)
+    def park(
+        self, generation: int, requests: list[tuple[bytes, str, str]], version: str = ""
+    ) -> int:
+        """(rid, host, reason): held requests step aside, until ``unpark`` or until another code
+        version takes them with ``retake``. ``version`` is the label of the code that could not run
+        them; "" when the code is not to blame, so that only ``unpark`` brings them back."""
+        return self._give("park", generation, requests, mark_of(version))
 
-    def _give(self, verb: str, generation: int, requests: list[Any]) -> int:
+    def _give(self, verb: str, generation: int, requests: list[Any], *more: str) -> int:
         moved = 0
         for partition, mine in self.split(requests, lambda request: request[1]):
             for chunk in chunks(mine, MAX_ENTRIES):
                 entries = [[rid, value] for rid, _, value in chunk]
-                moved += self.run(verb, partition, generation, pack(entries))
+                moved += self.run(verb, partition, generation, pack(entries), *more)
         return moved
 
     # -- what the service is told of spiders ------------------------------------------------------

@@ -5,6 +5,9 @@ All keys of one partition share the hash tag ``{p}``, so a script touches one cl
 Lane: the requests of one task, one rank and one host, in order of arrival. It is named
 ``<task>:<rank>:<host>`` and is the queue that design section 4 calls ``queue:<host>``, cut so that
 a task can be paused or skipped at one stroke and each entry costs 18 bytes.
+
+Trail: the code versions that could not run a request, as marks of 8 hex digits joined by dots,
+oldest first, at most 8. Parked requests are grouped by it: each version finds what it did not try.
 """
 
 from __future__ import annotations
@@ -20,12 +23,16 @@ KEYS: dict[str, tuple[str, str]] = {
     "HOST": ("h:.", "hash of a host: a in flight, n next time (ms), t turn"),
     "REQ": ("req", "hash rid -> record; every pending request"),
     "OWN": ("own", "hash rid -> <holder>|<lane>; holder = generation, d (delayed) or p (parked)"),
-    "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>; absent = 0,0"),
+    "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>[,<trail>]; absent = 0,0"),
     "CURSOR": ("cursor", "hash rid -> follow-ups of a long list that were pushed"),
     "DELAYED": ("delayed", "zset rid -> due time (ms)"),
     "INPROGRESS": ("inprogress:.", "set of a generation: rids it holds"),
     "BATCH": ("batch:.", "string of a generation: its last claim, for a lost answer"),
     "PARKED": ("parked:.", "hash of a task: rid -> reason"),
+    "TRAILS": ("trails", "set of the trails that parked requests have"),
+    "TRAIL": ("trail:.", "set of a trail: tasks with such parked requests"),
+    "STRANDED": ("stranded:.", "set of <task>:<trail>: the parked requests (rids)"),
+    "RETAKEN": ("retaken:.", "string of a retake call: what it answered, for a lost answer"),
     "PAUSED": ("paused:.", "set of a task: lanes that wait for resume"),
     "SEEN": ("seen:.", "intsets of 64-bit fingerprints: <task>:<bucket>, linear hashing"),
     "TASK": (
@@ -38,6 +45,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "FENCED": ("fenced", "set of generations declared dead, for ever"),
     "NODES": ("nodes", "hash generation -> JSON of its node (partition 0)"),
     "SPIDERS": ("spiders", "hash spider -> JSON of its description (partition 0)"),
+    "ROLLOUT": ("rollout", "hash <branch>:[<node>] -> <id>|<JSON of a rollout> (partition 0)"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from crawlframe.frontier.partitions import Partitions
 from crawlframe.frontier.records import NodeInfo
@@ -32,11 +33,12 @@ class Leases(Partitions):
     def nodes(self) -> list[NodeInfo]:
         """Every generation that announced itself and was not replayed, oldest first."""
         left = self.left()
-        nodes = [
-            msgspec.json.decode(row, type=NodeInfo)
-            for row in self.redis.hgetall(self.keys[0]("NODES")).values()
+        rows = self.redis.hgetall(self.keys[0]("NODES")).values()
+        nodes = [msgspec.json.decode(row, type=NodeInfo) for row in rows]
+        return [
+            replace(node, lease_left=left.get(node.generation, -1.0))
+            for node in sorted(nodes, key=lambda node: node.generation)
         ]
-        return sorted(node._replace(lease_left=left.get(node.generation, -1.0)) for node in nodes)
 
     def replay(self, generation: int) -> int:
         """Declares a generation dead and gives its requests back; answers how many."""

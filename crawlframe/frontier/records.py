@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
 from crawlframe.request import Admission
 
 
@@ -79,8 +81,24 @@ class Counts(NamedTuple):
         return self.nr - self.in_progress - self.delayed - self.parked
 
 
-class NodeInfo(NamedTuple):
-    """One generation as the cluster sees it."""
+class CodeState(msgspec.Struct, frozen=True):
+    """Which code a node runs, and how its last reload went."""
+
+    version: str = ""  # of the code that lives; "" until some is loaded
+    state: str = "loading"  # loading, checking, live or refused
+    candidate: str = ""  # the version that is being checked, or was refused
+    problem: str = ""  # of the refused version, else of the live one: file:line: error, traceback
+    changed_at: float = 0.0  # Unix time at which this state began
+    seconds: float = 0.0  # last reload: from the last write to the first worker with the new code
+    reloads: int = 0  # since the master started
+    follows: str = ""  # "origin/main" for a node that pulls by itself
+    pulled: str = ""  # revision (12 digits) its checkout was last brought to by a pull
+    pull_problem: str = ""  # why the last pull was refused
+    rollout: int = 0  # id of the announcement that the last pull answered
+
+
+class NodeInfo(msgspec.Struct, frozen=True):
+    """One generation as the cluster sees it. Nodes of other releases may send more or less."""
 
     generation: int
     node: str
@@ -92,6 +110,8 @@ class NodeInfo(NamedTuple):
     lease_left: float  # seconds, negative when expired
     spiders: tuple[str, ...] = ()  # what it loaded; empty while it loads
     private: tuple[str, ...] = ()  # private networks that it may crawl
+    code: CodeState = CodeState()
+    leaving: bool = False  # it takes nothing new and ends
 
 
 def fingerprint_of(rid: bytes) -> str:

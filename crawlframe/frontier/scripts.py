@@ -29,6 +29,7 @@ class Scripts:
     """The verbs as attributes: ``scripts.claim(keys=[tag], args=[...])``."""
 
     admit: Script
+    announce: Script
     audit: Script
     claim: Script
     close: Script
@@ -43,6 +44,7 @@ class Scripts:
     push: Script
     release: Script
     replay: Script
+    retake: Script
     retry: Script
     state: Script
     unpark: Script

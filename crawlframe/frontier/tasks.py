@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -78,6 +80,17 @@ class Tasks(Partitions):
     def unpark_all(self) -> int:
         """``unpark`` for every open task."""
         return sum(self.unpark(task) for task in self.open_tasks())
+
+    def retake(self, version: str, limit: int) -> int:
+        """Parked requests of running tasks that this code version has not tried go back, first in
+        line. Answers how many: up to ``limit``, and up to 500 per partition; a repeated call takes
+        what is left."""
+        moved = 0
+        for partition in range(self.partitions):
+            if version and (left := min(limit - moved, MAX_ENTRIES)) > 0:
+                name = os.urandom(8).hex()
+                moved += self.run("retake", partition, mark_of(version), left, name)
+        return moved
 
     def stuck(self) -> dict[int, Counts] | None:
         """The open tasks that no node can bring further now: paused, or with nothing but parked
@@ -158,6 +171,11 @@ class Tasks(Partitions):
                 left = self.run("state", partition, task, state, part)
             if left < 0:
                 raise FrontierError(f"task {task} is not in the frontier")
+
+
+def mark_of(version: str) -> str:
+    """What the frontier keeps of a code version's label: 8 hex digits, or "" of ""."""
+    return hashlib.sha256(version.encode()).hexdigest()[:8] if version else ""
 
 
 def _sum(rows: list[list[Any]]) -> Counts | None:

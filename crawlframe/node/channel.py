@@ -40,6 +40,11 @@ class Channel:
         """Is there something that the socket has not taken yet?"""
         return bool(self._out)
 
+    @property
+    def idle(self) -> bool:
+        """Is nothing half written or half read?"""
+        return not self._out and not self._in
+
     def send(self, *message: Any) -> None:
         """Queues a message and writes what fits. Raises ChannelClosed."""
         body = msgpack.packb(message)

@@ -1,10 +1,9 @@
-"""Child: the master's view of one forked process, and the fork itself."""
+"""Child: the master's view of one forked process, and what a fork does to become one."""
 
 from __future__ import annotations
 
 import ctypes
 import logging
-import mmap
 import os
 import random
 import signal
@@ -16,21 +15,26 @@ from typing import NoReturn
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Claimed
 from crawlframe.node.channel import Channel
+from crawlframe.node.marks import Marks
 
 log = logging.getLogger(__name__)
 
-PR_SET_PDEATHSIG = 1
-MARK_SIZE = 16  # bytes of the shared mark: the rid whose callback holds the processor
-NO_MARK = bytes(MARK_SIZE)
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+ADOPTION = 5.0  # seconds a process may take to become the master's child
+CAN_ADOPT = sys.platform == "linux"
 
 
 class Child:
-    """One worker or steward. ``held`` are the requests it has been given and not settled."""
+    """One steward, template or worker. ``held`` are the requests it has been given and not settled,
+    ``version`` the code that it runs."""
 
-    def __init__(self, role: str, pid: int, channel: Channel, mark: mmap.mmap) -> None:
+    def __init__(
+        self, role: str, pid: int, channel: Channel, marks: Marks | None = None, place: int = 0
+    ) -> None:
         self.role = role
         self.pid = pid
         self.channel = channel
+        self.origin: object = None  # the template it was forked from
         self.held: dict[bytes, Claimed] = {}
         self._again: dict[bytes, int] = {}  # rid -> times it came back before it was settled
         self.credits = 0
@@ -38,27 +42,30 @@ class Child:
         self.retiring_since: float | None = None
         self.born = self.last_beat = time.monotonic()
         self.rss = 0  # bytes
-        self._mark = mark
+        self._marks, self._place = marks, place
 
     @classmethod
-    def spawn(cls, role: str, main: Callable[[Channel, mmap.mmap], None]) -> Child:
-        """Forks. The child runs ``main`` with its end of the channel and the mark, and exits."""
+    def spawn(cls, role: str, main: Callable[[Channel], None]) -> Child:
+        """Forks. The child runs ``main`` with its end of the channel, and exits."""
         ours, theirs = Channel.pair()
-        mark = mmap.mmap(-1, MARK_SIZE)
         sys.stdout.flush()
         sys.stderr.flush()
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             ours.close()
-            _become_child(role, parent, lambda: main(theirs, mark))
+            become_child(role, parent, lambda: main(theirs))
         theirs.close()
-        return cls(role, pid, ours, mark)
+        return cls(role, pid, ours)
+
+    @property
+    def staying(self) -> bool:
+        return self.retiring_since is None
 
     @property
     def taking(self) -> bool:
         """May it be given requests?"""
-        return self.ready and self.retiring_since is None and self.credits > 0
+        return self.ready and self.staying and self.credits > 0
 
     def hold(self, request: Claimed) -> None:
         """It has been given this request."""
@@ -77,20 +84,31 @@ class Child:
 
     def culprit(self) -> bytes | None:
         """After its death: the rid whose callback was running, or None if none was."""
-        mark = bytes(self._mark[:MARK_SIZE])
-        return None if mark == NO_MARK else mark
+        return self._marks.read(self._place) if self._marks else None
 
     def signal(self, number: int) -> None:
         """Sends a signal; the child is ours and not reaped yet, so the pid cannot be another's."""
-        os.kill(self.pid, number)
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            if CAN_ADOPT:
+                raise
+
+    def kill(self) -> None:
+        """Ends it at once, as one who was asked to leave."""
+        if self.retiring_since is None:
+            self.retiring_since = time.monotonic()
+        self.signal(signal.SIGKILL)
 
     def forget(self) -> None:
         """Frees what the master kept for it."""
         self.channel.close()
-        self._mark.close()
+        if self._marks:
+            self._marks.give_back(self._place)
 
 
-def _become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
+def become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
+    """What a freshly forked process does: runs ``main`` as a child of ``parent``, and exits."""
     status = 1
     try:
         # The terminal's Ctrl-C and a supervisor's TERM reach the whole group; the master decides.
@@ -99,7 +117,7 @@ def _become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         _die_with(parent)
-        random.seed()
+        _reseed()
         main()
         status = 0
     except CrawlframeError as error:
@@ -115,11 +133,38 @@ def _become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
             os._exit(status)
 
 
-def _die_with(parent: int) -> None:
+def adopt_orphans() -> None:
+    """Processes whose parent ends become children of this one (Linux)."""
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """This process gets the signal when its parent ends, even by kill -9 (Linux)."""
+    _prctl(PR_SET_PDEATHSIG, number)
+
+
+def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _die_with(parent: int) -> None:
+    """Elsewhere than on Linux a process that was forked by a template is nobody's child; the end of
+    its channel tells it that the master is gone."""
+    if not CAN_ADOPT:
+        return
+    give_up = time.monotonic() + ADOPTION
+    while os.getppid() != parent and os.getppid() != 1 and time.monotonic() < give_up:
+        time.sleep(0.0005)  # the process in between has not ended yet
+    die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:  # it died before we asked
         os._exit(1)
+
+
+def _reseed() -> None:
+    random.seed()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
 
 
 def describe_exit(code: int) -> str:

@@ -9,7 +9,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from redis import RedisError
 
@@ -128,15 +127,14 @@ class Committer(threading.Thread):
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
             (Verdict.RELEASE, self._frontier.release),
-            (Verdict.PARK, self._frontier.park),
         ):
-            some: Any = [
-                (o.rid, o.host, o.reason if verdict is Verdict.PARK else o.delay)
-                for o in batch
-                if o.verdict is verdict
-            ]
+            some = [(o.rid, o.host, o.delay) for o in batch if o.verdict is verdict]
             if some:
                 give(self._generation, some)
+        parked = [o for o in batch if o.verdict is Verdict.PARK]
+        for version in {o.version for o in parked}:
+            reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]
+            self._frontier.park(self._generation, reasons, version)
 
     def _drop_known(self, outcomes: list[Outcome]) -> None:
         """The second sieve: what Redis has admitted was recorded in the database before."""
@@ -169,6 +167,7 @@ class Committer(threading.Thread):
         except LedgerRefused as error:  # its task was deleted from the database, for one
             log.error("the database refuses any row of %s: %s", outcomes[0].url, error)
             outcomes[0].end(Verdict.PARK, f"the database refuses its row: {error}"[:500])
+            outcomes[0].version = ""  # no other code would help
             return {}
 
     def _complete(self, outcomes: list[Outcome], recorded: dict[bytes, Recorded]) -> None:

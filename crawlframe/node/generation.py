@@ -6,9 +6,11 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 import psutil
+from msgspec.structs import replace
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
@@ -18,17 +20,21 @@ from crawlframe.node.services import Services
 log = logging.getLogger(__name__)
 
 
-def begin(settings: Settings, services: Services, frontier: Frontier) -> NodeInfo:
+def begin(
+    settings: Settings, services: Services, frontier: Frontier, beside: Collection[int] = ()
+) -> NodeInfo:
     """Starts a life of this node and replays at once what dead masters of this node, or any on this
-    machine, left in progress.
+    machine, left in progress. ``beside``: pids of masters of this node that it may live with.
     Answers who it is now.
 
-    Raises ConfigError when another living node has the same name."""
+    Raises ConfigError when another living node has the same name; one that is leaving does not
+    count."""
     me = _myself(settings)
     for other in frontier.leases.nodes():
         if other.node == me.node or other.place == me.place:
             if _alive(other, me, frontier):
-                if other.node != me.node:
+                makes_room = other.place == me.place and (other.leaving or other.pid in beside)
+                if other.node != me.node or makes_room:
                     continue
                 raise ConfigError(
                     f"node name {me.node!r} is in use by process {other.pid} on {other.machine}; "
@@ -38,7 +44,7 @@ def begin(settings: Settings, services: Services, frontier: Frontier) -> NodeInf
             log.info("replayed %d requests of generation %d", moved, other.generation)
     generation = services.begin_generation(me.node, me.machine, me.pid)
     frontier.leases.renew(generation, settings.lease)
-    me = me._replace(generation=generation)
+    me = replace(me, generation=generation)
     frontier.leases.announce(me)
     return me
 

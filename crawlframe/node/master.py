@@ -8,56 +8,69 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 from redis import RedisError
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
 from crawlframe.ledger import LedgerAway
-from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.child import Child, describe_exit
+from crawlframe.node.child import Child, adopt_orphans
+from crawlframe.node.crew import Crew
 from crawlframe.node.dispatch import share_out
 from crawlframe.node.errands import Errands
 from crawlframe.node.generation import begin
+from crawlframe.node.oversight import HANDED_OVER, Oversight
+from crawlframe.node.renewal import Renewal
 from crawlframe.node.services import Services
 from crawlframe.node.signals import Signals
-from crawlframe.node.worker import run_worker
-from crawlframe.spider import SpiderInfo
+from crawlframe.node.template import Loaded, Template
 
 log = logging.getLogger(__name__)
 
 IDLE_CLAIM = 0.1  # seconds between claims while nothing is due
-WRITING = 5.0  # seconds beyond the grace time in which a worker may write what it has finished
 FULL_TURN = 0.5  # seconds a turn waits at most
 ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
-BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed boots
+RETAKE = 1.0  # seconds between two looks for parked requests that this code has not tried
+SPAWN_CHECK = 0.05  # seconds a turn waits at most while templates or workers are missing
 
 
 class Master:
     """One node, for the length of ``run``."""
 
-    def __init__(self, settings: Settings, services: Services, *, once: bool = False) -> None:
-        """``once``: end when no open task has anything left that can run."""
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        *,
+        once: bool = False,
+        oversight: Oversight | None = None,
+    ) -> None:
+        """``once``: end when no open task has anything left that can run. ``oversight``: the line
+        to the supervisor, which tells of changed code."""
         self._settings = settings
         self._services = services
         self._once = once
-        self._children: list[Child] = []
+        self._oversight = oversight
         self._selector = selectors.DefaultSelector()
+        self._crew = Crew(settings, self._selector, self._hear, self._bury)
+        self._renewal = Renewal(settings, self._spawn_template, self._on_code)
         self._stopping_since: float | None = None
-        self._stop_now = False
+        self._code = 0  # the exit code
         self._sequence = 0
-        self._next_claim = self._next_beat = self._next_once = 0.0
-        self._failed_boots = 0
-        self._next_spawn = 0.0
-        self._unparked = False
-        self._spiders: list[SpiderInfo] = []
+        self._next_claim = self._next_beat = self._next_once = self._next_retake = 0.0
+        self._unparked = self._untold = False
+        self._published: Loaded | None = None  # what the cluster was told of
         self._errands = Errands(self._start_over)
 
     def run(self) -> int:
         """Works until told to stop. Answers the exit code."""
+        adopt_orphans()
+        if self._oversight is not None:
+            self._oversight.greet(self._renewal)
+            self._selector.register(self._oversight.channel, selectors.EVENT_READ, self._oversight)
         self._frontier: Frontier = self._services.frontier()
         self._begin()
         self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
@@ -67,23 +80,26 @@ class Master:
         while not self._ended():
             self._turn()
         self._leave()
-        return 0
+        return self._code
 
     def _begin(self) -> None:
-        self._me = begin(self._settings, self._services, self._frontier)
+        beside = self._oversight.beside if self._oversight else ()
+        self._me = begin(self._settings, self._services, self._frontier, beside)
         self._generation = self._me.generation
         self._sequence = 0
 
     def _turn(self) -> None:
         self._take_signals()
-        self._reap()
-        self._retire()
-        self._renew()
+        self._crew.reap()
+        self._crew.watch()
+        self._renew_lease()
+        self._renew_code()
+        self._retake()
         self._claim()
-        self._spawn()
+        self._tell()
         self._wait()
 
-    # -- signals ----------------------------------------------------------------------------------
+    # -- signals and the supervisor ---------------------------------------------------------------
 
     def _take_signals(self) -> None:
         for number in self._signals.take():
@@ -94,39 +110,88 @@ class Master:
                 self._stop()
             else:
                 log.info("stopping at once")
-                self._stop_now = True
+                self._crew.hurried = True
 
-    def _stop(self) -> None:
+    def _stop(self, code: int = 0) -> None:
         self._stopping_since = time.monotonic()
-        for child in self._children:
-            if child.ready:
-                self._tell_to_retire(child)
-            else:  # it holds nothing, and an import may take for ever
-                child.retiring_since = self._stopping_since
-                child.signal(signal.SIGKILL)
+        self._code = code
+        self._me = replace(self._me, leaving=True)
+        self._untold = True
+        self._renewal.end()
+        self._crew.dismiss()
 
-    # -- children ---------------------------------------------------------------------------------
+    def _listen(self, oversight: Oversight) -> None:
+        """What the supervisor says."""
+        for kind, *rest in oversight.receive():
+            if self._stopping_since is not None:
+                continue
+            if kind == "renew":
+                self._renewal.ask(*rest)
+            elif kind == "refuse":
+                self._renewal.refuse(*rest)
+            elif kind == "pulled":
+                self._renewal.pulled(*rest)
+            elif kind == "report":
+                oversight.tell_code(self._renewal)
+            elif kind == "hand over":
+                log.info("handing over to the new master; finishing what is in flight")
+                self._stop(HANDED_OVER)
+        if oversight.gone:
+            self._selector.unregister(oversight.channel)
+            if self._stopping_since is None:
+                log.warning("the supervisor is gone; stopping")
+                self._stop()
 
-    def _reap(self) -> None:
-        for child in [*self._children]:
-            pid, status = os.waitpid(child.pid, os.WNOHANG)
-            if pid:
-                self._hear(child)  # what it said before it died
-                self._bury(child, os.waitstatus_to_exitcode(status))
+    # -- code and children ------------------------------------------------------------------------
 
-    def _bury(self, child: Child, code: int) -> None:
-        self._children.remove(child)
-        self._selector.unregister(child.channel)
-        stopping = self._stopping_since is not None
-        if code != 0 and not self._stop_now and (child.ready or not stopping):
-            log.warning("%s %d died (%s)", child.role, child.pid, describe_exit(code))
-        if not child.ready and time.monotonic() >= self._next_spawn:  # once for all of one round
-            self._failed_boots += 1
-            pause = BOOT_PAUSE[min(self._failed_boots, len(BOOT_PAUSE) - 1)]
-            self._next_spawn = time.monotonic() + pause
+    def _renew_code(self) -> None:
+        if self._stopping_since is not None or not self._crew.may_spawn:
+            return
+        if not any(child.role == "steward" and child.staying for child in self._crew):
+            run_steward = self._services.run_steward
+            self._crew.add(Child.spawn("steward", run_steward))
+        self._renewal.turn(sum(child.staying for child in self._crew.workers))
+        if self._renewal.live is not None:
+            self._crew.staff(self._renewal.live, self._generation)
+
+    def _spawn_template(self, skip: Mapping[str, str], cold: bool) -> Template:
+        template = Template.spawn(self._settings, self._services, self._crew.marks, skip, cold)
+        self._crew.add(template.child)
+        return template
+
+    def _on_code(self) -> None:
+        """Another version lives, is on trial or was refused."""
+        self._untold = True
+        if self._oversight is not None:
+            self._oversight.tell_code(self._renewal)
+            if self._renewal.strict and self._renewal.state.state == "refused":
+                self._stop(HANDED_OVER)  # the supervisor keeps the master that was there before
+
+    def _hear(self, child: Child, kind: str, *rest: Any) -> None:
+        if child.role == "template":
+            self._renewal.hear(child, kind, *rest)
+        elif kind == "report":
+            credits, settled = rest
+            child.credits += credits
+            for rid in settled:
+                child.settle(rid)
+            self._next_claim = 0.0
+        elif kind == "ready" and child.role == "worker":
+            (child.credits,) = rest
+            self._next_claim = self._next_retake = 0.0
+            self._renewal.worker_ready(child)
+            if self._oversight is not None:
+                self._oversight.tell("serving")
+            if not self._unparked:
+                self._unparked = True
+                # What was missing may be there now; what still lacks it is parked again.
+                self._errands.owe(self._frontier.unpark_all)
+
+    def _bury(self, child: Child, code: int | None) -> None:
+        if child.role == "template":
+            self._renewal.bury(child, code)
         if child.held:
-            self._give_back(child, killed=code != 0 and not self._stop_now)
-        child.forget()
+            self._give_back(child, killed=code != 0 and not self._crew.hurried)
 
     def _give_back(self, child: Child, *, killed: bool) -> None:
         """The requests of a dead worker are claimable again at once. The one whose callback was
@@ -142,105 +207,24 @@ class Master:
         generation = self._generation
         self._errands.owe(lambda: self._frontier.release(generation, requests))
 
-    def _retire(self) -> None:
-        """Replaces workers that hang or grew, and kills those whose time to leave is over."""
-        now = time.monotonic()
-        limit = self._settings.max_memory << 20
-        for child in self._children:
-            if child.retiring_since is not None:
-                if self._stop_now or now - child.retiring_since > self._settings.grace + WRITING:
-                    child.signal(signal.SIGKILL)
-            elif now - child.last_beat > self._settings.deadline:
-                log.warning("%s %d stands still and is killed", child.role, child.pid)
-                child.signal(signal.SIGKILL)
-                child.last_beat = now
-            elif child.role == "worker" and (
-                child.rss > limit or now - child.born > self._settings.max_age
-            ):
-                rss, age = child.rss >> 20, now - child.born
-                log.info("worker %d, %d MiB, %.0f s old, is replaced", child.pid, rss, age)
-                self._tell_to_retire(child)
-
-    def _tell_to_retire(self, child: Child) -> None:
-        if child.retiring_since is None:
-            child.retiring_since = time.monotonic()
-            self._say(child, "retire")
-
-    def _spawn(self) -> None:
-        if self._stopping_since is not None or time.monotonic() < self._next_spawn:
-            return
-        staying = [child.role for child in self._children if child.retiring_since is None]
-        settings, services, generation = self._settings, self._services, self._generation
-        if "steward" not in staying:
-            self._fork("steward", lambda channel, mark: services.run_steward(channel))
-        for _ in range(self._settings.workers - staying.count("worker")):
-            self._fork(
-                "worker",
-                lambda channel, mark: run_worker(settings, services, generation, channel, mark),
-            )
-
-    def _fork(self, role: str, main: Callable[..., None]) -> None:
-        child = Child.spawn(role, main)
-        self._children.append(child)
-        self._selector.register(child.channel, selectors.EVENT_READ, child)
-
-    # -- what children say ------------------------------------------------------------------------
-
-    def _hear(self, child: Child) -> None:
-        try:
-            messages = child.channel.receive()
-        except ChannelClosed:
-            return  # it is dead or dying; reap sees to it
-        for kind, *rest in messages:
-            child.last_beat = time.monotonic()
-            if kind == "report":
-                credits, settled = rest
-                child.credits += credits
-                for rid in settled:
-                    child.settle(rid)
-                self._next_claim = 0.0
-            elif kind == "beat":
-                child.rss = rest[0]
-            elif kind == "ready":
-                self._on_ready(child, *rest)
-
-    def _on_ready(
-        self, child: Child, credits: int = 0, infos: list[Any] | None = None, broken: Any = None
-    ) -> None:
-        child.ready, child.credits = True, credits
-        self._failed_boots = 0
-        self._next_claim = 0.0
-        if infos is None:
-            return
-        for module, problem in broken.items():
-            log.error("spider module %s is not loaded: %s", module, problem)
-        self._spiders = [msgspec.convert(info, SpiderInfo, strict=False) for info in infos]
-        self._errands.owe(self._publish)
-        if not self._unparked:
-            self._unparked = True
-            # What was missing may be there now; what still lacks it is parked again.
-            self._errands.owe(self._frontier.unpark_all)
-
-    def _publish(self) -> None:
-        self._me = self._me._replace(spiders=tuple(spider.name for spider in self._spiders))
-        self._frontier.leases.announce(self._me)
-        self._frontier.publish_spiders(self._spiders)
-
-    def _say(self, child: Child, *message: Any) -> None:
-        try:
-            child.channel.send(*message)
-        except ChannelClosed:
-            return  # it died; reap gives back what it held
-        if child.channel.pending:
-            self._selector.modify(
-                child.channel, selectors.EVENT_READ | selectors.EVENT_WRITE, child
-            )
-
     # -- claim and dispatch -----------------------------------------------------------------------
+
+    def _retake(self) -> None:
+        """Requests that other nodes parked for lack of code that lives here go to the head of their
+        queues, and so into the next claim."""
+        now = time.monotonic()
+        version = self._renewal.state.version
+        credits = sum(child.credits for child in self._crew.workers if child.taking)
+        if self._stopping_since is not None or now < self._next_retake or not credits:
+            return
+        self._next_retake = now + RETAKE
+        moved = self._errands.attempt(lambda: self._frontier.retake(version, credits))
+        if moved:
+            self._next_claim = self._next_retake = 0.0
 
     def _claim(self) -> None:
         now = time.monotonic()
-        workers = [child for child in self._children if child.taking]
+        workers = [child for child in self._crew.workers if child.taking]
         if self._stopping_since is not None or now < self._next_claim or not workers:
             return
         claim = self._errands.attempt(
@@ -260,37 +244,54 @@ class Master:
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
         for child, requests in share_out(claim.requests, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}
-            self._say(child, "run", requests, views)
+            self._crew.say(child, "run", requests, views)
 
     # -- lease, Redis -----------------------------------------------------------------------------
 
-    def _renew(self) -> None:
+    def _renew_lease(self) -> None:
         now = time.monotonic()
         if now >= self._next_beat:
             self._next_beat = now + self._settings.beat
-            self._errands.attempt(self._renew_lease)
+            self._errands.attempt(self._beat)
             if not self._errands.away:
                 self._errands.pay()
 
-    def _renew_lease(self) -> None:
+    def _beat(self) -> None:
         leases = self._frontier.leases
         forgotten = self._generation not in leases.left()
         leases.renew(self._generation, self._settings.lease)
         if forgotten:  # Redis was emptied, or is older than we are
-            self._publish()
+            self._untold, self._published = True, None
+        if self._oversight is not None:
+            self._oversight.tell_rollout(self._frontier, self._me.node)
+
+    def _tell(self) -> None:
+        if self._untold and not self._errands.away:
+            self._untold = self._errands.attempt(self._publish) is None
+
+    def _publish(self) -> bool:
+        loaded = self._renewal.accepted
+        infos = loaded.infos if loaded else []
+        spiders = tuple(info.name for info in infos)
+        self._me = replace(self._me, spiders=spiders, code=self._renewal.state)
+        self._frontier.leases.announce(self._me)
+        if loaded is not self._published:
+            self._frontier.publish_spiders(infos)
+            self._published = loaded
+        return True
 
     def _start_over(self) -> None:
         """This generation was declared dead, its requests belong to others: kill the workers and go
         on as a new one."""
         log.warning("generation %d was declared dead", self._generation)
-        for child in self._children:
+        for child in self._crew.workers:
             child.held.clear()  # they belong to whoever replayed us
-            child.signal(signal.SIGKILL)
-            child.retiring_since = time.monotonic()
+            child.kill()
         self._errands.forget()
         while self._stopping_since is None:
             try:
                 self._begin()
+                self._untold = True
                 log.info("starting as a new one: generation %d", self._generation)
                 return
             except (RedisError, LedgerAway, OSError) as error:
@@ -303,35 +304,31 @@ class Master:
     def _wait(self) -> None:
         now = time.monotonic()
         timeout = min(FULL_TURN, max(0.0, self._next_beat - now))
-        if self._stopping_since is None and any(child.taking for child in self._children):
+        if self._stopping_since is None and any(child.taking for child in self._crew):
             timeout = min(timeout, max(0.0, self._next_claim - now))
+        if self._renewal.live is None and self._stopping_since is None:
+            timeout = min(timeout, SPAWN_CHECK)
         if self._signals.pending:
             timeout = 0.0
         for key, events in self._selector.select(timeout):
-            child = key.data
-            if child is None:
+            who = key.data
+            if who is None:
                 self._signals.drain()
-                continue
-            if events & selectors.EVENT_WRITE:
-                self._flush(child)
-            if events & selectors.EVENT_READ:
-                self._hear(child)
-
-    def _flush(self, child: Child) -> None:
-        try:
-            child.channel.flush()
-        except ChannelClosed:
-            return
-        if not child.channel.pending:
-            self._selector.modify(child.channel, selectors.EVENT_READ, child)
+            elif isinstance(who, Oversight):
+                self._listen(who)
+            else:
+                if events & selectors.EVENT_WRITE:
+                    self._crew.flush(who)
+                if events & selectors.EVENT_READ:
+                    self._crew.hear(who)
 
     def _ended(self) -> bool:
         if self._stopping_since is not None:
-            return not self._children
+            return not self._crew.members
         if self._once and time.monotonic() >= self._next_once:
             self._next_once = time.monotonic() + ONCE_CHECK
-            busy = any(child.held for child in self._children)
-            ready = any(child.ready and child.role == "worker" for child in self._children)
+            busy = any(child.held for child in self._crew)
+            ready = any(child.ready for child in self._crew.workers)
             if ready and not busy and self._errands.attempt(self._nothing_left):
                 log.info("no task is left that could go on")
                 self._stop()
@@ -347,4 +344,4 @@ class Master:
         replay = self._frontier.leases.replay
         if not self._errands.away:  # else the next life of this node does it
             self._errands.attempt(lambda: replay(self._generation))
-        log.info("node %s ended", self._settings.node)
+        log.info("node %s ended (process %d)", self._settings.node, os.getpid())

@@ -8,7 +8,7 @@ import random
 import time
 import traceback
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
@@ -48,6 +48,7 @@ class Crawl:
     cookies: TaskCookies | None
     cookie_version: int = 0
     domains: tuple[str, ...] = ()
+    misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
 
     def allows(self, hostname: str) -> bool:
         """Is the host one of allowed_domains or below one?"""
@@ -60,19 +61,23 @@ class Crawl:
 
 
 class Park(Exception):
-    """The request cannot run with the code of today; it may with that of tomorrow."""
+    """The request cannot run now. For ``lack_of_code``, it may with another version."""
+
+    lack_of_code = True
 
 
 class RequestRunner:
     """Runs requests of any task. Methods of one event loop.
 
     ``load_task`` and ``load_cookies`` read database and Redis; ``mark`` is told the rid whose
-    callback holds the processor (b"" when none does)."""
+    callback holds the processor (b"" when none does). ``version`` is that of the registry's
+    code."""
 
     def __init__(
         self,
         settings: Settings,
         registry: Registry,
+        version: str,
         downloader: Downloader,
         sieve: Sieve,
         load_task: Callable[[int], Awaitable[TaskSpec | None]],
@@ -81,6 +86,7 @@ class RequestRunner:
     ) -> None:
         self._settings = settings
         self._registry = registry
+        self._version = version
         self._downloader = downloader
         self._sieve = sieve
         self._load_task = load_task
@@ -91,7 +97,7 @@ class RequestRunner:
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """The outcome of one request; only cancellation raises."""
         rid, task, host, attempts, deliveries, record = claimed
-        outcome = Outcome(rid, task, host, record, attempts, deliveries)
+        outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
         try:
             request = Request.decode(claimed.record)
         except BadRequest as error:
@@ -113,10 +119,13 @@ class RequestRunner:
                 return await self._call(outcome, crawl, request, None)
             return await self._fetch_and_call(outcome, crawl, request)
         except Park as error:
+            if not error.lack_of_code:
+                outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
 
     async def _fetch_and_call(self, outcome: Outcome, crawl: Crawl, request: Request) -> Outcome:
-        method(crawl, request.callback or "parse")  # park before the fetch, not after it
+        # Park before the fetch, not after it.
+        check_fit(crawl, request)
         started = time.perf_counter()
         try:
             response = await self._downloader.fetch(
@@ -219,7 +228,9 @@ class RequestRunner:
     async def _open(self, task: int, rid: bytes) -> Crawl:
         spec = await self._load_task(task)
         if spec is None:
-            raise Park(f"task {task} is not in the database")
+            missing = Park(f"task {task} is not in the database")
+            missing.lack_of_code = False
+            raise missing
         self._mark(rid)
         try:
             spider_class = self._registry.get(spec.spider)
@@ -259,6 +270,28 @@ def method(crawl: Crawl, name: str) -> Callable[..., Any]:
     if not callable(function) or getattr(function, "__func__", None) is Spider.parse:
         raise Park(str(UnknownCallback(f"spider {crawl.spec.spider!r} has no method {name!r}")))
     return function  # type: ignore[no-any-return]
+
+
+def check_fit(crawl: Crawl, request: Request) -> None:
+    """Raises Park when the callback does not exist or does not take the request's cb_kwargs: what
+    is queued may be older or newer than the code."""
+    name = request.callback or "parse"
+    function = method(crawl, name)
+    asked = (name, frozenset(request.cb_kwargs))
+    if asked not in crawl.misfits:
+        crawl.misfits[asked] = _misfit(function, asked[1])
+    if misfit := crawl.misfits[asked]:
+        raise Park(f"{name} of spider {crawl.spec.spider!r} does not fit the request: {misfit}")
+
+
+def _misfit(function: Callable[..., Any], keywords: frozenset[str]) -> str:
+    try:
+        inspect.signature(function).bind(None, **dict.fromkeys(keywords))
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # made in C: only the call can tell
+        return ""
+    return ""
 
 
 def backoff(attempts: int) -> int:

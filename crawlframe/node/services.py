@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger
 from crawlframe.node.channel import Channel
+from crawlframe.node.code import Code
 from crawlframe.registry import Registry
 
 
@@ -19,8 +21,13 @@ class Services(Protocol):
     def ledger(self) -> Ledger:
         """A ledger on a connection of its own. Raises LedgerAway."""
 
-    def registry(self) -> Registry:
-        """Imports the spiders."""
+    def code(self) -> Code:
+        """Where the code of this node lies."""
+
+    def registry(
+        self, skip: Mapping[str, str], limit: float, loading: Callable[[str], None]
+    ) -> Registry:
+        """Imports the spiders, as Registry.load does. Leaves no connection open."""
 
     def begin_generation(self, node: str, machine: str, pid: int) -> int:
         """A number never used before. Leaves no connection open. Raises LedgerAway."""

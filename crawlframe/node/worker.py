@@ -7,12 +7,10 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
-import mmap
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import msgspec
 import psutil
 import uvloop
 from redis import RedisError
@@ -22,12 +20,12 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import Channel, ChannelClosed
-from crawlframe.node.child import MARK_SIZE, NO_MARK
 from crawlframe.node.commit import Committer
 from crawlframe.node.run_request import RequestRunner, callback_traceback, is_cancelled
 from crawlframe.node.services import Services
 from crawlframe.node.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +36,17 @@ BEAT_EVERY = 1.0  # seconds
 
 
 def run_worker(
-    settings: Settings, services: Services, generation: int, channel: Channel, mark: mmap.mmap
+    settings: Settings,
+    services: Services,
+    registry: Registry,
+    version: str,
+    generation: int,
+    channel: Channel,
+    mark: Callable[[bytes], None],
 ) -> None:
-    """The child's whole life."""
-    uvloop.run(Worker(settings, services, generation, channel, mark).live())
+    """The child's whole life. ``mark`` is told the rid whose callback holds the processor."""
+    worker = Worker(settings, services, registry, version, generation, channel, mark)
+    uvloop.run(worker.live())
 
 
 class Worker:
@@ -51,12 +56,16 @@ class Worker:
         self,
         settings: Settings,
         services: Services,
+        registry: Registry,
+        version: str,
         generation: int,
         channel: Channel,
-        mark: mmap.mmap,
+        mark: Callable[[bytes], None],
     ) -> None:
         self._settings = settings
         self._services = services
+        self._registry = registry
+        self._version = version  # of the registry's code
         self._generation = generation
         self._channel = channel
         self._mark = mark
@@ -69,7 +78,6 @@ class Worker:
 
     async def live(self) -> None:
         self._loop = asyncio.get_running_loop()
-        registry = self._services.registry()
         self._frontier = self._services.frontier()
         ledger = self._ledger = self._services.ledger()
         self._committer = Committer(
@@ -84,16 +92,16 @@ class Worker:
         downloader = Downloader(self._settings)
         self._runner = RequestRunner(
             self._settings,
-            registry,
+            self._registry,
+            self._version,
             downloader,
             self._sieve,
             load_task=lambda task: self._in_commit_thread(lambda: ledger.task(task)),
             load_cookies=lambda task: self._in_commit_thread(lambda: self._frontier.cookies(task)),
-            mark=self._set_mark,
+            mark=self._mark,
         )
         self._committer.start()
-        infos = [msgspec.to_builtins(info) for info in registry.infos]
-        self._send("ready", self._settings.concurrency, infos, registry.broken)
+        self._send("ready", self._settings.concurrency)
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
         beat = self._loop.create_task(self._beat())
         await self._end.wait()
@@ -129,11 +137,15 @@ class Worker:
             outcome = await self._runner.run(claimed, view)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
-                outcome = _of(claimed).end(Verdict.RELEASE)
+                outcome = self._of(claimed).end(Verdict.RELEASE)
             else:  # a defect of ours must not lose the request
                 log.exception("request %s failed inside the engine", claimed.rid.hex())
-                outcome = _of(claimed).end(Verdict.ERROR, "engine", callback_traceback(error))
+                outcome = self._of(claimed).end(Verdict.ERROR, "engine", callback_traceback(error))
         self._committer.put(outcome)
+
+    def _of(self, claimed: Claimed) -> Outcome:
+        rid, task, host, attempts, deliveries, record = claimed
+        return Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
 
     # -- worker -> master -------------------------------------------------------------------------
 
@@ -225,11 +237,3 @@ class Worker:
             except (LedgerAway, RedisError) as error:
                 log.warning("a request waits: %s", error)
                 await asyncio.sleep(1.0)
-
-    def _set_mark(self, rid: bytes) -> None:
-        self._mark[:MARK_SIZE] = rid or NO_MARK
-
-
-def _of(claimed: Claimed) -> Outcome:
-    rid, task, host, attempts, deliveries, record = claimed
-    return Outcome(rid, task, host, record, attempts, deliveries)

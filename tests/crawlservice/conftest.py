@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from redis import Redis
 
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.frontier.records import CodeState
 from crawlframe.request import Admission, make_rid, pack_admissions
 from crawlframe.spider import Spider, SpiderInfo, describe
 
@@ -61,6 +63,24 @@ def published(service: Frontier, shop: SpiderInfo) -> Frontier:
     """The frontier after a node published the spider ``shop``."""
     service.publish_spiders([shop])
     return service
+
+
+@pytest.fixture
+def join(service: Frontier) -> Callable[..., int]:
+    """A node joins the cluster: ``join("alpha", version="1f00", workers=3, ...)`` -> generation.
+    Keywords are fields of CodeState and NodeInfo; ``lease`` is in seconds."""
+    from crawlservice.models import Generation
+
+    def add(name: str, lease: float = 15, **fields: Any) -> int:
+        code = {key: fields.pop(key) for key in CodeState.__struct_fields__ if key in fields}
+        life = Generation.objects.create(node=name, machine=f"{name}.example", pid=4711)
+        info = NodeInfo(life.pk, name, life.machine, "place", 4711, 0.0, 2, lease)
+        if lease > 0:
+            service.leases.renew(life.pk, lease)
+        service.leases.announce(replace(info, code=CodeState(**code), **fields))
+        return life.pk
+
+    return add
 
 
 @pytest.fixture

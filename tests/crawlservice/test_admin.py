@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from redis import Redis
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Event, Generation, Item, Page, Task
@@ -162,6 +164,85 @@ def test_page_and_item_lists_cost_the_same_however_long(
     for n in range(5):
         add_page(ended_task, b"more%d" % n, items=[{"n": n}])
     assert [cost(name) for name in ("page", "item")] == before
+
+
+def test_rows_show_their_version_and_are_filtered_by_it(
+    admin: Client, ended_task: Task, add_page: Callable[..., Page]
+) -> None:
+    other = Task.objects.create(spider="shop", seeds=b"")
+    page = add_page(other, b"new", items=[{}], version="2f00c0ffee00")
+    Item.objects.filter(task=other).update(version="2f00c0ffee00")
+    for name, row in (("page", page), ("item", Item.objects.get(task=other))):
+        listing = admin.get(f"/admin/crawlservice/{name}/").content.decode()
+        assert '<td class="field-version">2f00c0ffee00</td>' in listing
+        assert listing.count('class="field-version"') == type(row).objects.count() > 1
+        assert "?version=2f00c0ffee00" in listing
+        some = admin.get(f"/admin/crawlservice/{name}/?version=2f00c0ffee00").content.decode()
+        assert some.count('class="field-version"') == 1
+        detail = admin.get(f"/admin/crawlservice/{name}/{row.pk}/change/").content.decode()
+        assert "2f00c0ffee00" in detail
+    task = admin.get(f"/admin/crawlservice/task/{other.pk}/change/").content.decode()
+    assert "2f00c0ffee00 (1)" in task
+    none = admin.get(f"/admin/crawlservice/task/{ended_task.pk}/change/").content.decode()
+    assert "2f00c0ffee00" not in none
+
+
+def test_the_node_list_shows_what_the_cluster_tells(
+    admin: Client, join: Callable[..., int], redis_client: Redis
+) -> None:
+    def look(query: str = "") -> tuple[str, int, int]:
+        asked = redis_client.info("stats")["total_commands_processed"]
+        with CaptureQueriesContext(connection) as queries:
+            answer = admin.get(f"/admin/crawlservice/generation/?{query}")
+        now = redis_client.info("stats")["total_commands_processed"]
+        return answer.content.decode(), len(queries), now - asked
+
+    problem = "/srv/spiders/shop.py:3: SyntaxError: invalid syntax\nTraceback"
+    refused = {"version": "1f00c0ffee00", "state": "refused", "candidate": "2f00c0ffee00"}
+    join("alpha", **refused, problem=problem, seconds=0.254, reloads=7)
+    join("beta", version="1f00c0ffee00", state="live")
+    page, queries, questions = look()
+    assert 'state">live</td>' in page
+    assert 'state"><strong style="color:var(--error-fg)">refused</strong></td>' in page
+    assert 'candidate">2f00c0ffee00</td>' in page
+    assert 'headline">/srv/spiders/shop.py:3: SyntaxError: invalid syntax</td>' in page
+    assert 'took">0.25 s</td>' in page
+    assert ">n1<" not in page  # it ended
+    assert "versions run" not in page
+    join("gamma", version="3f00c0ffee00", state="live")
+    page, *cost = look()
+    assert cost == [queries, questions]
+    assert "2 versions run: 1f00c0ffee00 (alpha, beta), 3f00c0ffee00 (gamma)" in page
+    assert page.count(">differs<") == 1
+    everyone, *_ = look("lives=all")
+    assert ">n1<" in everyone
+    assert 'state">ended</td>' in everyone
+
+
+def test_the_node_page_shows_the_problem_as_text(admin: Client, join: Callable[..., int]) -> None:
+    problem = "/srv/spiders/shop.py:3: KeyError: '<script>'\n  File <b>\n    x"
+    life = join(
+        "alpha", version="1f00c0ffee00", state="refused", candidate="2f00c0ffee00", problem=problem,
+        changed_at=1e9, follows="origin/main", pulled="2f00c0ffee00", pull_problem="<i>\nno",
+    )  # fmt: skip
+    page = admin.get(f"/admin/crawlservice/generation/{life}/change/").content.decode()
+    assert f'margin:0">{html.escape(problem)}</pre>' in page
+    assert 'margin:0">&lt;i&gt;\nno</pre>' in page
+    assert "Sept. 9, 2001, 1:46 a.m." in page
+    assert "<script>'" not in admin.get("/admin/crawlservice/generation/").content.decode()
+    for text in ("1f00c0ffee00", "2f00c0ffee00", "origin/main"):
+        assert text in page
+
+
+def test_nodes_are_listed_without_redis(admin: Client, join: Callable[..., int]) -> None:
+    life = join("alpha", version="1f00c0ffee00", state="live")
+    with redis_at("redis://127.0.0.1:1/0"):
+        page = admin.get("/admin/crawlservice/generation/").content.decode()
+        one = admin.get(f"/admin/crawlservice/generation/{life}/change/").content.decode()
+    assert "Redis does not answer: what nodes do is not known" in page
+    assert page.count('state">unknown</td>') == 2
+    assert "unknown" in one
+    assert "1f00c0ffee00" not in page + one
 
 
 def test_health_names_what_is_away(service: Frontier) -> None:

@@ -15,7 +15,7 @@ from django.db import connection
 
 from crawlframe.frontier import Frontier
 from crawlservice.demosite import DemoServer
-from crawlservice.models import Item, Task
+from crawlservice.models import Item, Page, Task
 from crawlservice.submit import pause, submit
 from tests.crawlservice.conftest import redis_at
 
@@ -95,6 +95,19 @@ def test_task_shows_an_ended_task_with_its_errors(ended_task: Task) -> None:
         assert "http://shop.example/b  answered 404" in text
         assert text.count("http://shop.example/b") == 1
         assert f"table crawlservice_item, task_id {ended_task.pk}" in text
+
+
+def test_task_names_the_code_that_made_its_pages(
+    ended_task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "pages by code" not in run("task", ended_task.pk)
+    first, *later = Page.objects.order_by("id")
+    Page.objects.filter(pk__in=[page.pk for page in later]).update(version="2f00c0ffee00")
+    assert "pages by code  2f00c0ffee00 (2), unknown (1) " in run("task", ended_task.pk)
+    Page.objects.filter(pk=first.pk).update(version="1f00c0ffee00")
+    assert "pages by code  2f00c0ffee00 (2), 1f00c0ffee00 (1) " in run("task", ended_task.pk)
+    monkeypatch.setattr("crawlservice.versions.LATEST", 2)
+    assert "2f00c0ffee00 (2) of the latest 2 pages " in run("task", ended_task.pk)
 
 
 def test_task_shows_what_waits_and_why(published: Frontier) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -15,13 +16,18 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from rich.console import Console
 
 from crawlframe.frontier import Frontier
+from crawlframe.spider import SpiderInfo
+from crawlframe.version import code_version
+from crawlservice.crawl import Crawl, CrawlFailed
 from crawlservice.demosite import DemoServer
 
 pytestmark = pytest.mark.process
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
+CHECKOUT = Path(__file__).resolve().parents[2]
 NODE = re.compile(r"/(\d+) crawlframe\.node\.master: node .* generation")
 
 
@@ -153,6 +159,45 @@ def test_a_node_that_would_spoil_the_crawl_is_named(
     assert node.stop() == 0
 
 
+@pytest.fixture
+def look_around(join: Callable[..., int], shop: SpiderInfo) -> Callable[[], str]:
+    """What a crawl of ``shop`` says before it begins; nodes come by ``join``."""
+
+    def look() -> str:
+        out = io.StringIO()
+        Crawl("shop", {}, Console(file=out, width=4096))._look_around(shop)
+        return out.getvalue()
+
+    return look
+
+
+def test_nodes_that_take_part_are_named_with_their_code(
+    look_around: Callable[[], str], join: Callable[..., int]
+) -> None:
+    assert look_around() == ""
+    here = code_version(CHECKOUT / "spiders", engine=engine_of(CHECKOUT))
+    join("alpha", spiders=("shop",), version=here)
+    join("beta", spiders=("shop",), version="1f00c0ffee00")
+    join("gamma")  # loads
+    join("delta", spiders=("site",), leaving=True)
+    join("omega", spiders=("site",), lease=-1)
+    alpha, beta, gamma = look_around().splitlines()
+    assert alpha.endswith(f"on alpha.example) takes part, with code {here}")
+    assert beta.endswith(f"takes part, with code 1f00c0ffee00; here it is {here}")
+    assert "node gamma" in gamma
+    assert gamma.endswith(f"takes part, with code of its own; here it is {here}")
+
+
+@pytest.mark.parametrize("fields", [{"spiders": ("site",)}, {"version": "1f00c0ffee00"}])
+def test_a_node_without_the_spider_is_named(
+    look_around: Callable[[], str], join: Callable[..., int], fields: dict[str, Any]
+) -> None:
+    join("alpha", **fields)
+    with pytest.raises(CrawlFailed, match=r"node alpha .* has no spider 'shop' in its code") as why:
+        look_around()
+    assert fields.get("version", "code of its own") in str(why.value)
+
+
 def test_a_start_that_leads_nowhere_is_an_error(manage_env: dict[str, str], tmp_path: Path) -> None:
     package = tmp_path / "nowhere"
     package.mkdir()
@@ -196,6 +241,10 @@ def test_a_spider_that_cannot_be_made_ends_the_waiting(
     assert "all 1 requests left of task 1 wait" in done.stderr
     assert "no key file" in done.stderr
     assert "python manage.py resume 1" in done.stderr
+
+
+def engine_of(checkout: Path) -> list[Path]:
+    return [checkout / name for name in ("crawlframe", "crawlservice", "manage.py")]
 
 
 def wait_for_pages(demo: DemoServer, crawl: Any, count: int) -> None:

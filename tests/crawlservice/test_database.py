@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 
 from crawlframe.errors import ConfigError
 from crawlservice.database import prepare
-from crawlservice.models import Task
+from crawlservice.models import Item, Task
 from tests.conftest import django_on
 
 # What a command does first; run in processes of its own by these tests.
@@ -109,3 +110,18 @@ def test_a_lock_that_cannot_be_made_is_one_line(manage, manage_env, tmp_path):
     outcome = manage("shell", "--no-imports", "-c", PREPARE)
     assert "cannot be used: [Errno 21] Is a directory" in outcome.stderr
     assert outcome.stderr.count("\n") == 1
+
+
+def test_the_column_for_versions_comes_to_tables_in_use(database):
+    """Nodes of before still write while the tables change, and afterwards."""
+    insert = (
+        "INSERT INTO crawlservice_item (task_id, rid, ordinal, data) "
+        "VALUES (%s, '00000000000000000000000000000001', %s, '{}')"
+    )
+    with django_on(database), connection.cursor() as cursor:
+        call_command("migrate", "crawlservice", "0001", verbosity=0)
+        task = Task.objects.create(spider="s", seeds=b"")
+        cursor.execute(insert, [task.pk, 0])
+        call_command("migrate", verbosity=0)
+        cursor.execute(insert, [task.pk, 1])
+        assert [(item.ordinal, item.version) for item in Item.objects.all()] == [(1, ""), (0, "")]

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerRefused
@@ -68,6 +69,36 @@ def test_the_first_run_wins_and_gives_its_follow_ups(task: Task) -> None:
     assert late == (False, first.follow_ups)
     assert Item.objects.filter(rid=UUID(bytes=first.rid)).count() == 2
     assert Page.objects.count() == 2
+
+
+def test_rows_and_items_carry_the_version_of_the_run_that_won(task: Task) -> None:
+    ledger = DjangoLedger()
+    first, late = outcome(task, "a", 2), outcome(task, "a", 5)
+    other, unknown = outcome(task, "b", 1), outcome(task, "c", 1)
+    failed = outcome(task, "d", 0).end(Verdict.ERROR, "callback")
+    first.version, late.version, other.version = "1f00c0ffee00", "2f00c0ffee00", "2f00+c0ffee"
+    failed.version = "long" * 20 + "\0"
+    ledger.commit([first])
+    ledger.commit([late, other, unknown, failed])
+    names = {bytes(rid.bytes)[:1]: rid for rid in Page.objects.values_list("rid", flat=True)}
+    pages = dict(Page.objects.values_list("rid", "version"))
+    items = set(Item.objects.values_list("rid", "version"))
+    expected = {b"a": "1f00c0ffee00", b"b": "2f00+c0ffee", b"c": "", b"d": "long" * 10}
+    assert {name: pages[rid] for name, rid in names.items()} == expected
+    assert items == {(names[name], expected[name]) for name in (b"a", b"b", b"c")}
+    assert Item.objects.count() == 4
+
+
+def test_a_batch_costs_the_same_statements_however_many_versions(task: Task) -> None:
+    def cost(*versions: str) -> int:
+        batch = [outcome(task, f"{'-'.join(versions)}{n}", 2) for n in range(6)]
+        for n, one in enumerate(batch):
+            one.version = versions[n % len(versions)]
+        with CaptureQueriesContext(connection) as queries:
+            DjangoLedger().commit(batch)
+        return len(queries)
+
+    assert cost("v1") == cost("v1", "v2", "v3")
 
 
 def test_committing_again_changes_nothing(task: Task) -> None:

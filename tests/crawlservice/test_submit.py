@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from crawlframe.errors import ArgumentError, FrontierError, UnknownSpider
@@ -71,6 +74,51 @@ def test_unknown_spiders_are_refused_with_the_known_ones(published: Frontier) ->
 def test_without_any_published_spider_the_mend_is_a_node(service: Frontier) -> None:
     with pytest.raises(UnknownSpider, match=r"python manage\.py runcrawler"):
         submit("shop", {"city": "Ulm"})
+
+
+def refused(spider: str) -> str:
+    with pytest.raises(UnknownSpider) as raised:
+        submit(spider, {"city": "Ulm"})
+    assert not Task.objects.exists()
+    return str(raised.value)
+
+
+def test_a_spider_that_no_node_has_any_more_is_refused(
+    published: Frontier, join: Callable[..., int]
+) -> None:
+    join("alpha", spiders=("site",), version="1f00c0ffee00", state="live")
+    join("beta", version="2f00c0ffee00", state="live")  # its package is empty
+    join("gamma")  # loads
+    words = refused("shop")
+    assert "no node has the spider 'shop' any more" in words
+    assert "(alpha 1f00c0ffee00, beta 2f00c0ffee00)" in words
+    assert "python manage.py nodes" in words
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [{"spiders": ("site",)}, {"spiders": ("shop", "site")}],  # one has it
+        [{}],  # nobody has finished loading
+        [{"spiders": ("site",), "lease": -1}],  # nobody lives
+        [{"spiders": ("site",), "leaving": True}, {}],  # a node is handed over
+    ],
+)
+def test_a_spider_that_a_node_has_or_may_have_is_taken(
+    published: Frontier, join: Callable[..., int], nodes: list[dict[str, Any]]
+) -> None:
+    for name, node in zip("ab", nodes, strict=False):
+        join(name, **node)
+    assert submit("shop", {"city": "Ulm"}).spider == "shop"
+
+
+def test_a_node_that_leaves_does_not_count_as_having_a_spider(
+    published: Frontier, join: Callable[..., int]
+) -> None:
+    join("alpha", spiders=("shop",), leaving=True)
+    join("alpha", spiders=("site",))
+    join("beta", spiders=("shop",), lease=-1)
+    assert "no node has the spider 'shop' any more" in refused("shop")
 
 
 def test_a_spider_may_be_described_instead_of_published(

@@ -141,8 +141,15 @@ class Bench:
         given = [(request.rid, request.host, deliveries) for request in requests]
         return self.frontier.release(generation, given)
 
-    def park(self, request: Claimed, reason: str = "no callback", generation: int = NODE) -> int:
-        return self.frontier.park(generation, [(request.rid, request.host, reason)])
+    def park(
+        self,
+        *requests: Claimed,
+        reason: str = "no callback",
+        version: str = "",
+        generation: int = NODE,
+    ) -> int:
+        given = [(request.rid, request.host, reason) for request in requests]
+        return self.frontier.park(generation, given, version)
 
     def counts(self, task: int = 1) -> Counts:
         counts: Counts | None = self.frontier.counts(task)

@@ -9,6 +9,7 @@ from redis import Redis
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier import frontier as module
+from crawlframe.frontier.tasks import mark_of
 from crawlframe.request import Admission
 from tests.frontier.bench import Bench
 
@@ -24,7 +25,8 @@ class Broken(Bench):
         self.late = self.request("late", delay=60_000)
         self.open(*self.requests(2), self.late)
         self.held, self.parked = self.claim()
-        self.park(self.parked)
+        self.park(self.parked, version="v1")
+        self.trail = mark_of("v1")
         self.ready = self.request("ready", "c.example")
         self.frontier.admit(1, [self.ready])
 
@@ -83,6 +85,34 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
     "reason of nobody": (
         lambda b: b.redis.hset(b.key("PARKED", 1), b"x" * 16, "why"),
         "2 reasons for 1 parked requests",
+    ),
+    "parked one in its group": (
+        lambda b: b.redis.srem(b.key("STRANDED", f"1:{b.trail}"), b.parked.rid),
+        "is parked but no newer code can find it",
+    ),
+    "stranger in a group": (
+        lambda b: b.redis.sadd(b.key("STRANDED", f"1:{b.trail}"), b"x" * 16),
+        "task 1 lists 2 requests for code other than ",
+    ),
+    "task of a trail": (
+        lambda b: b.redis.srem(b.key("TRAIL", b.trail), 1),
+        "which newer code cannot find",
+    ),
+    "task of a trail without such requests": (
+        lambda b: b.redis.sadd(b.key("TRAIL", b.trail), 2),
+        "task 2 lists 0 requests for code other than ",
+    ),
+    "trail": (
+        lambda b: b.redis.delete(b.key("TRAILS")),
+        "1 requests are parked as 1:",
+    ),
+    "trail without tasks": (
+        lambda b: b.redis.sadd(b.key("TRAILS"), "aaaaaaaa"),
+        "no task has requests of trail aaaaaaaa",
+    ),
+    "marks of a parked one": (
+        lambda b: b.redis.hset(b.key("TRIES"), b.parked.rid, "0,0"),
+        "task 1 lists 1 requests for code other than ",
     ),
     "list of a generation": (
         lambda b: b.redis.srem(b.key("INPROGRESS", 1), b.held.rid),

@@ -138,7 +138,7 @@ def test_a_release_may_count_a_delivery(bench: Bench) -> None:
 def test_a_parked_request_steps_aside_with_its_reason(bench: Bench) -> None:
     bench.open(bench.request("one"), bench.request("two"))
     one, _ = bench.claim()
-    bench.park(one, "Spider 'böse' has no callback")
+    bench.park(one, reason="Spider 'böse' has no callback")
     assert bench.places() == (0, 1, 0, 1)
     assert bench.frontier.parked(1) == {one.rid: "Spider 'böse' has no callback"}
     assert bench.claim() == []

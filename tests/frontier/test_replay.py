@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from crawlframe.errors import Fenced
 from crawlframe.frontier import Frontier, NodeInfo
@@ -107,7 +108,7 @@ def test_a_dead_generation_cannot_renew(bench: Bench) -> None:
 def test_nodes_are_known_until_they_are_replayed(bench: Bench) -> None:
     for generation, name in ((2, "opal"), (1, "ruby")):
         bench.leases.renew(generation, 15)
-        bench.leases.announce(NODE._replace(generation=generation, node=name))
+        bench.leases.announce(replace(NODE, generation=generation, node=name))
     ruby, opal = bench.leases.nodes()
     assert (ruby.generation, ruby.node, opal.generation, opal.node) == (1, "ruby", 2, "opal")
     assert 10 < ruby.lease_left <= 15

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -12,6 +11,7 @@ from crawlframe.frontier import Claimed
 from crawlframe.node.channel import Channel
 from crawlframe.node.child import Child
 from crawlframe.node.dispatch import share_out
+from crawlframe.node.marks import Marks
 
 NewChild = Callable[[int, int], Child]
 
@@ -24,7 +24,8 @@ def child() -> Iterator[NewChild]:
         def make(pid: int, credits: int) -> Child:
             ours, theirs = Channel.pair()
             stack.callback(theirs.close)
-            made = Child("worker", pid, ours, mmap.mmap(-1, 16))
+            marks = Marks(1)
+            made = Child("worker", pid, ours, marks, marks.take())
             stack.callback(made.forget)
             made.credits = credits
             return made

@@ -125,8 +125,47 @@ local function split_own(own)
   return string.sub(own, 1, bar - 1), string.sub(own, bar + 1)
 end
 
--- Takes rid from where `own` says it is. Answers the lane. The caller removes or rewrites OWN.
-local function leave(rid, own, freed)
+-- <attempts>,<deliveries>,<trail>; a trail is the marks of the code versions that could not run the
+-- request, oldest first, joined by dots.
+local function tries_of(rid)
+  local tries = call('HGET', TRIES, rid)
+  if not tries then return 0, 0, '' end
+  local attempts, deliveries, trail = string.match(tries, '^(%d+),(%d+),?([%x.]*)$')
+  return tonumber(attempts), tonumber(deliveries), trail
+end
+
+local function set_tries(rid, attempts, deliveries, trail)
+  if trail ~= '' then trail = ',' .. trail end
+  if attempts + deliveries > 0 or trail ~= '' then
+    call('HSET', TRIES, rid, attempts .. ',' .. deliveries .. trail)
+  else call('HDEL', TRIES, rid) end
+end
+
+local function add_tries(rid, attempts, deliveries)
+  local a, d, trail = tries_of(rid)
+  set_tries(rid, a + attempts, d + deliveries, trail)
+end
+
+-- Parked requests by group (<task>:<trail>), so that a version passes over those it has tried at one
+-- stroke.
+local function strand(group, rids)
+  local id, trail = string.match(group, '^(%d+):(.+)$')
+  call('SADD', STRANDED(group), unpack(rids))
+  call('SADD', TRAIL(trail), id)
+  call('SADD', TRAILS, trail)
+end
+
+local function unstrand(group, rids)
+  if #rids > 0 then call('SREM', STRANDED(group), unpack(rids)) end
+  if call('EXISTS', STRANDED(group)) == 1 then return end
+  local id, trail = string.match(group, '^(%d+):(.+)$')
+  call('SREM', TRAIL(trail), id)
+  if call('EXISTS', TRAIL(trail)) == 0 then call('SREM', TRAILS, trail) end
+end
+
+-- Takes rid from where `own` says it is. Answers the lane. The caller removes or rewrites OWN, and
+-- gives `groups` to leave_groups() where rid may be parked.
+local function leave(rid, own, freed, groups)
   local holder, lane = split_own(own)
   local id, _, host = split_lane(lane)
   local task = task_of(id)
@@ -136,6 +175,8 @@ local function leave(rid, own, freed)
   elseif holder == 'p' then
     call('HDEL', PARKED(id), rid)
     count(task, 'parked', -1)
+    local _, _, trail = tries_of(rid)
+    if trail ~= '' then append(groups, id .. ':' .. trail, rid) end
   else
     call('SREM', INPROGRESS(holder), rid)
     count(task, 'inprogress', -1)
@@ -144,15 +185,8 @@ local function leave(rid, own, freed)
   return lane
 end
 
-local function tries_of(rid)
-  local tries = call('HGET', TRIES, rid)
-  if not tries then return 0, 0 end
-  local attempts, deliveries = string.match(tries, '^(%d+),(%d+)$')
-  return tonumber(attempts), tonumber(deliveries)
-end
-
-local function set_tries(rid, attempts, deliveries)
-  if attempts + deliveries > 0 then call('HSET', TRIES, rid, attempts .. ',' .. deliveries) end
+local function leave_groups(groups)
+  for group, rids in pairs(groups) do unstrand(group, rids) end
 end
 
 -- Seen fingerprints: integer sets in buckets, split one by one as they fill (linear hashing: Litwin,

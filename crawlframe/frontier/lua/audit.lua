@@ -4,7 +4,7 @@
 -- ARGV[1] most pending requests to walk; beyond, only the counters are compared
 -- Answer: {1 if everything was walked else 0, problem in plain words, ...}
 local MOST = 1000  -- problems named
-local problems, per_task, active, held, ready = {1}, {}, {}, {}, {}
+local problems, per_task, active, held, ready, stranded = {1}, {}, {}, {}, {}, {}
 local function problem(...)
   if #problems <= MOST then problems[#problems + 1] = string.format(...) end
 end
@@ -68,6 +68,13 @@ walk(OWN, function(rid, own)
   elseif holder == 'p' then
     mine.parked = mine.parked + 1
     if call('HEXISTS', PARKED(id), rid) == 0 then problem('%s is parked without a reason', hex(rid)) end
+    local _, _, trail = tries_of(rid)
+    if trail ~= '' then
+      add(stranded, id .. ':' .. trail, 1)
+      if call('SISMEMBER', STRANDED(id .. ':' .. trail), rid) == 0 then
+        problem('%s is parked but no newer code can find it', hex(rid))
+      end
+    end
   else
     mine.inprogress = mine.inprogress + 1
     add(active, host, 1)
@@ -123,6 +130,21 @@ for host, difference in pairs(active) do
 end
 for generation, difference in pairs(held) do
   if difference < 0 then problem('generation %s lists %d requests it does not hold', generation, -difference) end
+end
+for _, trail in ipairs(call('SMEMBERS', TRAILS)) do
+  if call('EXISTS', TRAIL(trail)) == 0 then problem('no task has requests of trail %s', trail) end
+  for _, id in ipairs(call('SMEMBERS', TRAIL(trail))) do
+    local group = id .. ':' .. trail
+    local listed = call('SCARD', STRANDED(group))
+    if listed ~= stranded[group] then
+      problem('task %s lists %d requests for code other than %s, %d are parked', id, listed, trail,
+        stranded[group] or 0)
+    end
+    stranded[group] = nil
+  end
+end
+for group, parked in pairs(stranded) do
+  problem('%d requests are parked as %s, which newer code cannot find', parked, group)
 end
 for id, mine in pairs(per_task) do
   local task = task_of(id)

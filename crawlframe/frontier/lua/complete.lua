@@ -8,7 +8,7 @@
 -- Answer: {{task whose remaining requests reached 0, ...}, {rid, cursor, ...}}; the second list names
 --         requests not completed because the cursor differs: send the rest from there.
 local entries = cmsgpack.unpack(ARGV[1])
-local freed, behind, touched = {}, {}, {}
+local freed, groups, behind, touched = {}, {}, {}, {}
 local rids = {}
 for i, entry in ipairs(entries) do rids[i] = entry[1] end
 local records, owners = call('HMGET', REQ, unpack(rids)), call('HMGET', OWN, unpack(rids))
@@ -25,7 +25,7 @@ for i, entry in ipairs(entries) do
     else
       gone[rid] = true
       done[#done + 1] = rid
-      if owners[i] then leave(rid, owners[i], freed) end
+      if owners[i] then leave(rid, owners[i], freed, groups) end
       count(task, failed == 1 and 'ne' or 'nf', 1)
       count(task, 'duplicates', duplicates)
       touched[id] = task
@@ -39,6 +39,7 @@ if #done > 0 then
   call('HDEL', TRIES, unpack(done))
   if cursors[1] ~= nil then call('HDEL', CURSOR, unpack(done)) end
 end
+leave_groups(groups)
 free_slots(freed)
 save_tasks()
 local ended = {}

@@ -2,8 +2,20 @@
 -- that is being cancelled they go back to their lanes instead, to be ended.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, reason}
+-- ARGV[3] mark of the code version that could not run them, 8 hex digits; it joins their trails, of
+--         which the newest 8 marks are kept. '' = the code is not to blame: what others tried is
+--         forgotten, and only unpark brings them back.
 -- Answer: how many this generation held. Others are left alone.
-local freed, moved, queues = {}, 0, {}
+local TRAIL_LENGTH = 8 * 8 + 7
+local mark = ARGV[3]
+
+local function longer(trail)
+  if mark == '' or trail == '' then return mark end
+  if string.find(trail, mark, 1, true) then return trail end
+  return string.sub(trail .. '.' .. mark, -TRAIL_LENGTH)
+end
+
+local freed, moved, queues, groups = {}, 0, {}, {}
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   local rid, reason = unpack(entry)
   local own = call('HGET', OWN, rid)
@@ -18,10 +30,15 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
       call('HSET', OWN, rid, 'p|' .. lane)
       call('HSET', PARKED(id), rid, reason)
       count(task, 'parked', 1)
+      local attempts, deliveries, trail = tries_of(rid)
+      trail = longer(trail)
+      set_tries(rid, attempts, deliveries, trail)
+      if trail ~= '' then append(groups, id .. ':' .. trail, rid) end
     end
     moved = moved + 1
   end
 end
+for group, rids in pairs(groups) do strand(group, rids) end
 enqueue(queues)
 free_slots(freed)
 save_tasks()

@@ -14,8 +14,7 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
     if task.state == 'cancelling' then delay = 0 end
     call('ZADD', DELAYED, integer(now_ms() + delay), rid)
     count(task, 'delayed', 1)
-    local attempts, deliveries = tries_of(rid)
-    set_tries(rid, attempts + 1, deliveries)
+    add_tries(rid, 1, 0)
     moved = moved + 1
   end
 end

@@ -3,11 +3,13 @@
 -- ARGV[1] task
 -- Answer: how many were moved; call again until it is 0.
 local some = call('HRANDFIELD', PARKED(ARGV[1]), 500)
-local queues = {}
-for _, rid in ipairs(some) do
-  append(queues, leave(rid, call('HGET', OWN, rid)), rid)
-  call('HDEL', OWN, rid)
+if #some == 0 then return 0 end
+local queues, groups = {}, {}
+for i, own in ipairs(call('HMGET', OWN, unpack(some))) do
+  append(queues, leave(some[i], own, nil, groups), some[i])
 end
+call('HDEL', OWN, unpack(some))
+leave_groups(groups)
 enqueue(queues)
 save_tasks()
 return #some

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
+import socket
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.management.base import CommandParser
 from django.db import DatabaseError, connections
+from django.utils.autoreload import get_child_arguments
 
 from crawlframe import logs
 from crawlframe.conf import Settings
+from crawlframe.errors import ConfigError
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import Channel
+from crawlframe.node.code import Code
+from crawlframe.node.follow import Follower
 from crawlframe.node.master import Master
-from crawlframe.registry import Registry
-from crawlservice.checks import check_redis
+from crawlframe.node.oversight import Oversight, release_output
+from crawlframe.registry import Registry, find_package
+from crawlservice.checks import check_redis, network_filesystem
 from crawlservice.models import Generation
 from crawlservice.redis import redis_url
 from crawlservice.steward import Steward
@@ -30,6 +40,7 @@ class DjangoServices:
     def __init__(self, settings: Settings, redis: str) -> None:
         self._settings = settings
         self._redis = redis
+        self._code = code_of(settings)
 
     def frontier(self) -> Frontier:
         return Frontier.connect(self._redis, self._settings)
@@ -37,8 +48,22 @@ class DjangoServices:
     def ledger(self) -> DjangoLedger:
         return DjangoLedger()
 
-    def registry(self) -> Registry:
-        return Registry.load(self._settings.spiders)
+    def code(self) -> Code:
+        return self._code
+
+    def registry(
+        self, skip: Mapping[str, str], limit: float, loading: Callable[[str], None]
+    ) -> Registry:
+        try:
+            return Registry.load(
+                self._settings.spiders,
+                skip=skip,
+                limit=limit,
+                loading=loading,
+                bytecode=self._settings.var_dir / "bytecode",
+            )
+        finally:
+            connections.close_all()  # a spider's module may have used a model
 
     def begin_generation(self, node: str, machine: str, pid: int) -> int:
         try:
@@ -52,6 +77,12 @@ class DjangoServices:
         Steward(self._settings, self.frontier()).live(channel)
 
 
+def code_of(settings: Settings) -> Code:
+    """Where the spiders and this framework lie."""
+    start = Path(sys.argv[0]).absolute()
+    return Code(find_package(settings.spiders) or start.parent / settings.spiders, start)
+
+
 class Command(BaseCommand):
     help = "Runs a node: fetches requests of all tasks with worker processes until told to stop."
 
@@ -60,6 +91,25 @@ class Command(BaseCommand):
         parser.add_argument("--concurrency", type=int, help="requests in flight per worker (64)")
         parser.add_argument("--node", help="name of this node in the cluster (default: host name)")
         parser.add_argument("--once", action="store_true", help="end when no task is left")
+        parser.add_argument(
+            "--reload", action="store_true", help="take changed code live without losing anything"
+        )
+        parser.add_argument(
+            "--follow",
+            metavar="BRANCH",
+            help="with --reload: bring this checkout to the revisions of that branch which "
+            "`manage.py rollout` announces",
+        )
+        parser.add_argument(
+            "--follow-every",
+            type=float,
+            default=0.0,
+            metavar="SECONDS",
+            help="with --follow: and to its newest revision, looking so often (default: never)",
+        )
+        # Between a supervisor and its masters.
+        parser.add_argument("--supervised", type=int, help=argparse.SUPPRESS)
+        parser.add_argument("--stderr", type=int, help=argparse.SUPPRESS)
 
     def handle(self, *args: Any, **options: Any) -> None:
         given = {name: options[name] for name in ("workers", "concurrency", "node")}
@@ -67,12 +117,65 @@ class Command(BaseCommand):
         settings = replace(settings, var_dir=django_settings.VAR_DIR)
         logs.configure(settings.log_level, settings.node)
         connections.close_all()
+        supervised = options["supervised"]
+        if options["follow"] is not None and not options["reload"]:
+            raise ConfigError("--follow changes code, which only takes effect with --reload")
+        if options["reload"] and supervised is None:
+            code = self._supervise(settings, options)
+        else:
+            code = self._work(settings, options)
+        if code:
+            raise SystemExit(code)
+
+    def _supervise(self, settings: Settings, options: dict[str, Any]) -> int:
+        # Imported here: a master needs no reloader.
+        from crawlframe.node.supervisor import Supervisor
+
+        code = code_of(settings)
+        filesystem = next(filter(None, map(network_filesystem, code.trees)), "")
+        if filesystem:
+            self.stderr.write(
+                f"note: the code lies on a network file system ({filesystem}), which does not tell "
+                "of changes; it is looked at five times a second"
+            )
+        follower = self._follower(code, options)
+        redis_url()  # the embedded server belongs to this process, not to masters that come and go
+        return Supervisor(
+            settings,
+            get_child_arguments(),
+            code,
+            polling=bool(filesystem),
+            follower=follower,
+            follow_every=options["follow_every"],
+        ).run()
+
+    def _follower(self, code: Code, options: dict[str, Any]) -> Follower | None:
+        if options["follow"] is None:
+            return None
+        if code.checkout is None:
+            raise ConfigError(
+                f"--follow {options['follow']}: {code.spiders} is in no git checkout; clone the "
+                "repository of the spiders, or leave --follow out"
+            )
+        if options["follow_every"] < 0:
+            raise ConfigError("--follow-every takes seconds, 0 or more")
+        return Follower.of(code.checkout, options["follow"])
+
+    def _work(self, settings: Settings, options: dict[str, Any]) -> int:
         url = redis_url()
         services = DjangoServices(settings, url)
         frontier = services.frontier()
         for warning in check_redis(frontier.redis):
             self.stderr.write(f"warning: {warning}")
         frontier.redis.close()
-        code = Master(settings, services, once=options["once"]).run()
-        if code:
-            raise SystemExit(code)
+        oversight = None
+        if options["supervised"] is not None:
+            try:
+                line = socket.socket(fileno=options["supervised"])
+            except OSError:
+                raise ConfigError("--supervised is for masters of runcrawler --reload") from None
+            line.set_inheritable(False)
+            oversight = Oversight(Channel(line))
+        if options["stderr"] is not None:
+            release_output(options["stderr"])
+        return Master(settings, services, once=options["once"], oversight=oversight).run()

@@ -32,11 +32,16 @@ class Command(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--bind", default=DEFAULT_BIND, help="host:port (%(default)s)")
         parser.add_argument("--workers", type=int, help="of the node; by default one per CPU")
+        parser.add_argument(
+            "--no-reload", action="store_true", help="the node keeps the code it was started with"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         for warning in check_redis(frontier().redis):
             self.stderr.write(f"warning: {warning}")
         node = [*manage_command(), "runcrawler"]
+        if not options["no_reload"]:
+            node.append("--reload")
         if options["workers"] is not None:
             node += ["--workers", str(options["workers"])]
         with listen(options["bind"]) as listener:

@@ -1,0 +1,181 @@
+"""Checkout: the git work tree that holds a directory. Git itself answers every question, with
+nothing of the repository run: no hooks, no file system monitor."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from crawlframe.errors import CrawlframeError
+
+SHORT = 12  # characters of a revision that people see
+PLACES = ("index.lock", "index", "HEAD", "logs/HEAD")
+ANSWER = 10.0  # seconds a local question may take
+ENDING = 5.0  # seconds a git that took too long may take to remove its locks
+SAFE = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.trustctime=true",  # a time that was put back is seen
+    "core.checkStat=default",
+    "submodule.recurse=false",
+    "protocol.ext.allow=never",
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+# They would lead to another repository than the one that holds the directory.
+ELSEWHERE = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+)
+
+
+class GitError(CrawlframeError):
+    """Git refused, is not installed, or took too long."""
+
+
+class Checkout:
+    """``root`` is the top of the work tree; ``lock`` exists while git changes it; ``marks`` are
+    files that change whenever a commit, a switch or a pull did."""
+
+    def __init__(self, root: Path, lock: Path, marks: Iterable[Path] = ()) -> None:
+        self.root = root
+        self.lock = lock
+        self.marks = tuple(marks)
+
+    @classmethod
+    def around(cls, directory: Path) -> Checkout | None:
+        """The checkout that holds a directory; None when there is none, or no git."""
+        try:
+            words = [word for place in PLACES for word in ("--git-path", place)]
+            lines = run_git(directory, "rev-parse", "--show-toplevel", *words).splitlines()
+            root, lock, *marks = lines
+        except (GitError, ValueError):
+            return None
+        places = [Path(os.path.normpath(directory.absolute() / p)) for p in (lock, *marks)]
+        return cls(Path(root), places[0], places[1:])
+
+    def git(
+        self, *words: str, timeout: float = ANSWER, env: Mapping[str, str] | None = None
+    ) -> str:
+        """The output of ``git words…`` in this checkout. Raises GitError with git's own words."""
+        return run_git(self.root, *words, timeout=timeout, env=env)
+
+    def revision(self) -> str:
+        """The commit that is checked out, 40 hex digits; "" before the first one."""
+        try:
+            return self.git("rev-parse", "--verify", "--quiet", "HEAD").strip()
+        except GitError:
+            return ""
+
+    def resolve(self, name: str) -> str:
+        """The commit, 40 hex digits, that a revision, branch or tag names; "" when there is none,
+        or when a short revision fits several."""
+        if name.startswith("-"):  # git would take it for an option
+            return ""
+        try:
+            return self.git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").strip()
+        except GitError:
+            return ""
+
+    def contains(self, later: str, earlier: str) -> bool:
+        """Is one revision the other, or among what it came from? Raises GitError."""
+        try:
+            self.git("merge-base", "--is-ancestor", earlier, later)
+        except GitExit as error:
+            if error.code == 1:
+                return False
+            raise
+        return True
+
+    def dirty(self, paths: Iterable[Path]) -> bool:
+        """Do files below these paths differ from the commit? New ones count, ignored ones do not.
+        Raises GitError."""
+        top = self.root.resolve()
+        inside = [str(path) for path in paths if path.resolve().is_relative_to(top)]
+        return bool(inside) and bool(self.changes(*inside))
+
+    def changes(self, *paths: str) -> list[str]:
+        """The files, by their path from the top, that differ from the commit, or those of them
+        below ``paths``. New ones count, ignored ones do not. Raises GitError."""
+        words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--")
+        return [line[3:] for line in self.git(*words, *paths).split("\0") if line]
+
+    @property
+    def busy(self) -> bool:
+        """Is git changing files now (or died while it did)?"""
+        return self.lock.exists()
+
+
+class GitExit(GitError):
+    """Git ended with an exit code that is not 0."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def run_git(
+    directory: Path,
+    *words: str,
+    timeout: float = ANSWER,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """The output of git. ``timeout`` in seconds; ``env`` comes on top of ours. Raises GitError."""
+    options = [word for option in SAFE for word in ("-c", option)]
+    kept = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+    # Looking must not take the lock that we watch; and nobody is there to be asked.
+    ours = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    try:
+        process = subprocess.Popen(
+            ["git", *options, *words],
+            cwd=directory,
+            env={**kept, **ours, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            # A group of its own: Ctrl-C does not stop it half way, and its helpers end with it.
+            start_new_session=True,
+        )
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError) and error.filename == "git"
+        raise GitError("git is not installed" if missing else f"git: {error}") from None
+    with process:
+        try:
+            output, problem = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise GitError(f"git {words[0]} took more than {timeout:g} s") from None
+    if process.returncode:
+        text = without_secrets(problem.strip()) or f"exit code {process.returncode}"
+        raise GitExit(f"git {words[0]}: {text}", process.returncode)
+    return output
+
+
+def without_secrets(text: str) -> str:
+    """Text of git in which URLs may stand, without the names and passwords in them."""
+    return re.sub(r"(://)[^/@\s]+@", r"\1***@", text)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """First in such a way that git can remove its locks."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.communicate(timeout=ENDING)
+            return
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue

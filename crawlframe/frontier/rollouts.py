@@ -1,0 +1,83 @@
+"""Rollouts: which revision the nodes that follow a branch are told to run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import msgspec
+
+from crawlframe.frontier.partitions import Partitions
+
+log = logging.getLogger(__name__)
+
+
+class Rollout(msgspec.Struct, frozen=True):
+    """One announcement; newer ones have larger ids."""
+
+    revision: str  # hex digits: 40, or at least 12
+    branch: str  # without the remote, whose name is each checkout's own affair
+    nodes: tuple[str, ...] = ()  # whom it names; empty = all
+    back: bool = False  # may a node go back to it?
+    before: str = ""  # the revision that a canary had before; "" when there is no canary
+    id: int = 0  # microseconds of Redis; set when it is announced
+
+    @property
+    def announced_at(self) -> float:
+        """Unix time."""
+        return self.id / 1e6
+
+
+class Rollouts(Partitions):
+    """The newest announcement for all, and for each node that was named since. So a node that comes
+    late catches up with what it missed, though others were named meanwhile.
+
+    Raises redis.RedisError."""
+
+    def announce(self, rollout: Rollout) -> Rollout:
+        """Tells the nodes it names, or all that follow the branch; what they were told before does
+        not count any more. Answers it with its id."""
+        text = msgspec.json.encode(rollout)
+        number = self.run("announce", 0, text, rollout.branch, *rollout.nodes)
+        return msgspec.structs.replace(rollout, id=int(number))
+
+    def current(self) -> Rollout | None:
+        """The newest announcement, whoever is named; None when there is none."""
+        return max(self._all(), key=lambda rollout: rollout.id, default=None)
+
+    def of(self, node: str, branch: str | None = None) -> Rollout | None:
+        """The newest announcement for a node and the branch it follows (None: any branch); None
+        when there is none."""
+        mine = (
+            rollout
+            for rollout in self._all()
+            if branch in (None, rollout.branch) and (not rollout.nodes or node in rollout.nodes)
+        )
+        return max(mine, key=lambda rollout: rollout.id, default=None)
+
+    def _all(self) -> Iterator[Rollout]:
+        """Rows of the form ``<id>|<JSON>``; what cannot be read, such as one of a later release,
+        is left out."""
+        for row in self.redis.hvals(self.keys[0]("ROLLOUT")):
+            number, _, text = row.partition(b"|")
+            try:
+                rollout = msgspec.json.decode(text, type=Rollout)
+                yield msgspec.structs.replace(rollout, id=int(number))
+            except (msgspec.DecodeError, ValueError) as error:
+                log.warning("an announced rollout cannot be read: %s", error)
+
+
+def concerns(rollout: Rollout | None, node: str, branch: str, last_id: int) -> bool:
+    """Must a node that follows a branch (named without its remote) act on an announcement?
+    ``last_id`` is that of the last one it acted on, 0 before the first."""
+    return (
+        rollout is not None
+        and rollout.id > last_id
+        and rollout.branch == branch
+        and (not rollout.nodes or node in rollout.nodes)
+    )
+
+
+def branch_of(follows: str) -> str:
+    """``origin/main`` -> ``main``: what ``CodeState.follows`` says, without the remote."""
+    return follows.partition("/")[2]

@@ -1,0 +1,136 @@
+"""Code: where the code of a node lies, and which of it the disk holds now."""
+
+from __future__ import annotations
+
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+from crawlframe.checkout import Checkout
+from crawlframe.version import Snapshot, digest, files
+
+PACKAGES = ("site-packages", "dist-packages")
+REQUIREMENTS = (
+    "requirements*.txt",
+    "requirements*.lock",
+    "pyproject.toml",
+    "uv.lock",
+    "poetry.lock",
+)
+
+
+class Code:
+    """``spiders`` is the tree of the spiders, hot reloaded. The framework is what this process has
+    loaded from outside Python and its installed packages, and ``start`` (manage.py) with the
+    requirements beside it: when that changes, the whole node is handed over."""
+
+    def __init__(self, spiders: Path, start: Path) -> None:
+        self.spiders = spiders.absolute()
+        self.packages = _installed()
+        self.engine, modules = self._loaded()
+        beside = [path for pattern in REQUIREMENTS for path in start.parent.glob(pattern)]
+        self._single_modules = sorted({*modules, *([start] if start.is_file() else [])})
+        self.singles = [
+            *self._single_modules,
+            *beside,
+            *(self.checkout.marks if self.checkout else ()),
+        ]
+        self._requirements = beside
+        self._last: tuple[object, str] = (None, "")
+        self._digest = self.engine_digest()  # of the framework that runs
+
+    @property
+    def trees(self) -> list[Path]:
+        """What is watched with everything below it."""
+        return [self.spiders, *self.engine]
+
+    @cached_property
+    def checkout(self) -> Checkout | None:
+        return Checkout.around(self.spiders) if self.spiders.is_dir() else None
+
+    @cached_property
+    def _engine_in_checkout(self) -> list[Path]:
+        """The parts of the framework that a revision of the spiders' checkout tells."""
+        if self.checkout is None:
+            return []
+        root = self.checkout.root.resolve()
+        paths = [*self.engine, *self._single_modules]
+        return [path for path in paths if path.resolve().is_relative_to(root)]
+
+    @property
+    def busy(self) -> bool:
+        """Is git changing files now?"""
+        return self.checkout is not None and self.checkout.busy
+
+    def engine_digest(self) -> str:
+        """Of the framework on the disk. The contents are read when sizes or times changed."""
+        trees = [*self.engine, *self._single_modules, *self._requirements]
+        paths = [path for tree in trees for path in files(tree)]
+        stamp = [(path, _times(path)) for path in paths]
+        if self._last[0] != stamp:
+            self._last = (stamp, digest(paths, self.spiders.parent))
+        return self._last[1]
+
+    def identity(self, extra: Iterable[Path] = ()) -> tuple[str, str]:
+        """Digest of the spiders with the further files that belong to them, and the revision."""
+        revision = self.checkout.revision() if self.checkout else ""
+        return self._spiders_digest(extra), revision
+
+    def snapshot(self, extra: Iterable[Path] = ()) -> Snapshot:
+        """The spiders' code on the disk, as it will run in this process's framework: when that is
+        not what the disk holds, no revision tells what runs."""
+        extra = list(extra)
+        taken = Snapshot.take(self.spiders, extra, self._engine_in_checkout)
+        now = self.engine_digest()
+        if now != self._digest and "+" not in taken.version:
+            taken = taken._replace(version=f"{taken.version}+{self._digest}")
+        return taken._replace(digest=self._spiders_digest(extra)) if extra else taken
+
+    def _spiders_digest(self, extra: Iterable[Path]) -> str:
+        paths = [path for tree in (self.spiders, *extra) for path in files(tree)]
+        return digest(paths, self.spiders)
+
+    def _loaded(self) -> tuple[list[Path], list[Path]]:
+        """Top directories and single modules of what is loaded and not installed."""
+        apart = [*self.packages, *_python()]
+        trees: set[Path] = set()
+        singles: set[Path] = set()
+        for name, module in [*sys.modules.items()]:
+            file = getattr(module, "__file__", None)
+            if not file or name == "__main__" or not file.endswith(".py"):
+                continue
+            path = Path(file).absolute()
+            if path.is_relative_to(self.spiders) or any(map(path.is_relative_to, apart)):
+                continue
+            depth = name.count(".") + (path.name == "__init__.py")
+            if depth:
+                trees.add(path.parents[depth - 1])
+            else:
+                singles.add(path)
+        trees = {tree for tree in trees if not any(other in tree.parents for other in trees)}
+        # The spiders may lie below such a package; what is theirs is not the framework's.
+        trees = {tree for tree in trees if not self.spiders.is_relative_to(tree)}
+        return sorted(trees), sorted(singles)
+
+
+def _installed() -> list[Path]:
+    """The directories of installed packages."""
+    places = [*site.getsitepackages(), site.getusersitepackages(), *sys.path]
+    found = (Path(place) for place in places if place)
+    return sorted({path for path in found if path.name in PACKAGES and path.is_dir()})
+
+
+def _python() -> list[Path]:
+    paths = sysconfig.get_paths()
+    return [Path(paths[name]) for name in ("stdlib", "platstdlib")]
+
+
+def _times(path: Path) -> tuple[int, int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

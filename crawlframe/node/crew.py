@@ -1,0 +1,188 @@
+"""Crew: the processes of one master. How they come, are heard, leave and die; what their requests
+are is the master's business."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from crawlframe.conf import Settings
+from crawlframe.node.channel import ChannelClosed
+from crawlframe.node.child import CAN_ADOPT, Child, describe_exit
+from crawlframe.node.marks import Marks
+from crawlframe.node.template import Template
+
+log = logging.getLogger(__name__)
+
+WRITING = 5.0  # seconds beyond the grace time in which a worker may write what it has finished
+BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed boots
+
+
+class Crew:
+    """``hear`` is told every message of a child, ``bury`` every death with its exit code (None
+    where the system does not tell it)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        selector: selectors.BaseSelector,
+        hear: Callable[..., None],
+        bury: Callable[[Child, int | None], None],
+    ) -> None:
+        self._settings = settings
+        self._selector = selector
+        self._on_message = hear
+        self._on_death = bury
+        # Twice the workers live during a reload; those of a reload before may still be leaving.
+        self.marks = Marks(8 * settings.workers + 64)
+        self.members: list[Child] = []
+        self.hurried = False  # nobody gets the grace time
+        self._failed_boots = 0
+        self._next_spawn = 0.0
+
+    def __iter__(self) -> Any:
+        return iter(self.members)
+
+    @property
+    def workers(self) -> list[Child]:
+        return [child for child in self.members if child.role == "worker"]
+
+    # -- coming -----------------------------------------------------------------------------------
+
+    def add(self, child: Child) -> None:
+        self.members.append(child)
+        self._selector.register(child.channel, selectors.EVENT_READ, child)
+
+    @property
+    def may_spawn(self) -> bool:
+        """Not in the pause after failed boots."""
+        return time.monotonic() >= self._next_spawn
+
+    def failed_boot(self) -> None:
+        """A child ended before it was ready: the next ones wait a little, once per round."""
+        if self.may_spawn:
+            self._failed_boots += 1
+            pause = BOOT_PAUSE[min(self._failed_boots, len(BOOT_PAUSE) - 1)]
+            self._next_spawn = time.monotonic() + pause
+
+    def staff(self, template: Template, generation: int) -> None:
+        """Forks the workers that are missing from the live template, and lets as many older ones
+        leave as new ones are ready: at no time do fewer than all work."""
+        staying = [child for child in self.workers if child.staying]
+        ours = [child for child in staying if child.origin is template]
+        for _ in range(self._settings.workers - len(ours)):
+            try:
+                self.add(template.fork(self.marks, generation))
+            except (OSError, IndexError) as error:
+                log.error("the template %d forks no worker: %s", template.child.pid, error)
+                template.child.kill()
+                self.failed_boot()
+                return
+        older = [child for child in staying if child.origin is not template]
+        ready = sum(child.ready for child in ours)
+        for child in older[: max(0, len(older) + ready - self._settings.workers)]:
+            self.retire(child)
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def say(self, child: Child, *message: Any) -> None:
+        try:
+            child.channel.send(*message)
+        except ChannelClosed:
+            return  # it died; reap gives back what it held
+        if child.channel.pending:
+            self._selector.modify(
+                child.channel, selectors.EVENT_READ | selectors.EVENT_WRITE, child
+            )
+
+    def hear(self, child: Child) -> None:
+        """Passes on what it said."""
+        try:
+            messages = child.channel.receive()
+        except ChannelClosed:
+            if not CAN_ADOPT and child.role == "worker":
+                self._lose(child, None)
+            return  # it is dead or dying; reap sees to it
+        for kind, *rest in messages:
+            child.last_beat = time.monotonic()
+            if kind == "beat":
+                child.rss = rest[0]
+                continue
+            if kind == "ready":
+                child.ready = True
+                self._failed_boots = 0
+            self._on_message(child, kind, *rest)
+
+    def flush(self, child: Child) -> None:
+        try:
+            child.channel.flush()
+        except ChannelClosed:
+            return
+        if not child.channel.pending:
+            self._selector.modify(child.channel, selectors.EVENT_READ, child)
+
+    # -- leaving and dying ------------------------------------------------------------------------
+
+    def retire(self, child: Child) -> None:
+        """It takes nothing new, finishes what it has, and ends."""
+        if child.retiring_since is None:
+            child.retiring_since = time.monotonic()
+            self.say(child, "retire")
+
+    def dismiss(self) -> None:
+        """All are to leave."""
+        for child in self.members:
+            if child.ready and child.role != "template":
+                self.retire(child)
+            elif child.staying:  # it holds nothing, and an import may take for ever
+                child.kill()
+
+    def watch(self) -> None:
+        """Replaces workers that hang or grew, and kills those whose time to leave is over."""
+        now = time.monotonic()
+        limit = self._settings.max_memory << 20
+        for child in self.members:
+            if child.retiring_since is not None:
+                if self.hurried or now - child.retiring_since > self._settings.grace + WRITING:
+                    child.signal(signal.SIGKILL)
+            elif child.role == "template":
+                continue  # renewal sees to it
+            elif now - child.last_beat > self._settings.deadline:
+                log.warning("%s %d stands still and is killed", child.role, child.pid)
+                child.signal(signal.SIGKILL)
+                child.last_beat = now
+            elif child.role == "worker" and (
+                child.rss > limit or now - child.born > self._settings.max_age
+            ):
+                rss, age = child.rss >> 20, now - child.born
+                log.info("worker %d, %d MiB, %.0f s old, is replaced", child.pid, rss, age)
+                self.retire(child)
+
+    def reap(self) -> None:
+        """Buries the dead. Those that are not ours were left behind by spiders' own processes."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for child in [child for child in self.members if child.pid == pid]:
+                self.hear(child)  # what it said before it died
+                self._lose(child, os.waitstatus_to_exitcode(status))
+
+    def _lose(self, child: Child, code: int | None) -> None:
+        self.members.remove(child)
+        self._selector.unregister(child.channel)
+        if code != 0 and child.staying:
+            how = "its channel is closed" if code is None else describe_exit(code)
+            log.warning("%s %d died (%s)", child.role, child.pid, how)
+        if not child.ready and child.staying:
+            self.failed_boot()
+        self._on_death(child, code)
+        child.forget()

@@ -1,0 +1,46 @@
+"""Pulling: a thread of the supervisor that brings the checkout to what was announced, or to the tip
+of the branch."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from crawlframe.checkout import SHORT
+from crawlframe.node.follow import Follower
+
+log = logging.getLogger(__name__)
+
+
+class Pulling(threading.Thread):
+    """``done`` is called (in this thread) with revision and problem of every pull. ``every``:
+    seconds between pulls of the branch's tip; 0 for none but what is asked."""
+
+    def __init__(self, follower: Follower, every: float, done: Callable[[str, str], None]) -> None:
+        super().__init__(name="pulling", daemon=True)
+        self.follows = follower.name
+        self._follower = follower
+        self._every = every
+        self._done = done
+        self._asked: SimpleQueue[tuple[str, bool]] = SimpleQueue()
+
+    def ask(self, revision: str, back: bool) -> None:
+        """Pulls this revision, which may lie behind the one that is checked out if ``back``."""
+        self._asked.put((revision, back))
+
+    def run(self) -> None:
+        while True:
+            revision: str | None = None
+            back = False
+            try:
+                revision, back = self._asked.get(timeout=self._every or None)
+            except Empty:
+                pass
+            pulled = self._follower.pull(revision, back=back)
+            if pulled.problem:
+                log.error("the pull of %s is refused: %s", revision or self.follows, pulled.problem)
+            elif revision is not None:
+                log.info("the checkout is at %s", pulled.revision[:SHORT])
+            self._done(pulled.revision[:SHORT], pulled.problem)

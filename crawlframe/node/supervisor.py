@@ -1,0 +1,336 @@
+"""Supervisor: the process above the master under ``runcrawler --reload``. It watches the code,
+tells the master when it has changed, starts masters anew when they die, and hands the node over to
+a new master when the framework itself has changed. It runs no user code and claims nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import msgspec
+
+from crawlframe.conf import Settings
+from crawlframe.node.changes import Changes
+from crawlframe.node.channel import ChannelClosed
+from crawlframe.node.child import describe_exit
+from crawlframe.node.code import Code
+from crawlframe.node.follow import Follower
+from crawlframe.node.oversight import HANDED_OVER
+from crawlframe.node.pulling import Pulling
+from crawlframe.node.reload import TreeReloader, Watch
+from crawlframe.node.signals import Signals
+from crawlframe.node.ward import Ward
+from crawlframe.node.welcome import Welcome
+
+log = logging.getLogger(__name__)
+
+PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a master that died is started again
+STEADY = 30.0  # seconds of life after which the death of a master does not count as a repetition
+HAND_OVER = 4  # times the time limit of an import that a new master may take until it serves
+ADOPTED = "SUPERVISOR_ADOPTS"  # environment variable: what a fresh supervisor takes over
+
+Identity = tuple[str, str, str]  # digest of the framework, digest of the spiders, revision
+
+
+class Supervisor:
+    """Runs masters with ``command`` (an argument list) until told to stop.
+
+    ``polling``: the system does not tell of changed files. ``follower`` pulls what is announced,
+    and the tip of its branch every so many seconds (0: never)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        command: list[str],
+        code: Code,
+        *,
+        polling: bool,
+        follower: Follower | None = None,
+        follow_every: float = 0.0,
+    ) -> None:
+        self._command = command
+        self._code = code
+        self._patience = HAND_OVER * settings.load_timeout  # seconds
+        self._wards: list[Ward] = []
+        self._selector = selectors.DefaultSelector()
+        self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+        self._selector.register(self._signals, selectors.EVENT_READ)
+        self._wake, self._woken = socket.socketpair()
+        for end in (self._wake, self._woken):
+            end.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._changes = Changes(code, settings.quiet)
+        reloader = TreeReloader(code.trees, [*code.singles, *code.packages], polling=polling)
+        self._watch = Watch(reloader, self._on_change)
+        self._pulls: SimpleQueue[tuple[str, str]] = SimpleQueue()
+        self._pulling = Pulling(follower, follow_every, self._on_pull) if follower else None
+        self._pulled = ("", "")
+        self._rollout = 0  # id of the last announcement that was heeded
+        self._handled: Identity | None = None  # what was loaded or refused last
+        self._outdated = False  # the framework of this process is older than that of its master
+        self._stopping = False
+        self._deaths = 0
+        self._restart_at: float | None = None
+        self._exit_code: int | None = None
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Until told to stop, or the master ended by itself. Answers the exit code."""
+        if not self._adopt():
+            self._start()
+        self._watch.start()
+        if self._pulling is not None:
+            self._pulling.start()
+        while self._exit_code is None:
+            self._take_signals()
+            self._reap()
+            self._restart()
+            self._act()
+            self._become_new()
+            self._wait()
+        return self._exit_code
+
+    def _start(self, *, changed_at: float | None = None) -> None:
+        """A new master: the only one, or one that is to follow the present one."""
+        present = self._present
+        engine = self._code.engine_digest()
+        ward = Ward.start(self._command, engine, captured=present is not None)
+        welcome = Welcome(
+            beside=[other.pid for other in self._wards],
+            broken=present.loaded["broken"] if present and present.loaded else None,
+            changed_at=changed_at or time.monotonic(),
+            follows=self._pulling.follows if self._pulling else "",
+            pulled=self._pulled[0],
+            pull_problem=self._pulled[1],
+            rollout=self._rollout,
+        )
+        ward.tell("welcome", msgspec.to_builtins(welcome))
+        self._take_in(ward)
+
+    def _take_in(self, ward: Ward) -> None:
+        self._wards.append(ward)
+        self._selector.register(ward.channel, selectors.EVENT_READ, ward)
+
+    @property
+    def _present(self) -> Ward | None:
+        """The master that runs the node: the one that serves, else the oldest."""
+        staying = [ward for ward in self._wards if not ward.leaving]
+        return next((ward for ward in staying if ward.serving), staying[0] if staying else None)
+
+    @property
+    def _successor(self) -> Ward | None:
+        present = self._present
+        others = (ward for ward in self._wards if not ward.leaving and ward is not present)
+        return next(others, None)
+
+    def _take_signals(self) -> None:
+        for number in self._signals.take():
+            if number != signal.SIGCHLD:
+                self._stopping = True
+                for ward in self._wards:
+                    ward.signal(signal.SIGTERM)
+        if self._stopping and not self._wards:
+            self._exit_code = 0
+
+    # -- masters that end -------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        successor = self._successor
+        if successor and time.monotonic() > successor.started + self._patience:
+            successor.signal(signal.SIGKILL)
+        for ward in [*self._wards]:
+            pid, status = os.waitpid(ward.pid, os.WNOHANG)
+            if pid:
+                self._hear(ward)
+                self._lose(ward, os.waitstatus_to_exitcode(status))
+
+    def _lose(self, ward: Ward, code: int) -> None:
+        successor = ward is self._successor
+        self._wards.remove(ward)
+        self._selector.unregister(ward.channel)
+        ward.channel.close()
+        if self._stopping:
+            if not self._wards:
+                self._exit_code = 0
+        elif ward.leaving:
+            if code not in (0, HANDED_OVER):
+                how = describe_exit(code)
+                log.warning("the master %d that was leaving died (%s)", ward.pid, how)
+            self._outdated = True
+        elif successor:
+            self._refuse(ward, code)
+        elif code == 0:
+            self._exit_code = 0  # --once
+        elif self._deaths == 0 and not ward.serving and code > 0:
+            self._exit_code = code  # it never worked: its words say why
+        else:
+            self._mourn(ward, code)
+
+    def _mourn(self, ward: Ward, code: int) -> None:
+        if time.monotonic() - ward.started > STEADY:
+            self._deaths = 0
+        pause = PAUSES[min(self._deaths, len(PAUSES) - 1)]
+        log.error("the master %d died (%s); another is started", ward.pid, describe_exit(code))
+        self._deaths += 1
+        self._restart_at = time.monotonic() + pause
+
+    def _restart(self) -> None:
+        if self._restart_at is not None and time.monotonic() >= self._restart_at:
+            self._restart_at = None
+            if not self._stopping and self._present is None:
+                self._start()
+
+    def _refuse(self, ward: Ward, code: int) -> None:
+        """A master that was to follow did not get so far."""
+        refused = ward.code.get("state") == "refused"
+        version = ward.code.get("candidate") or self._code.snapshot().version
+        problem = (ward.code["problem"] if refused else "") or ward.words()
+        if self._present is not None:
+            problem = problem or f"its master died ({describe_exit(code)})"
+            self._present.tell("refuse", version, problem)
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    def _on_change(self, path: Path) -> None:
+        """In the thread of the watch."""
+        self._changes.tell(path)
+        self._wake_up()
+
+    def _on_pull(self, revision: str, problem: str) -> None:
+        """In the thread that pulls."""
+        self._pulls.put((revision, problem))
+        self._wake_up()
+
+    def _wake_up(self) -> None:
+        try:
+            self._wake.send(b"!")
+        except BlockingIOError:
+            pass  # enough wake-ups are waiting
+
+    def _take_news(self) -> None:
+        try:
+            while self._woken.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+        self._changes.collect()
+        try:
+            while True:
+                self._pulled = self._pulls.get_nowait()
+                if self._present is not None:
+                    self._present.tell("pulled", *self._pulled)
+        except Empty:
+            pass
+
+    def _act(self) -> None:
+        """When the code has been quiet, what changed decides: the workers or the whole node."""
+        if self._stopping or not self._changes.are_due():
+            return
+        present = self._present
+        if present is None or present.loaded is None or self._successor is not None:
+            self._changes.wait()  # what that has loaded is compared when it says so
+            return
+        installed = self._changes.installed
+        changed_at = self._changes.take()
+        identity = self._look(present)
+        if identity == self._handled and not installed:
+            return
+        self._handled = identity
+        if identity[0] != present.engine or installed:
+            log.info("the framework changed: a new master is started beside this one")
+            self._start(changed_at=changed_at)
+        else:
+            present.tell("renew", changed_at)
+
+    def _look(self, ward: Ward) -> Identity:
+        files = [Path(path) for path in ward.loaded["files"]] if ward.loaded else []
+        return self._code.engine_digest(), *self._code.identity(files)
+
+    def _become_new(self) -> None:
+        """The framework of this process is the old one still: it becomes a fresh one with the same
+        pid, which finds the master as its child."""
+        present = self._present
+        if not self._outdated or self._stopping or len(self._wards) != 1 or present is None:
+            return
+        if not present.serving or not present.channel.idle:
+            return
+        self._outdated = False
+        if self._code.engine_digest() != present.engine or self._code.busy:
+            return  # it changes again; after the next hand-over
+        log.info("the supervisor starts afresh")
+        state = {"ward": present.give_away(), "pulled": self._pulled, "rollout": self._rollout}
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execve(sys.executable, self._command, {**os.environ, ADOPTED: json.dumps(state)})
+
+    def _adopt(self) -> bool:
+        state: dict[str, Any] | None = json.loads(os.environ.pop(ADOPTED, "null"))
+        if state is None:
+            return False
+        self._pulled, self._rollout = tuple(state["pulled"]), state["rollout"]
+        self._take_in(Ward.adopt(state["ward"]))
+        return True
+
+    # -- what masters say -------------------------------------------------------------------------
+
+    def _hear(self, ward: Ward) -> None:
+        try:
+            messages = ward.channel.receive()
+        except ChannelClosed:
+            return  # it is dead or dying; reap sees to it
+        for kind, *rest in messages:
+            if kind == "code":
+                ward.code, ward.loaded = rest
+                self._compare(ward)
+            elif kind == "serving" and not ward.serving:
+                self._serve(ward)
+            elif kind == "rollout" and self._pulling is not None:
+                (rollout,) = rest
+                self._rollout = rollout["id"]
+                self._pulling.ask(rollout["revision"], rollout["back"])
+
+    def _compare(self, ward: Ward) -> None:
+        """What it has loaded, or refused, may not be what the disk holds by now."""
+        if ward.loaded is None or ward.code["state"] not in ("live", "refused"):
+            return
+        self._watch.reloader.watch_also(Path(path) for path in ward.loaded["files"])
+        if ward.code["state"] == "live":
+            self._handled = (ward.engine, ward.loaded["digest"], ward.loaded["revision"])
+        if self._changes.at is None and self._handled != self._look(ward):
+            self._changes.note(time.monotonic())
+
+    def _serve(self, ward: Ward) -> None:
+        before = self._present
+        ward.serving = True
+        if before is not None and before is not ward:
+            before.leaving = True
+            before.tell("hand over")
+
+    # -- waiting ----------------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        waits = [5.0]
+        if self._changes.left is not None:
+            waits.append(self._changes.left)
+        if self._restart_at is not None:
+            waits.append(max(0.0, self._restart_at - now))
+        if self._signals.pending or self._exit_code is not None:
+            waits.append(0.0)
+        for key, _ in self._selector.select(min(waits)):
+            if key.fileobj is self._signals:
+                self._signals.drain()
+            elif key.fileobj is self._woken:
+                self._take_news()
+            else:
+                self._hear(key.data)

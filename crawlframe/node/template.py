@@ -1,0 +1,238 @@
+"""Template: a process that has loaded one version of the spiders' code, and from which the workers
+of that version are forked. So all workers run the same code, whatever the disk holds by then, and
+the spiders are imported once."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import psutil
+
+import crawlframe.fetch.requests_client  # noqa: F401  # later, the disk may hold another one
+from crawlframe.conf import Settings
+from crawlframe.node.channel import Channel
+from crawlframe.node.child import Child, become_child
+from crawlframe.node.marks import Marks
+from crawlframe.node.services import Services
+from crawlframe.node.worker import run_worker
+from crawlframe.registry import Registry
+from crawlframe.spider import SpiderInfo
+
+log = logging.getLogger(__name__)
+
+ORDER = struct.Struct("!IQ")  # place of the mark, generation
+ANSWER = struct.Struct("!Q")  # pid of the new worker; 0 when the fork failed
+PATIENCE = 5.0  # seconds a fork may take
+GIT_PATIENCE = 30.0  # seconds git may hold its lock until it counts as left behind
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """What a template says of the code that it loaded."""
+
+    version: str
+    digest: str  # of the spiders' tree and the files that belong to it
+    revision: str  # 40 digits; "" without git
+    infos: list[SpiderInfo]
+    broken: dict[str, str]  # module -> file:line: error, traceback
+    files: list[str]  # outside the spiders' tree
+
+
+@dataclass
+class Template:
+    """The master's view of a template process."""
+
+    child: Child
+    orders: socket.socket
+    changed_at: float = 0.0  # time.monotonic() of the last write of the change that it loads
+    version: str = ""  # what it is loading, before it is loaded
+    loading: str = ""  # the module that it imports now
+    loaded: Loaded | None = None
+    asked_at: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def spawn(
+        cls,
+        settings: Settings,
+        services: Services,
+        marks: Marks,
+        skip: Mapping[str, str],
+        cold: bool,
+    ) -> Template:
+        """Forks a process that loads the spiders, without the modules in ``skip``. ``cold``: no
+        version is there to fall back on."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        master = os.getpid()
+
+        def main(channel: Channel) -> None:
+            ours.close()
+            _TemplateProcess(settings, services, marks, channel, theirs, master).live(skip, cold)
+
+        child = Child.spawn("template", main)
+        theirs.close()
+        ours.settimeout(PATIENCE)
+        return cls(child, ours)
+
+    def fork(self, marks: Marks, generation: int) -> Child:
+        """A worker of this version. Raises OSError when the template cannot fork or is gone."""
+        ours, theirs = Channel.pair()
+        place = marks.take()
+        try:
+            socket.send_fds(self.orders, [ORDER.pack(place, generation)], [theirs.fileno()])
+            answer = self.orders.recv(ANSWER.size)
+            if len(answer) < ANSWER.size:
+                raise ConnectionError("it is gone")
+            (pid,) = ANSWER.unpack(answer)
+            if pid == 0:
+                raise OSError("it cannot fork")
+        except OSError:
+            ours.close()
+            marks.give_back(place)
+            raise
+        finally:
+            theirs.close()
+        worker = Child("worker", pid, ours, marks, place)
+        worker.origin = self
+        return worker
+
+    def end(self) -> None:
+        """It ends by itself when nobody gives orders any more; one that loads still is killed."""
+        self.orders.close()
+        if self.loaded is None:
+            self.child.kill()
+        elif self.child.staying:
+            self.child.retiring_since = time.monotonic()
+
+
+class _TemplateProcess:
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        marks: Marks,
+        channel: Channel,
+        orders: socket.socket,
+        master: int,
+    ) -> None:
+        self._settings = settings
+        self._services = services
+        self._marks = marks
+        self._channel = channel
+        self._orders = orders
+        self._master = master
+
+    def live(self, skip: Mapping[str, str], cold: bool) -> None:
+        registry = self._load(skip, cold)
+        if registry is None:
+            self._tell("unsteady")
+            return
+        gc.collect()
+        gc.freeze()  # what all workers share is not to be copied by their collectors
+        while True:
+            order, fds, _, _ = socket.recv_fds(self._orders, ORDER.size, 1)
+            if not fds:
+                return
+            place, generation = ORDER.unpack(order)
+            pid = self._fork(registry, place, generation, fds[0])
+            os.close(fds[0])
+            if pid == 0:
+                self._orders.send(ANSWER.pack(0))
+
+    def _load(self, skip: Mapping[str, str], cold: bool) -> Registry | None:
+        """None when the tree changed meanwhile, or git is about to change it. When ``cold``,
+        nothing else could run: a lock that git may have left behind does not keep the node down."""
+        code = self._services.code()
+        give_up = time.monotonic() + GIT_PATIENCE
+        while code.busy and time.monotonic() < give_up:
+            time.sleep(0.05)
+        before = code.snapshot()
+        if before.busy:
+            log.warning("git's lock %s is there for long", code.checkout and code.checkout.lock)
+            if not cold:
+                return None
+        self._tell("trying", before.version)
+        threads = psutil.Process().num_threads()
+        registry = self._services.registry(
+            skip, self._settings.load_timeout, lambda module: self._tell("loading", module)
+        )
+        self._tell("loading", "")
+        started = psutil.Process().num_threads() - threads
+        if started > 0:
+            log.warning(
+                "importing the spiders started %d threads; workers are forked afterwards and do "
+                "not have them: start them in the spider's start or __init__",
+                started,
+            )
+        after = code.snapshot()
+        if not cold and after.busy:
+            return None
+        if not before._replace(busy=False).steady(after._replace(busy=False)) or registry.changed():
+            return None
+        if registry.files:
+            after = code.snapshot(registry.files)
+        loaded = Loaded(
+            after.version,
+            after.digest,
+            after.revision,
+            registry.infos,
+            registry.broken,
+            [str(path) for path in registry.files],
+        )
+        self._version = loaded.version
+        self._tell("ready", msgspec.to_builtins(loaded))
+        return registry
+
+    def _tell(self, *message: Any) -> None:
+        self._channel.send(*message)
+        while self._channel.pending:
+            select.select([], [self._channel], [])
+            self._channel.flush()
+
+    def _fork(self, registry: Registry, place: int, generation: int, end: int) -> int:
+        """Forks twice: what is in between ends at once, and the worker becomes the master's child.
+        Answers 0 when that failed."""
+        try:
+            between = os.fork()
+        except OSError as error:
+            log.error("no further worker can be forked: %s", error)
+            return 0
+        if between == 0:
+            self._bear(lambda: self._work(registry, place, generation, end))
+        os.waitpid(between, 0)
+        return between
+
+    def _bear(self, work: Callable[[], None]) -> None:
+        try:
+            worker = os.fork()
+            if worker == 0:
+                become_child("worker", self._master, work)
+            self._orders.send(ANSWER.pack(worker))
+        except OSError as error:
+            log.error("no further worker can be forked: %s", error)
+            self._orders.send(ANSWER.pack(0))
+        finally:
+            os._exit(0)
+
+    def _work(self, registry: Registry, place: int, generation: int, end: int) -> None:
+        self._channel.close()
+        self._orders.close()
+        channel = Channel(socket.socket(fileno=end))
+        marks = self._marks
+        run_worker(
+            self._settings,
+            self._services,
+            registry,
+            self._version,
+            generation,
+            channel,
+            lambda rid: marks.write(place, rid),
+        )

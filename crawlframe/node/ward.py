@@ -1,0 +1,89 @@
+"""Ward: one master, as its supervisor sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from typing import Any
+
+from crawlframe.node.channel import Channel, ChannelClosed
+
+MAX_WORDS = 16384  # bytes of its standard error that a master's failure is told with
+
+
+class Ward:
+    """``engine`` is the digest of the framework that it runs, ``code`` its CodeState, ``loaded``
+    what it has loaded, if anything."""
+
+    def __init__(self, pid: int, channel: Channel, engine: str) -> None:
+        self.pid = pid
+        self.channel = channel
+        self.engine = engine
+        self.started = time.monotonic()
+        self.serving = False  # at least one worker is ready
+        self.leaving = False
+        self.code: dict[str, Any] = {}
+        self.loaded: dict[str, Any] | None = None
+        self._capture: Any = None
+
+    @classmethod
+    def start(cls, command: list[str], engine: str, *, captured: bool) -> Ward:
+        """Runs ``command``, which is to become a master. ``captured``: what it writes to standard
+        error before it is one is kept for ``words``."""
+        ours, theirs = socket.socketpair()
+        fds = [theirs.fileno()]
+        command = [*command, "--supervised", str(fds[0])]
+        capture = tempfile.TemporaryFile() if captured else None  # noqa: SIM115
+        if captured:
+            fds.append(os.dup(2))
+            command += ["--stderr", str(fds[1])]
+        process = subprocess.Popen(
+            command,
+            stderr=capture,
+            pass_fds=fds,
+            start_new_session=True,  # the terminal's Ctrl-C reaches only the supervisor
+        )
+        process.returncode = 0  # it is waited for by its pid, as one that was adopted is
+        theirs.close()
+        for fd in fds[1:]:
+            os.close(fd)
+        ward = cls(process.pid, Channel(ours), engine)
+        ward._capture = capture
+        return ward
+
+    @classmethod
+    def adopt(cls, state: dict[str, Any]) -> Ward:
+        """One that another supervisor in this very process had started."""
+        os.set_inheritable(state["fd"], False)
+        ward = cls(state["pid"], Channel(socket.socket(fileno=state["fd"])), state["engine"])
+        ward.serving = True
+        ward.tell("report")
+        return ward
+
+    def give_away(self) -> dict[str, Any]:
+        """What ``adopt`` needs in the program that this process executes next."""
+        os.set_inheritable(self.channel.fileno(), True)
+        return {"pid": self.pid, "fd": self.channel.fileno(), "engine": self.engine}
+
+    def tell(self, *message: Any) -> None:
+        try:
+            self.channel.send(*message)
+        except ChannelClosed:
+            pass  # its end is noticed by its exit code
+
+    def signal(self, number: signal.Signals) -> None:
+        """It is our child and was not waited for yet, so the pid cannot be another's."""
+        os.kill(self.pid, number)
+
+    def words(self) -> str:
+        """What it wrote to standard error before it was a master."""
+        if self._capture is None:
+            return ""
+        size = self._capture.seek(0, os.SEEK_END)
+        self._capture.seek(max(0, size - MAX_WORDS))
+        text: bytes = self._capture.read()
+        return text.decode("utf-8", "replace").strip()

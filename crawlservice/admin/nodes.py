@@ -1,0 +1,154 @@
+"""Nodes in the admin: the lives of nodes, with the code each one runs and what it refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import display_for_value
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timesince import timesince
+
+from crawlservice import nodes
+from crawlservice.admin.readonly import ReadOnly, laid_out, marked
+from crawlservice.models import Generation
+from crawlservice.nodes import Node
+
+BAD_STATES = ("refused", nodes.OFFLINE)
+
+
+class Lives(admin.SimpleListFilter):
+    """The lives the cluster knows now, or all that ever began."""
+
+    title = "lives"
+    parameter_name = "lives"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("all", "all, also ended ones")]
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        now, *others = super().choices(changelist)
+        yield {**now, "display": "in the cluster now"}
+        yield from others
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        known = cluster(request)
+        return queryset if self.value() or known is None else queryset.filter(pk__in=known)
+
+
+class NodeList(ChangeList):
+    """Gives every life of the page what the cluster says of it, with one look at Redis for all."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        known = cluster(request)
+        for life in self.result_list:
+            life.known = known
+
+
+def cluster(request: HttpRequest) -> dict[int, Node] | None:
+    """``nodes.look``, once per page."""
+    if not hasattr(request, "cluster"):
+        request.cluster = nodes.look()  # type: ignore[attr-defined]
+    found: dict[int, Node] | None = request.cluster  # type: ignore[attr-defined]
+    return found
+
+
+def node_of(life: Generation) -> Node | None:
+    """What the cluster says of this life; None when it has ended, or Redis is away."""
+    if not hasattr(life, "known"):
+        life.known = nodes.look()  # type: ignore[attr-defined]
+    known: dict[int, Node] | None = life.known  # type: ignore[attr-defined]
+    return known.get(life.pk) if known else None
+
+
+def _of_node(name: str, title: str) -> Callable[[GenerationAdmin, Generation], str]:
+    @admin.display(description=title)
+    def column(self: GenerationAdmin, life: Generation) -> str:
+        node = node_of(life)
+        return display_for_value(getattr(node, name), "-") if node else "-"
+
+    return column
+
+
+@admin.register(Generation)
+class GenerationAdmin(ReadOnly):
+    list_display = (
+        "id", "node", "state", "age", "code", "took", "reloads", "candidate", "headline",
+    )  # fmt: skip
+    list_display_links = ("id", "node")
+    list_filter = (Lives,)
+    search_fields = ("=id", "node", "machine")
+    fields = (
+        "node", "machine", "pid", "started_at", "workers", "state", "since", "version", "skew",
+        "candidate", "problem", "took", "reloads", "follows", "pulled", "pull_problem",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    version = _of_node("version", "code version")
+    candidate = _of_node("candidate", "candidate")
+    since = _of_node("since", "state since")
+    workers = _of_node("workers", "workers")
+    reloads = _of_node("reloads", "reloads")
+    follows = _of_node("follows", "follows")
+    pulled = _of_node("pulled", "pulled")
+    headline = _of_node("headline", "problem")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return NodeList
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        known = cluster(request)
+        if known is None:
+            self.message_user(
+                request, "Redis does not answer: what nodes do is not known", messages.WARNING
+            )
+        elif skew := nodes.skew_line(known.values()):
+            self.message_user(request, skew, messages.WARNING)
+        return super().changelist_view(request, extra_context)
+
+    @admin.display(description="state")
+    def state(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        if node is None:
+            return "unknown" if life.known is None else "ended"  # type: ignore[attr-defined]
+        return marked(node.state) if node.state in BAD_STATES else node.state
+
+    @admin.display(description="for")
+    def age(self, life: Generation) -> str:
+        node = node_of(life)
+        return timesince(node.since, depth=1) if node and node.since else "-"
+
+    @admin.display(description="code version")
+    def code(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        if node is None or not node.skew:
+            return node.version or "-" if node else "-"
+        return format_html("{} {}", node.version, marked("differs"))
+
+    @admin.display(description="skew")
+    def skew(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        return marked("differs") if node and node.skew else "-"
+
+    @admin.display(description="last reload took")
+    def took(self, life: Generation) -> str:
+        node = node_of(life)
+        return f"{node.seconds:.2f} s" if node and node.seconds else "-"
+
+    @admin.display(description="problem")
+    def problem(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        return laid_out(node.problem) if node and node.problem else "-"
+
+    @admin.display(description="pull problem")
+    def pull_problem(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        return laid_out(node.pull_problem) if node and node.pull_problem else "-"

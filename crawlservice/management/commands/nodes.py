@@ -1,0 +1,94 @@
+"""nodes: which nodes live, the code each runs, and what it refused."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from collections import defaultdict
+from dataclasses import asdict
+from textwrap import indent
+from typing import Any
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.utils import timezone
+from rich.table import Table
+
+from crawlservice.nodes import Node, read, skew_line, versions
+from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.terminal import duration, plain
+
+
+class Command(ServiceCommand):
+    help = "Lists the nodes of the cluster: the code each one runs, and how its last reload went."
+    needs_database = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        nodes = read()
+        if options["json"]:
+            found = {"nodes": [asdict(node) for node in nodes], "versions": versions(nodes)}
+            self.stdout.write(json.dumps(found, cls=DjangoJSONEncoder, indent=2))
+            return
+        if not nodes:
+            self.stdout.write("no node lives; start one: python manage.py runcrawler")
+            return
+        self.console.print(node_table(nodes))
+        for title, text in problems(nodes):
+            self.stdout.write(f"\n{plain(title)}\n{indent(plain(text), '    ')}")
+        if skew := skew_line(nodes):
+            self.stdout.write(f"\n{plain(skew)}")
+
+
+def node_table(nodes: list[Node]) -> Table:
+    """Columns that no node needs are left out: what was refused or is tried, and what is pulled."""
+    table = Table("node", "state", box=None, pad_edge=False, header_style="bold")
+    table.add_column("for", justify="right")
+    table.add_column("code", no_wrap=True)
+    candidates = any(node.candidate for node in nodes)
+    if candidates:
+        table.add_column("candidate", no_wrap=True)
+    for name in ("reloads", "last took", "workers"):
+        table.add_column(name, justify="right")
+    table.add_column("process")
+    followed = any(node.follows for node in nodes)
+    if followed:
+        table.add_column("follows")
+    for node in nodes:
+        cells = [node.node, node.state, _age(node), _code(node)]
+        if candidates:
+            cells.append(node.candidate or "-")
+        took = f"{node.seconds:.2f} s" if node.seconds else "-"
+        cells += [f"{node.reloads:,}", took, str(node.workers)]
+        cells.append(f"{node.pid} on {node.machine}, generation {node.generation}")
+        if followed:
+            cells.append(f"{node.follows} at {node.pulled or '?'}" if node.follows else "-")
+        table.add_row(*map(plain, cells))
+    return table
+
+
+def problems(nodes: list[Node]) -> list[tuple[str, str]]:
+    """What was refused or does not load, each told once for all nodes that have it: (title, text
+    with file, line and traceback)."""
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for node in nodes:
+        if node.problem:
+            what = f"refused: {node.candidate}" if node.state == "refused" else "does not load in"
+            if node.state != "refused":
+                what += f" {node.version or node.candidate or 'the first version'}"
+            found[what, node.problem].append(node.node)
+        if node.pull_problem:
+            found[f"not pulled: {node.follows}", node.pull_problem].append(node.node)
+    return [(f"{what}  ({', '.join(names)})", text) for (what, text), names in found.items()]
+
+
+def _age(node: Node) -> str:
+    if node.since is None:
+        return "-"
+    # The clock of the node's machine may be ahead of ours.
+    return duration(max(0.0, (timezone.now() - node.since).total_seconds()))
+
+
+def _code(node: Node) -> str:
+    return f"{node.version or '-'}{' (differs)' if node.skew else ''}"

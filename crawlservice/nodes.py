@@ -1,0 +1,121 @@
+"""Nodes: who lives, which code each one runs, and how its last reload went."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier import NodeInfo
+from crawlservice.redis import frontier
+
+OFFLINE, LEAVING = "offline", "leaving"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One life of a node, as the cluster knows it at this moment.
+
+    ``state``: loading (no code yet), live, checking (live, and a candidate is being tried), refused
+    (live, and the candidate was not taken), leaving (ends what it has), or offline (its lease is
+    over: dead, or cut off). ``problem``: file, line and error of what was refused, or of what does
+    not load in the live version; a traceback may follow. ``skew``: see ``read``."""
+
+    node: str
+    generation: int
+    machine: str
+    pid: int
+    workers: int
+    state: str
+    version: str
+    candidate: str
+    problem: str
+    since: datetime | None  # when the state of the code began
+    seconds: float  # the last reload took, from the last write on; 0 before the first
+    reloads: int
+    follows: str
+    pulled: str
+    pull_problem: str
+    skew: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Does it work, with code that has loaded?"""
+        return bool(self.version) and self.state not in (OFFLINE, LEAVING)
+
+    @property
+    def headline(self) -> str:
+        """The first line of the problem."""
+        return self.problem.partition("\n")[0]
+
+
+def read() -> list[Node]:
+    """Every life of a node that the cluster knows, by name and age.
+
+    Skew: a node is marked when it does not run the version that most working nodes run. When no
+    version leads, nobody can say who is behind, and all are marked. Nodes that are offline, leave
+    or still load have no say and are not marked. So while a new version goes round, the nodes
+    that have it are marked first, and those that lack it last; no mark is left when all have it.
+
+    Raises RedisError and CrawlframeError."""
+    nodes = sorted(map(_node, frontier().leases.nodes()), key=lambda n: (n.node, n.generation))
+    leading = _leading(nodes)
+    return [replace(n, skew=n.counts and n.version != leading) for n in nodes]
+
+
+def look() -> dict[int, Node] | None:
+    """``read`` by generation; None while Redis is away."""
+    try:
+        return {node.generation: node for node in read()}
+    except (RedisError, CrawlframeError):
+        return None
+
+
+def versions(nodes: Iterable[Node]) -> dict[str, list[str]]:
+    """The versions that run, the most frequent first, each with the names of its nodes."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        if node.counts:
+            names[node.version].append(node.node)
+    return dict(sorted(names.items(), key=lambda pair: (-len(pair[1]), pair[0])))
+
+
+def skew_line(nodes: Iterable[Node]) -> str:
+    """``2 versions run: 1f00c0ffee00 (alpha, beta), …``; "" when there is no skew."""
+    running = versions(nodes)
+    if len(running) < 2:
+        return ""
+    parts = [f"{version} ({', '.join(names)})" for version, names in running.items()]
+    return f"{len(running)} versions run: {', '.join(parts)}"
+
+
+def _node(info: NodeInfo) -> Node:
+    code = info.code
+    state = OFFLINE if info.lease_left <= 0 else LEAVING if info.leaving else code.state
+    return Node(
+        node=info.node,
+        generation=info.generation,
+        machine=info.machine,
+        pid=info.pid,
+        workers=info.workers,
+        state=state,
+        version=code.version,
+        candidate=code.candidate,
+        problem=code.problem,
+        since=datetime.fromtimestamp(code.changed_at, UTC) if code.changed_at else None,
+        seconds=code.seconds,
+        reloads=code.reloads,
+        follows=code.follows,
+        pulled=code.pulled,
+        pull_problem=code.pull_problem,
+    )
+
+
+def _leading(nodes: Iterable[Node]) -> str | None:
+    most = Counter(node.version for node in nodes if node.counts).most_common(2)
+    tie = len(most) == 2 and most[0][1] == most[1][1]
+    return None if tie or not most else most[0][0]

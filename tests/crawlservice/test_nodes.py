@@ -1,0 +1,174 @@
+"""Nodes: their state, their code and the skew between them, and the command that tells it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from crawlframe.frontier import Frontier
+from crawlservice.nodes import look, read, skew_line, versions
+from tests.crawlservice.conftest import redis_at
+
+Join = Callable[..., int]
+
+OLD, NEW = "0ld0000c0ffe", "new0000c0ffe"
+PROBLEM = (
+    "/srv/spiders/shop.py:3: SyntaxError: invalid syntax\nTraceback (most recent call last)\n x"
+)
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    """SQLite only: what nodes do is asked of Redis."""
+    return new_database("sqlite")
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("nodes", *arguments, stdout=out, stderr=out)
+    return out.getvalue()
+
+
+def test_a_node_is_read_as_it_told_itself(join: Join) -> None:
+    began = time.time() - 60
+    life = join(
+        "alpha", version=OLD, state="refused", candidate=NEW, problem=PROBLEM, changed_at=began,
+        seconds=0.25, reloads=7, follows="origin/main", pulled=NEW, pull_problem="no", workers=3,
+    )  # fmt: skip
+    (node,) = read()
+    assert (node.node, node.generation, node.machine, node.pid, node.workers) == (
+        "alpha", life, "alpha.example", 4711, 3,
+    )  # fmt: skip
+    assert (node.state, node.version, node.candidate) == ("refused", OLD, NEW)
+    assert (node.problem, node.headline) == (PROBLEM, PROBLEM.splitlines()[0])
+    assert node.since is not None
+    assert node.since.timestamp() == pytest.approx(began)
+    assert (node.seconds, node.reloads) == (0.25, 7)
+    assert (node.follows, node.pulled, node.pull_problem) == ("origin/main", NEW, "no")
+    assert look() == {life: node}
+
+
+@pytest.mark.parametrize("state", ["loading", "live", "checking", "refused"])
+def test_a_lease_that_is_over_and_leaving_count_more_than_the_code(join: Join, state: str) -> None:
+    join("a", state=state)
+    join("b", state=state, leaving=True)
+    join("c", state=state, leaving=True, lease=-1)
+    join("d", state=state, lease=-1)
+    assert [node.state for node in read()] == [state, "leaving", "offline", "offline"]
+
+
+@pytest.mark.parametrize(
+    ("running", "marked"),
+    [
+        ([OLD, OLD, OLD], []),
+        ([OLD, OLD, NEW], ["c"]),  # a canary
+        ([OLD, NEW, NEW], ["a"]),  # the last one
+        ([OLD, NEW], ["a", "b"]),  # who is right?
+        ([OLD, OLD, NEW, NEW], ["a", "b", "c", "d"]),
+        ([OLD], []),
+        ([""], []),
+        ([OLD, "", OLD], []),
+        ([], []),
+    ],
+)
+def test_skew_marks_those_that_do_not_run_what_most_run(
+    join: Join, running: list[str], marked: list[str]
+) -> None:
+    for name, version in zip("abcd", running, strict=False):
+        join(name, version=version, state="live" if version else "loading")
+    assert [node.node for node in read() if node.skew] == marked
+    assert bool(skew_line(read())) == bool(marked)
+
+
+def test_only_nodes_that_work_have_a_say_in_skew(join: Join) -> None:
+    join("alpha", version=NEW, state="live")
+    join("alpha", version=OLD, state="live", leaving=True)
+    join("beta", version=OLD, state="live", lease=-1)
+    assert [node.skew for node in read()] == [False] * 3
+    assert versions(read()) == {NEW: ["alpha"]}
+    join("gamma", version=OLD, state="refused", candidate=NEW)
+    assert skew_line(read()) == f"2 versions run: {OLD} (gamma), {NEW} (alpha)"
+    join("delta", version=NEW, state="checking", candidate="x")
+    assert skew_line(read()) == f"2 versions run: {NEW} (alpha, delta), {OLD} (gamma)"
+
+
+def test_the_command_shows_a_table(join: Join) -> None:
+    join("beta", version=OLD, state="live", changed_at=time.time() - 7200, seconds=0.25, reloads=7)
+    join("alpha", lease=-1)
+    head, alpha, beta = run().splitlines()
+    assert " ".join(head.split()) == "node state for code reloads last took workers process"
+    assert " ".join(alpha.split()) == "alpha offline - - 0 - 2 4711 on alpha.example, generation 2"
+    assert beta.split()[:2] == ["beta", "live"]
+    assert beta.split()[2].startswith("2:0")
+    assert " ".join(beta.split()[3:]) == (f"{OLD} 7 0.25 s 2 4711 on beta.example, generation 1")
+
+
+def test_the_command_shows_once_what_was_refused_and_by_whom(join: Join) -> None:
+    refused = {"version": OLD, "state": "refused", "candidate": NEW, "problem": PROBLEM}
+    join("alpha", **refused)
+    join("beta", **refused)
+    join("gamma", version=NEW, state="live", problem="/srv/spiders/b.py:1: KeyError: 'x'")
+    join("delta", state="loading", follows="origin/main", pull_problem="not a fast-forward")
+    text = run()
+    assert f"refused: {NEW}  (alpha, beta)\n    {PROBLEM.splitlines()[0]}\n    Traceback" in text
+    assert text.count("SyntaxError") == 1
+    assert f"does not load in {NEW}  (gamma)\n    /srv/spiders/b.py:1: KeyError: 'x'\n" in text
+    assert "not pulled: origin/main  (delta)\n    not a fast-forward\n" in text
+    assert "origin/main at ?" in text
+    assert text.splitlines()[-1] == f"2 versions run: {OLD} (alpha, beta), {NEW} (gamma)"
+    assert f"{NEW} (differs)" in text
+    assert f"{OLD} (differs)" not in text
+
+
+def test_the_command_says_nothing_of_skew_where_there_is_none(join: Join) -> None:
+    join("alpha", version=OLD, state="live")
+    join("beta", version=OLD, state="live")
+    assert "versions run" not in run()
+
+
+def test_what_nodes_tell_cannot_steer_the_terminal(join: Join) -> None:
+    join("alpha", version="\x1b[31m", state="refused", candidate="\x1b]0;x", problem="\x1b[2J[b]x")
+    join("beta", version="\x1b[32m", state="live", follows="\x1b", pull_problem="\x1b")
+    text = run()
+    assert "\x1b" not in text
+    assert "[b]x" in text
+
+
+def test_the_command_speaks_json(join: Join) -> None:
+    join("alpha", version=OLD, state="live", changed_at=1e9, seconds=0.25)
+    join("beta", version=NEW, state="refused", problem=PROBLEM)
+    found: dict[str, Any] = json.loads(run("--json"))
+    assert found["versions"] == {NEW: ["beta"], OLD: ["alpha"]}
+    alpha, beta = found["nodes"]
+    assert (alpha["node"], alpha["state"], alpha["skew"]) == ("alpha", "live", True)
+    assert (alpha["since"], alpha["seconds"]) == ("2001-09-09T01:46:40Z", 0.25)
+    assert (beta["problem"], beta["since"]) == (PROBLEM, None)
+
+
+def test_no_node_and_no_redis_are_told_in_plain_words(service: Frontier) -> None:
+    assert run() == "no node lives; start one: python manage.py runcrawler\n"
+    assert json.loads(run("--json")) == {"nodes": [], "versions": {}}
+    with redis_at("redis://127.0.0.1:1/0"):
+        assert look() is None
+        with pytest.raises(CommandError, match="cannot be reached"):
+            run()
+
+
+@pytest.mark.process
+def test_a_real_node_is_shown_with_exit_code_0(
+    manage: Callable[..., Any], start_manage: Callable[..., Any], manage_env: dict[str, str],
+    database: str,
+) -> None:  # fmt: skip
+    node = start_manage("runcrawler", "--node", "alpha", "--workers", 1)
+    node.wait_for("generation")
+    listed = manage("nodes", "--json")
+    assert listed.returncode == 0, listed.stderr
+    (alpha,) = json.loads(listed.stdout)["nodes"]
+    assert (alpha["node"], alpha["pid"], alpha["workers"]) == ("alpha", node.process.pid, 1)
+    assert node.stop() == 0
