@@ -76,7 +76,7 @@ class Oversight:
         """Passes on what the service announced to this node, once."""
         if not self._branch:
             return
-        rollout = frontier.rollouts.of(node)
+        rollout = frontier.rollouts.of(node, self._branch)
         if rollout is not None and concerns(rollout, node, self._branch, self._rollout):
             self._rollout = rollout.id
             self.tell("rollout", msgspec.to_builtins(rollout))

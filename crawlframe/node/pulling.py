@@ -15,27 +15,30 @@ log = logging.getLogger(__name__)
 
 
 class Pulling(threading.Thread):
-    """``done`` is called (in this thread) with revision and problem of every pull. ``every``:
-    seconds between pulls of the branch's tip; 0 for none but what is asked."""
+    """``done`` is called (in this thread) with revision and problem of every pull, and the id of
+    the rollout that asked for it, 0 when none did. ``every``: seconds between pulls of the branch's
+    tip; 0 for none but what is asked."""
 
-    def __init__(self, follower: Follower, every: float, done: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, follower: Follower, every: float, done: Callable[[str, str, int], None]
+    ) -> None:
         super().__init__(name="pulling", daemon=True)
         self.follows = follower.name
         self._follower = follower
         self._every = every
         self._done = done
-        self._asked: SimpleQueue[tuple[str, bool]] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[str, bool, int]] = SimpleQueue()
 
-    def ask(self, revision: str, back: bool) -> None:
+    def ask(self, revision: str, back: bool, rollout: int) -> None:
         """Pulls this revision, which may lie behind the one that is checked out if ``back``."""
-        self._asked.put((revision, back))
+        self._asked.put((revision, back, rollout))
 
     def run(self) -> None:
         while True:
             revision: str | None = None
-            back = False
+            back, rollout = False, 0
             try:
-                revision, back = self._asked.get(timeout=self._every or None)
+                revision, back, rollout = self._asked.get(timeout=self._every or None)
             except Empty:
                 pass
             pulled = self._follower.pull(revision, back=back)
@@ -43,4 +46,4 @@ class Pulling(threading.Thread):
                 log.error("the pull of %s is refused: %s", revision or self.follows, pulled.problem)
             elif revision is not None:
                 log.info("the checkout is at %s", pulled.revision[:SHORT])
-            self._done(pulled.revision[:SHORT], pulled.problem)
+            self._done(pulled.revision[:SHORT], pulled.problem, rollout)

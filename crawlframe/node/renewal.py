@@ -61,12 +61,15 @@ class Renewal:
         self._known = frozenset(welcome.broken or ())
         self._wanted = welcome.changed_at
         self._tell(
-            follows=welcome.follows, pulled=welcome.pulled, pull_problem=welcome.pull_problem
+            follows=welcome.follows,
+            pulled=welcome.pulled,
+            pull_problem=welcome.pull_problem,
+            rollout=welcome.answered,
         )
 
-    def pulled(self, revision: str, problem: str) -> None:
+    def pulled(self, revision: str, problem: str, rollout: int) -> None:
         """The checkout was brought to a revision, or was not."""
-        self._tell(pulled=revision, pull_problem=problem)
+        self._tell(pulled=revision, pull_problem=problem, rollout=rollout)
 
     def turn(self, workers: int) -> None:
         """Starts a trial when there is reason for one. ``workers``: how many work now."""

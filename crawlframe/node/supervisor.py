@@ -71,9 +71,10 @@ class Supervisor:
         self._changes = Changes(code, settings.quiet)
         reloader = TreeReloader(code.trees, [*code.singles, *code.packages], polling=polling)
         self._watch = Watch(reloader, self._on_change)
-        self._pulls: SimpleQueue[tuple[str, str]] = SimpleQueue()
+        self._pulls: SimpleQueue[tuple[str, str, int]] = SimpleQueue()
         self._pulling = Pulling(follower, follow_every, self._on_pull) if follower else None
-        self._pulled = ("", "")
+        self._pulled = ("", "", 0)
+        self._owed = 0  # announced pulls that have not ended
         self._rollout = 0  # id of the last announcement that was heeded
         self._handled: Identity | None = None  # what was loaded or refused last
         self._outdated = False  # the framework of this process is older than that of its master
@@ -112,6 +113,7 @@ class Supervisor:
             follows=self._pulling.follows if self._pulling else "",
             pulled=self._pulled[0],
             pull_problem=self._pulled[1],
+            answered=self._pulled[2],
             rollout=self._rollout,
         )
         ward.tell("welcome", msgspec.to_builtins(welcome))
@@ -206,9 +208,9 @@ class Supervisor:
         self._changes.tell(path)
         self._wake_up()
 
-    def _on_pull(self, revision: str, problem: str) -> None:
+    def _on_pull(self, revision: str, problem: str, rollout: int) -> None:
         """In the thread that pulls."""
-        self._pulls.put((revision, problem))
+        self._pulls.put((revision, problem, rollout))
         self._wake_up()
 
     def _wake_up(self) -> None:
@@ -226,7 +228,9 @@ class Supervisor:
         self._changes.collect()
         try:
             while True:
-                self._pulled = self._pulls.get_nowait()
+                revision, problem, rollout = self._pulls.get_nowait()
+                self._owed -= bool(rollout)
+                self._pulled = (revision, problem, rollout or self._pulled[2])
                 if self._present is not None:
                     self._present.tell("pulled", *self._pulled)
         except Empty:
@@ -262,7 +266,7 @@ class Supervisor:
         present = self._present
         if not self._outdated or self._stopping or len(self._wards) != 1 or present is None:
             return
-        if not present.serving or not present.channel.idle:
+        if not present.serving or not present.channel.idle or self._owed:
             return
         self._outdated = False
         if self._code.engine_digest() != present.engine or self._code.busy:
@@ -297,7 +301,8 @@ class Supervisor:
             elif kind == "rollout" and self._pulling is not None:
                 (rollout,) = rest
                 self._rollout = rollout["id"]
-                self._pulling.ask(rollout["revision"], rollout["back"])
+                self._owed += 1
+                self._pulling.ask(rollout["revision"], rollout["back"], rollout["id"])
 
     def _compare(self, ward: Ward) -> None:
         """What it has loaded, or refused, may not be what the disk holds by now."""

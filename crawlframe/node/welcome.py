@@ -16,4 +16,5 @@ class Welcome(msgspec.Struct):
     follows: str  # "origin/main"; "" without --follow
     pulled: str
     pull_problem: str
+    answered: int  # id of the announcement that the last pull answered
     rollout: int  # id of the last announcement that was heeded

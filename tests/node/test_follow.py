@@ -367,6 +367,14 @@ def test_neither_tags_nor_submodules_are_fetched(
     assert Repository(node.path / "sub").git("rev-list", "--all") == first
 
 
+def test_an_owner_may_ask_for_signed_commits(
+    author: Repository, node: Repository, follower: Follower
+) -> None:
+    node.git("config", "merge.verifySignatures", "true")
+    author.commit({"x": "x"})
+    refused(follower.pull(), node, "does not have a GPG signature")
+
+
 def test_a_move_that_fails_in_the_middle_is_taken_back(
     author: Repository, node: Repository, follower: Follower
 ) -> None:

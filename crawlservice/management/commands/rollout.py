@@ -1,0 +1,150 @@
+"""rollout: brings all nodes that follow a branch to one revision."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from crawlframe.checkout import SHORT
+from crawlframe.errors import ArgumentError
+from crawlservice.database import prepare
+from crawlservice.redis import frontier
+from crawlservice.rollout import Rolling, full_revision
+from crawlservice.standing import Standing, standings
+from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.terminal import plain
+
+NOTE_EVERY = 2.0  # seconds between two notes where no live view is possible
+PAGES, TIMEOUT = 100, 300.0
+
+
+class Command(ServiceCommand):
+    help = "Brings all nodes that follow a branch to a revision, and waits until they run it."
+    needs_database = False  # without a canary: a mended version must get out without it too
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("revision", nargs="?", help="what git here resolves, or 40 hex digits")
+        parser.add_argument("--canary", metavar="NODE", help="this node must prove it first")
+        parser.add_argument(
+            "--pages", type=int,
+            help=f"pages a canary runs without a new kind of error before the others ({PAGES})",
+        )  # fmt: skip
+        parser.add_argument(
+            "--timeout", type=float, default=TIMEOUT, metavar="SECONDS",
+            help=f"how long each wait may take ({TIMEOUT:g})",
+        )  # fmt: skip
+        parser.add_argument("--back", action="store_true", help="nodes may go back to it")
+        parser.add_argument("--branch", default="", help="when nodes follow different ones")
+        parser.add_argument("--status", action="store_true", help="only show what stands")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["status"]:
+            if options["revision"]:
+                raise ArgumentError("--status announces nothing; leave out the revision")
+            self._show_status()
+            return
+        view = View(self.console)
+        rolling = self._rolling(options, view)
+        self.stdout.write(f"rolling out {rolling.revision}")
+        try:
+            with view:
+                rolling.run()
+        except KeyboardInterrupt:
+            self.stderr.write(plain(f"stopped watching; {rolling.stands()}"))
+            sys.exit(130)
+        self.stdout.write(
+            f"every living node that follows {rolling.branch} runs {rolling.revision[:SHORT]}"
+        )
+
+    def _rolling(self, options: dict[str, Any], view: View) -> Rolling:
+        """Raises ArgumentError, and what ``prepare`` raises."""
+        if not options["revision"]:
+            raise ArgumentError("name the revision to roll out, or ask for --status")
+        if options["pages"] is not None and not options["canary"]:
+            raise ArgumentError("--pages goes with --canary NODE")
+        pages = PAGES if options["pages"] is None else options["pages"]
+        if pages < 1:
+            raise ArgumentError(f"--pages {pages} proves nothing; give 1 or more")
+        if not options["timeout"] > 0:
+            raise ArgumentError(f"--timeout {options['timeout']:g} must be more than 0 seconds")
+        revision = full_revision(options["revision"])
+        if options["canary"]:
+            for warning in prepare():
+                self.stderr.write(f"warning: {warning}")
+        return Rolling(
+            revision,
+            view.show,
+            branch=options["branch"],
+            back=options["back"],
+            canary=options["canary"] or "",
+            pages=pages,
+            timeout=options["timeout"],
+        )
+
+    def _show_status(self) -> None:
+        newest = frontier().rollouts.current()
+        if newest is None:
+            self.stdout.write("nothing was announced yet")
+        else:
+            at = datetime.fromtimestamp(newest.announced_at, UTC)
+            whom = ", ".join(newest.nodes) or "all nodes"
+            back = ", also back to it" if newest.back else ""
+            self.stdout.write(
+                plain(f"{at:%Y-%m-%d %H:%M:%S} UTC: {newest.revision[:SHORT]} of {newest.branch}")
+                + plain(f", announced to {whom}{back}")
+            )
+        if found := standings():
+            self.console.print(table(found))
+        else:
+            self.stdout.write("no node lives")
+
+
+class View:
+    """What stands, live on a terminal; otherwise a line for whatever changed."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._said: dict[str, Standing] = {}
+        self._note = ""
+        self._noted_at = 0.0
+
+    def __enter__(self) -> View:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, found: list[Standing], note: str) -> None:
+        if self._live:
+            self._live.update(Group(table(found), Text(plain(note), style="dim")), refresh=True)
+            return
+        for one in found:
+            if self._said.get(one.node) != one:
+                self._said[one.node] = one
+                self._say(f"{one.node}: {one.phase}" + (f", {one.why}" if one.why else ""))
+        if note not in ("", self._note) and time.monotonic() - self._noted_at > NOTE_EVERY:
+            self._note, self._noted_at = note, time.monotonic()
+            self._say(note)
+
+    def _say(self, text: str) -> None:
+        print(plain(text), file=self._console.file, flush=True)
+
+
+def table(found: list[Standing]) -> Table:
+    made = Table("node", "state", "code", box=None, pad_edge=False, header_style="bold")
+    made.add_column("why", overflow="fold")
+    for one in found:
+        made.add_row(one.node, one.phase, one.version or "-", plain(one.why))
+    return made

@@ -1,0 +1,284 @@
+"""Rollout on real nodes: two clones of one remote, each followed by a node of its own."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from crawlframe.frontier import NodeInfo
+from crawlservice.household import die_with_parent
+from crawlservice.models import Page
+from tests.conftest import CHECKOUT, Running
+from tests.process.conftest import Look, OddWeb, Submit
+from tests.repository import Repository
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+
+PARTS = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", ".gitignore")
+SPIDER = '''
+from crawlframe import Request, Spider
+
+
+class Shop(Spider):
+    """Fetches as many pages as it is told."""
+
+    name = "shop"
+    settings = {"concurrency": 4}
+
+    def start(self, url: str, many: int):
+        for number in range(many):
+            yield Request(f"{url}page/{number}")
+
+    def parse(self, response):
+        return {"url": response.url, "code": 1}
+'''
+GOOD = SPIDER.replace('"code": 1', '"code": 2')
+BROKEN = SPIDER.replace("return {", "return {{{")
+RAISES = SPIDER.replace("return {", 'raise KeyError("price")\n        return {')
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[[str, Repository], Running]
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    """What happens here is the same on both databases."""
+    return new_database("sqlite")
+
+
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """A bare repository of this project with one spider."""
+    top = tmp_path_factory.mktemp("rollout")
+    remote = Repository.bare(top / "remote.git")
+    first = remote.clone(top / "first")
+    for part in PARTS:
+        source, target = CHECKOUT / part, first.path / part
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(source, target)
+    first.write({"spiders/__init__.py": "", "spiders/shop.py": SPIDER})
+    first.git("add", "--all")
+    first.commit({})
+    return remote
+
+
+@pytest.fixture
+def author(remote: Repository, tmp_path: Path) -> Repository:
+    """Where the revisions of one test are made, on a branch that begins anew."""
+    clone = remote.clone(tmp_path / "author")
+    clone.git("reset", "--quiet", "--hard", clone.git("rev-list", "--max-parents=0", "main"))
+    clone.git("push", "--quiet", "--force", "origin", "main")
+    return clone
+
+
+@pytest.fixture
+def alpha(author: Repository, remote: Repository, tmp_path: Path) -> Repository:
+    return remote.clone(tmp_path / "alpha")
+
+
+@pytest.fixture
+def beta(author: Repository, remote: Repository, tmp_path: Path) -> Repository:
+    return remote.clone(tmp_path / "beta")
+
+
+@pytest.fixture
+def start_node(odd_env: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    """Starts the node of a clone, with the code of that clone."""
+    odd_env["CRAWLFRAME_SPIDERS"] = "spiders"
+    started: list[Running] = []
+
+    def start(name: str, clone: Repository) -> Running:
+        log = tmp_path / f"{name}.log"
+        words = ("runcrawler", "--reload", "--follow", "main", "--node", name, "--workers", "1")
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, str(clone.path / "manage.py"), *words],
+                cwd=clone.path,
+                env=odd_env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=die_with_parent(signal.SIGKILL),
+            )
+        started.append(Running(process, log))
+        return started[-1]
+
+    yield start
+    for running in started:
+        if running.process.poll() is None:
+            running.process.send_signal(signal.SIGTERM)
+    for running in started:
+        running.process.wait(30)
+
+
+@pytest.fixture
+def nodes(start_node: Start, alpha: Repository, beta: Repository, look: Look) -> list[Running]:
+    """Both nodes, live with the first revision."""
+    running = [start_node("alpha", alpha), start_node("beta", beta)]
+    deadline = time.monotonic() + 60
+    while [version_of(look, name) for name in ("alpha", "beta")] != [alpha.head[:12]] * 2:
+        assert time.monotonic() < deadline, "\n".join(node.output for node in running)
+        time.sleep(0.05)
+    return running
+
+
+def version_of(look: Look, name: str) -> str:
+    node = life(look, name)
+    return node.code.version if node else ""
+
+
+def life(look: Look, name: str) -> NodeInfo | None:
+    found = [node for node in look.frontier.leases.nodes() if node.node == name]
+    return found[-1] if found else None
+
+
+def crawl(submit: Submit, web: OddWeb) -> int:
+    """A task that gives the nodes work for as long as a test takes."""
+    web.latency = 0.05
+    return submit("shop", url=web.url, many=10_000)
+
+
+def test_a_good_revision_goes_live_everywhere(
+    nodes: list[Running],
+    author: Repository,
+    alpha: Repository,
+    beta: Repository,
+    manage: Manage,
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    old = alpha.head
+    task = crawl(submit, web)
+    new = author.commit({"spiders/shop.py": GOOD})
+    done = manage("rollout", new, "--timeout", 60)
+    assert done.returncode == 0, done.stderr + nodes[0].output
+    assert f"every living node that follows main runs {new[:12]}" in done.stdout
+    assert "alpha: live" in done.stdout
+    assert (alpha.head, beta.head) == (new, new)
+    look.wait(task, lambda _: Page.objects.filter(version=new[:12]).exists())
+    codes = {item["code"] for item in look.items(task)}
+    assert codes == {1, 2}
+    assert set(Page.objects.values_list("version", flat=True)) == {old[:12], new[:12]}
+
+
+@pytest.mark.long
+def test_a_revision_without_any_change_of_code_goes_live_too(
+    nodes: list[Running], author: Repository, manage: Manage
+) -> None:
+    new = author.commit({"README.md": "read me"})
+    done = manage("rollout", new, "--timeout", 60)
+    assert done.returncode == 0, done.stderr + nodes[0].output
+
+
+@pytest.mark.long
+def test_a_new_framework_goes_live_by_handing_over(
+    nodes: list[Running], author: Repository, manage: Manage, look: Look
+) -> None:
+    before = life(look, "alpha")
+    links = (author.path / "crawlframe" / "links.py").read_text()
+    new = author.commit({"crawlframe/links.py": links + "\nNEW = 1\n"})
+    done = manage("rollout", new, "--timeout", 60)
+    assert done.returncode == 0, done.stderr + nodes[0].output
+    after = life(look, "alpha")
+    assert before is not None
+    assert after is not None
+    assert after.generation != before.generation
+
+
+def test_a_broken_revision_is_refused_and_the_old_one_goes_on(
+    nodes: list[Running],
+    author: Repository,
+    alpha: Repository,
+    manage: Manage,
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    old = alpha.head
+    task = crawl(submit, web)
+    new = author.commit({"spiders/shop.py": BROKEN})
+    done = manage("rollout", new, "--timeout", 60)
+    assert done.returncode == 1
+    assert "alpha refused: " in done.stderr
+    assert "shop.py:" in done.stderr
+    assert "beta refused: " in done.stderr
+    assert (version_of(look, "alpha"), version_of(look, "beta")) == (old[:12], old[:12])
+    seen = look.counts(task).nf
+    look.wait(task, lambda _: look.counts(task).nf > seen)
+    # All back, and everything is as before.
+    done = manage("rollout", old, "--back", "--timeout", 60)
+    assert done.returncode == 0, done.stderr + nodes[0].output
+    assert alpha.head == old
+
+
+def test_a_canary_with_a_new_kind_of_error_goes_back_alone(
+    nodes: list[Running],
+    author: Repository,
+    alpha: Repository,
+    beta: Repository,
+    manage: Manage,
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    old = alpha.head
+    crawl(submit, web)
+    new = author.commit({"spiders/shop.py": RAISES})
+    done = manage("rollout", new, "--canary", "alpha", "--timeout", 60)
+    assert done.returncode == 1, done.stdout + nodes[0].output
+    assert "callback (KeyError) in shop.parse, for instance http://127.0.0.1" in done.stderr
+    assert f"It is back on {old[:12]}, and no other node was told" in done.stderr
+    assert "beta: not told" in done.stdout
+    assert (alpha.head, beta.head) == (old, old)
+    assert version_of(look, "alpha") == old[:12]
+    assert beta.git("reflog", "--format=%H").split() == [old]
+
+
+@pytest.mark.long
+def test_a_canary_that_proves_it_is_followed_by_the_others(
+    nodes: list[Running],
+    author: Repository,
+    beta: Repository,
+    manage: Manage,
+    submit: Submit,
+    web: OddWeb,
+) -> None:
+    crawl(submit, web)
+    new = author.commit({"spiders/shop.py": GOOD})
+    done = manage("rollout", new, "--canary", "alpha", "--pages", 20, "--timeout", 60)
+    assert done.returncode == 0, done.stderr + nodes[0].output
+    assert done.stdout.index("alpha: live") < done.stdout.index("beta: announced")
+    assert beta.head == new
+
+
+@pytest.mark.long
+def test_a_node_that_starts_later_catches_up(
+    nodes: list[Running],
+    author: Repository,
+    beta: Repository,
+    start_node: Start,
+    manage: Manage,
+    look: Look,
+) -> None:
+    assert nodes[1].stop() == 0
+    new = author.commit({"spiders/shop.py": GOOD})
+    done = manage("rollout", new, "--timeout", 60)
+    assert done.returncode == 0, done.stderr + nodes[0].output
+    assert beta.head != new
+    again = start_node("beta", beta)
+    deadline = time.monotonic() + 60
+    while version_of(look, "beta") != new[:12]:
+        assert time.monotonic() < deadline, again.output
+        time.sleep(0.05)
+    assert beta.head == new
