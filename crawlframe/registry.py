@@ -184,6 +184,10 @@ class Registry:
         return _describe_failure(error, path, self._finder.owns)
 
     def _break(self, module: str, text: str) -> None:
+        # File names that are no text have surrogates, which cannot be sent anywhere.
+        module, text = (
+            words.encode("utf-8", "backslashreplace").decode() for words in (module, text)
+        )
         before = self.broken.get(module)
         self.broken[module] = f"{before}\n{text}" if before else text
 

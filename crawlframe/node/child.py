@@ -138,11 +138,6 @@ def adopt_orphans() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent(number: signal.Signals) -> None:
-    """This process gets the signal when its parent ends, even by kill -9 (Linux)."""
-    _prctl(PR_SET_PDEATHSIG, number)
-
-
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
@@ -156,7 +151,7 @@ def _die_with(parent: int) -> None:
     give_up = time.monotonic() + ADOPTION
     while os.getppid() != parent and os.getppid() != 1 and time.monotonic() < give_up:
         time.sleep(0.0005)  # the process in between has not ended yet
-    die_with_parent(signal.SIGKILL)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before we asked
         os._exit(1)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 from typing import Any
 
@@ -14,7 +13,6 @@ from crawlframe.errors import ConfigError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.rollouts import branch_of, concerns
 from crawlframe.node.channel import Channel, ChannelClosed
-from crawlframe.node.child import die_with_parent
 from crawlframe.node.renewal import Renewal
 from crawlframe.node.template import Loaded
 from crawlframe.node.welcome import Welcome
@@ -33,7 +31,6 @@ class Oversight:
         self._branch = ""  # that the checkout follows
         self._rollout = 0  # id of the last one that was passed on
         self._early: list[list[Any]] = []
-        die_with_parent(signal.SIGTERM)
 
     def greet(self, renewal: Renewal) -> None:
         """Waits for the supervisor's first words. Raises ConfigError when they do not come."""

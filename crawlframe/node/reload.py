@@ -42,8 +42,11 @@ class TreeReloader(BaseReloader):
         self._next_scan = 0.0
 
     def watch_also(self, paths: Iterable[Path]) -> None:
-        """Further single files, from another thread."""
-        self.extra_files = self.extra_files | set(paths)
+        """Further files and directories, from another thread."""
+        paths = set(paths)
+        trees = {path for path in paths if path.is_dir()}
+        self.extra_files = self.extra_files | (paths - trees)
+        self.directory_globs = self.directory_globs | {tree: {"**/*"} for tree in trees}
 
     def run_loop(self) -> None:
         self._look(whole=True)  # from here on everything counts as a change
@@ -83,6 +86,8 @@ class TreeReloader(BaseReloader):
             self._notify({path for path in told if self._is_code(path)} | looked)
             yield
             if not looked.isdisjoint(self.directory_globs):
+                return
+            if trees != [tree for tree in self.directory_globs if tree.is_dir()]:
                 return
 
     def _is_code(self, path: Path) -> bool:

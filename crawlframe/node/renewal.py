@@ -180,14 +180,14 @@ class Renewal:
         if not trial.loading:
             self._again(trial)
             return
-        self._trial = None
         text = f"{trial.loading}: the process that imports it {how}"
-        if self.accepted or self.strict:
-            self.refuse(trial.version, text)
-        else:
+        if trial.loading in self._known or not (self.accepted or self.strict):
             log.error("spider module %s", text)
             self._deadly[trial.loading] = text
-            self._not_before = time.monotonic() + AGAIN
+            self._again(trial)
+        else:
+            self._trial = None
+            self.refuse(trial.version, text)
 
     def _again(self, trial: Template) -> None:
         self._trial = None

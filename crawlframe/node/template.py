@@ -4,6 +4,7 @@ the spiders are imported once."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
@@ -106,6 +107,8 @@ class Template:
 
     def end(self) -> None:
         """It ends by itself when nobody gives orders any more; one that loads still is killed."""
+        with contextlib.suppress(OSError):  # it is dead
+            self.orders.shutdown(socket.SHUT_RDWR)  # later forks of the master hold it too
         self.orders.close()
         if self.loaded is None:
             self.child.kill()

@@ -25,6 +25,9 @@ from crawlframe.node.code import Code
 from crawlframe.node.follow import Follower
 from crawlframe.node.master import Master
 from crawlframe.node.oversight import Oversight, release_output
+
+# Also for masters: a version in which it cannot be imported must be refused.
+from crawlframe.node.supervisor import Supervisor
 from crawlframe.registry import Registry, find_package
 from crawlservice.checks import check_redis, network_filesystem
 from crawlservice.models import Generation
@@ -128,9 +131,6 @@ class Command(BaseCommand):
             raise SystemExit(code)
 
     def _supervise(self, settings: Settings, options: dict[str, Any]) -> int:
-        # Imported here: a master needs no reloader.
-        from crawlframe.node.supervisor import Supervisor
-
         code = code_of(settings)
         filesystem = next(filter(None, map(network_filesystem, code.trees)), "")
         if filesystem:
