@@ -19,8 +19,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 import django
+import psutil
 import psycopg2
 import pytest
 from django.core.management import call_command
@@ -237,15 +239,16 @@ class Running:
 
 @pytest.fixture
 def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    """Starts ``manage.py`` in the background; at the end its process group is killed."""
+    """Starts ``manage.py`` in the background; at the end it is killed with all that it started."""
     started: list[Running] = []
+    family = uuid4().hex
 
     def start(*arguments: object, env: dict[str, str] | None = None) -> Running:
         log = tmp_path / f"manage{len(started)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 _command(arguments),
-                env=manage_env if env is None else env,
+                env={**(manage_env if env is None else env), "TEST_FAMILY": family},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -257,11 +260,25 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
 
     yield start
     for running in started:
-        try:
-            os.killpg(running.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        running.process.kill()
         running.process.wait()
+    _kill_family(family)
+
+
+def _kill_family(name: str) -> None:
+    """Masters have sessions of their own and outlive their supervisors by the grace time."""
+    while True:
+        members = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("TEST_FAMILY") == name:
+                    process.kill()
+                    members.append(process)
+            except psutil.Error:
+                continue
+        if not members:
+            return
+        psutil.wait_procs(members, timeout=1)
 
 
 def _command(arguments: tuple[object, ...]) -> list[str]:

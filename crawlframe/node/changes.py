@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 from crawlframe.node.code import PACKAGES, Code
 
@@ -27,23 +26,13 @@ class Changes:
         self._quiet = quiet  # seconds
         self._quiet_at = 0.0
         self._busy_since: float | None = None
-        self._told: SimpleQueue[tuple[float, Path]] = SimpleQueue()
 
-    def tell(self, path: Path) -> None:
-        """A path changed; from any thread."""
-        self._told.put((time.monotonic(), path))
-
-    def collect(self) -> None:
-        """Takes in what was told."""
-        try:
-            while True:
-                when, path = self._told.get_nowait()
-                log.debug("%s changed", path)
-                installed = path.name in PACKAGES
-                self.installed |= installed
-                self.note(when, PACKAGES_QUIET if installed else self._quiet)
-        except Empty:
-            pass
+    def add(self, when: float, path: Path) -> None:
+        """A path changed at that time."""
+        log.debug("%s changed", path)
+        installed = path.name in PACKAGES
+        self.installed |= installed
+        self.note(when, PACKAGES_QUIET if installed else self._quiet)
 
     def note(self, when: float, quiet: float | None = None) -> None:
         """There is a change to deal with, after ``quiet`` seconds without another."""

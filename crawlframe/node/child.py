@@ -34,7 +34,7 @@ class Child:
         self.role = role
         self.pid = pid
         self.channel = channel
-        self.origin: object = None  # the template it was forked from
+        self.origin: object = None  # the Loaded code that a worker runs
         self.held: dict[bytes, Claimed] = {}
         self._again: dict[bytes, int] = {}  # rid -> times it came back before it was settled
         self.credits = 0
@@ -82,9 +82,17 @@ class Child:
         elif again > 1:
             self._again[rid] = again - 1
 
-    def culprit(self) -> bytes | None:
-        """After its death: the rid whose callback was running, or None if none was."""
-        return self._marks.read(self._place) if self._marks else None
+    def legacy(self, *, killed: bool) -> list[tuple[bytes, str, int]]:
+        """After its death: rid, host and deliveries to add of what it held. The request whose
+        callback was running is blamed; if none was, all of them are, unless it was leaving and we
+        lost patience with it."""
+        culprit = self._marks.read(self._place) if self._marks else None
+        if culprit is None and self.retiring_since is not None:
+            killed = False
+        return [
+            (rid, claimed.host, int(killed and culprit in (None, rid)))
+            for rid, claimed in self.held.items()
+        ]
 
     def signal(self, number: int) -> None:
         """Sends a signal; the child is ours and not reaped yet, so the pid cannot be another's."""

@@ -74,7 +74,7 @@ class Crew:
         """Forks the workers that are missing from the live template, and lets as many older ones
         leave as new ones are ready: at no time do fewer than all work."""
         staying = [child for child in self.workers if child.staying]
-        ours = [child for child in staying if child.origin is template]
+        ours = [child for child in staying if child.origin is template.loaded]
         for _ in range(self._settings.workers - len(ours)):
             try:
                 self.add(template.fork(self.marks, generation))
@@ -83,9 +83,13 @@ class Crew:
                 template.child.kill()
                 self.failed_boot()
                 return
-        older = [child for child in staying if child.origin is not template]
+        older = [child for child in staying if child.origin is not template.loaded]
+        for child in older:
+            if not child.ready:  # it holds nothing, and will never be needed
+                child.kill()
+        working = [child for child in older if child.ready]
         ready = sum(child.ready for child in ours)
-        for child in older[: max(0, len(older) + ready - self._settings.workers)]:
+        for child in working[: max(0, len(working) + ready - self._settings.workers)]:
             self.retire(child)
 
     # -- messages ---------------------------------------------------------------------------------

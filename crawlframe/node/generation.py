@@ -30,23 +30,34 @@ def begin(
     Raises ConfigError when another living node has the same name; one that is leaving does not
     count."""
     me = _myself(settings)
-    for other in frontier.leases.nodes():
-        if other.node == me.node or other.place == me.place:
-            if _alive(other, me, frontier):
-                makes_room = other.place == me.place and (other.leaving or other.pid in beside)
-                if other.node != me.node or makes_room:
-                    continue
-                raise ConfigError(
-                    f"node name {me.node!r} is in use by process {other.pid} on {other.machine}; "
-                    "stop it, or give this node another name with --node"
-                )
-            moved = frontier.leases.replay(other.generation)
-            log.info("replayed %d requests of generation %d", moved, other.generation)
+    for other in replay_dead(me, frontier):
+        makes_room = other.place == me.place and (other.leaving or other.pid in beside)
+        if other.node == me.node and not makes_room:
+            raise ConfigError(
+                f"node name {me.node!r} is in use by process {other.pid} on {other.machine}; "
+                "stop it, or give this node another name with --node"
+            )
     generation = services.begin_generation(me.node, me.machine, me.pid)
     frontier.leases.renew(generation, settings.lease)
     me = replace(me, generation=generation)
     frontier.leases.announce(me)
     return me
+
+
+def replay_dead(me: NodeInfo, frontier: Frontier) -> list[NodeInfo]:
+    """Replays what dead masters of this node, or any on this machine, left in progress. Answers
+    those that live."""
+    living = []
+    for other in frontier.leases.nodes():
+        if other.generation == me.generation:
+            continue
+        if other.node == me.node or other.place == me.place:
+            if _alive(other, me, frontier):
+                living.append(other)
+                continue
+            moved = frontier.leases.replay(other.generation)
+            log.info("replayed %d requests of generation %d", moved, other.generation)
+    return living
 
 
 def _myself(settings: Settings) -> NodeInfo:

@@ -21,7 +21,7 @@ from crawlframe.node.child import Child, adopt_orphans
 from crawlframe.node.crew import Crew
 from crawlframe.node.dispatch import share_out
 from crawlframe.node.errands import Errands
-from crawlframe.node.generation import begin
+from crawlframe.node.generation import begin, replay_dead
 from crawlframe.node.oversight import HANDED_OVER, Oversight
 from crawlframe.node.renewal import Renewal
 from crawlframe.node.services import Services
@@ -77,6 +77,8 @@ class Master:
         self._selector.register(self._signals, selectors.EVENT_READ, None)
         workers = f"{self._settings.workers} workers of {self._settings.concurrency} requests"
         log.info("node %s, generation %d: %s", self._settings.node, self._generation, workers)
+        if self._oversight is not None:
+            self._listen(self._oversight)  # what came with the welcome
         while not self._ended():
             self._turn()
         self._leave()
@@ -133,6 +135,8 @@ class Master:
                 self._renewal.pulled(*rest)
             elif kind == "report":
                 oversight.tell_code(self._renewal)
+            elif kind == "replay":
+                self._errands.owe(lambda: replay_dead(self._me, self._frontier))
             elif kind == "hand over":
                 log.info("handing over to the new master; finishing what is in flight")
                 self._stop(HANDED_OVER)
@@ -194,17 +198,8 @@ class Master:
             self._give_back(child, killed=code != 0 and not self._crew.hurried)
 
     def _give_back(self, child: Child, *, killed: bool) -> None:
-        """The requests of a dead worker are claimable again at once. The one whose callback was
-        running is blamed for the death; if none was, all of them are, unless the worker was leaving
-        and we lost patience with it."""
-        culprit = child.culprit()
-        if culprit is None and child.retiring_since is not None:
-            killed = False
-        requests = [
-            (rid, claimed.host, int(killed and culprit in (None, rid)))
-            for rid, claimed in child.held.items()
-        ]
-        generation = self._generation
+        """The requests of a dead worker are claimable again at once."""
+        generation, requests = self._generation, child.legacy(killed=killed)
         self._errands.owe(lambda: self._frontier.release(generation, requests))
 
     # -- claim and dispatch -----------------------------------------------------------------------

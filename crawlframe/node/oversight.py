@@ -33,7 +33,9 @@ class Oversight:
         self._early: list[list[Any]] = []
 
     def greet(self, renewal: Renewal) -> None:
-        """Waits for the supervisor's first words. Raises ConfigError when they do not come."""
+        """Says that all is imported, and waits until the supervisor says that nothing changed
+        meanwhile and how things stand. Raises ConfigError when it does not."""
+        self.tell("hello")
         messages: list[list[Any]] = []
         while not messages:
             if not select.select([self.channel], [], [], GREETING)[0]:
@@ -51,7 +53,7 @@ class Oversight:
 
     def receive(self) -> list[list[Any]]:
         """What it says: ("renew", changed_at), ("refuse", version, problem), ("pulled", revision,
-        problem), ("report",), ("hand over",)."""
+        problem, rollout), ("report",), ("replay",), ("hand over",)."""
         early, self._early = self._early, []
         try:
             return [*early, *self.channel.receive()]

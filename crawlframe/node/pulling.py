@@ -5,28 +5,26 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from crawlframe.checkout import SHORT
 from crawlframe.node.follow import Follower
+from crawlframe.node.mailbox import Mailbox
 
 log = logging.getLogger(__name__)
 
 
 class Pulling(threading.Thread):
-    """``done`` is called (in this thread) with revision and problem of every pull, and the id of
-    the rollout that asked for it, 0 when none did. ``every``: seconds between pulls of the branch's
-    tip; 0 for none but what is asked."""
+    """Puts ("pulled", revision, problem, rollout) of each pull into a mailbox; the last is the id
+    of the rollout that asked for it, 0 when none did. ``every``: seconds between pulls of the
+    branch's tip; 0 for none but what is asked."""
 
-    def __init__(
-        self, follower: Follower, every: float, done: Callable[[str, str, int], None]
-    ) -> None:
+    def __init__(self, follower: Follower, every: float, mailbox: Mailbox) -> None:
         super().__init__(name="pulling", daemon=True)
         self.follows = follower.name
         self._follower = follower
         self._every = every
-        self._done = done
+        self._mailbox = mailbox
         self._asked: SimpleQueue[tuple[str, bool, int]] = SimpleQueue()
 
     def ask(self, revision: str, back: bool, rollout: int) -> None:
@@ -46,4 +44,4 @@ class Pulling(threading.Thread):
                 log.error("the pull of %s is refused: %s", revision or self.follows, pulled.problem)
             elif revision is not None:
                 log.info("the checkout is at %s", pulled.revision[:SHORT])
-            self._done(pulled.revision[:SHORT], pulled.problem, rollout)
+            self._mailbox.put("pulled", pulled.revision[:SHORT], pulled.problem, rollout)

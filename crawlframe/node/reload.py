@@ -8,7 +8,7 @@ import logging
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import watchfiles
 from django.utils.autoreload import BaseReloader, autoreload_started, file_changed
 
 from crawlframe.node.code import PACKAGES
+from crawlframe.node.mailbox import Mailbox
 from crawlframe.version import files, is_code
 
 log = logging.getLogger(__name__)
@@ -143,16 +144,16 @@ def signature(path: Path) -> Signature | None:
 
 
 class Watch(threading.Thread):
-    """Runs a reloader; calls ``changed`` (in this thread) with the path of each change."""
+    """Runs a reloader; puts ("changed", time.monotonic(), path) of each change into a mailbox."""
 
-    def __init__(self, reloader: TreeReloader, changed: Callable[[Path], None]) -> None:
+    def __init__(self, reloader: TreeReloader, mailbox: Mailbox) -> None:
         super().__init__(name="watch", daemon=True)
         self.reloader = reloader
-        self._changed = changed
+        self._mailbox = mailbox
         file_changed.connect(self._on_change, sender=reloader, weak=False)
 
     def _on_change(self, file_path: Path, **kwargs: Any) -> bool:
-        self._changed(file_path)
+        self._mailbox.put("changed", time.monotonic(), file_path)
         return True  # else Django would end this process
 
     def run(self) -> None:

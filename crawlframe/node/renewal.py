@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 
 AGAIN = 0.2  # seconds before a tree that changed while it was read is read again
 SILENCE = 10.0  # seconds beyond the time limit of an import in which a template may say nothing
+KILLS = 3  # times a template may be killed from outside until its code is blamed
 MAX_PROBLEM = 16384  # characters of tracebacks that the cluster is told
 
 
@@ -47,6 +49,7 @@ class Renewal:
         self._deadly: dict[str, str] = {}  # modules that killed the process that imported them
         self._wanted: float | None = None  # a reload is asked for; when its change was written
         self._not_before = 0.0
+        self._kills = 0  # of templates from outside, one after another
         self._counting = False  # the seconds of the reload run until a worker is ready
 
     def ask(self, changed_at: float) -> None:
@@ -124,8 +127,13 @@ class Renewal:
         worse = {module: text for module, text in broken if module not in self._known}
         if worse and (self.accepted or self.strict):
             self._refuse(trial, worse)
-        elif self.live and self.accepted == loaded:
-            trial.end()
+        elif self.accepted == loaded:
+            trial.loaded = self.accepted  # so its workers count as those of the template before
+            self._kills = 0
+            if self.live is None:
+                self.live = trial
+            else:
+                trial.end()
             log.info("version %s is what lives already", loaded.version)
             self._tell(state="live", candidate="", problem=_texts(loaded.broken))
         else:
@@ -137,6 +145,7 @@ class Renewal:
         if self.live is not None:
             self.live.end()
         self._counting = True
+        self._kills = 0
         self.live, self.accepted, self.strict = trial, loaded, False
         self._known = frozenset(loaded.broken)
         self._tell(
@@ -145,7 +154,7 @@ class Renewal:
 
     def worker_ready(self, child: Child) -> None:
         """The first worker of a version ends its reload."""
-        if self._counting and self.live is not None and child.origin is self.live:
+        if self._counting and self.live is not None and child.origin is self.live.loaded:
             self._counting = False
             seconds = time.monotonic() - self.live.changed_at
             first = self.state.reloads == 0 and self.state.seconds == 0.0
@@ -177,7 +186,9 @@ class Renewal:
         if not trial.child.staying:
             how = f"said nothing for {self._settings.load_timeout + SILENCE:g} s and was killed"
         trial.orders.close()
-        if not trial.loading:
+        killed = code == -signal.SIGKILL and trial.child.staying
+        if not trial.loading or (killed and self._kills < KILLS):
+            self._kills += killed  # by a person or for lack of memory: not the code's fault at once
             self._again(trial)
             return
         text = f"{trial.loading}: the process that imports it {how}"

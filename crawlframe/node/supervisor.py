@@ -9,11 +9,9 @@ import logging
 import os
 import selectors
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import msgspec
@@ -24,6 +22,7 @@ from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child import describe_exit
 from crawlframe.node.code import Code
 from crawlframe.node.follow import Follower
+from crawlframe.node.mailbox import Mailbox
 from crawlframe.node.oversight import HANDED_OVER
 from crawlframe.node.pulling import Pulling
 from crawlframe.node.reload import TreeReloader, Watch
@@ -64,15 +63,12 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
         self._selector.register(self._signals, selectors.EVENT_READ)
-        self._wake, self._woken = socket.socketpair()
-        for end in (self._wake, self._woken):
-            end.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._mailbox = Mailbox()
+        self._selector.register(self._mailbox, selectors.EVENT_READ)
         self._changes = Changes(code, settings.quiet)
         reloader = TreeReloader(code.trees, [*code.singles, *code.packages], polling=polling)
-        self._watch = Watch(reloader, self._on_change)
-        self._pulls: SimpleQueue[tuple[str, str, int]] = SimpleQueue()
-        self._pulling = Pulling(follower, follow_every, self._on_pull) if follower else None
+        self._watch = Watch(reloader, self._mailbox)
+        self._pulling = Pulling(follower, follow_every, self._mailbox) if follower else None
         self._pulled = ("", "", 0)
         self._owed = 0  # announced pulls that have not ended
         self._rollout = 0  # id of the last announcement that was heeded
@@ -104,12 +100,31 @@ class Supervisor:
     def _start(self, *, changed_at: float | None = None) -> None:
         """A new master: the only one, or one that is to follow the present one."""
         present = self._present
-        engine = self._code.engine_digest()
-        ward = Ward.start(self._command, engine, captured=present is not None)
+        try:
+            engine = self._code.engine_digest()
+            ward = Ward.start(self._command, engine, captured=present is not None)
+        except OSError as error:  # out of processes, memory or descriptors
+            log.error("no master can be started: %s", error)
+            if present is None:
+                self._restart_at = time.monotonic() + PAUSES[-1]
+            else:
+                present.tell("refuse", self._code.snapshot().version, str(error))
+            return
+        ward.changed_at = changed_at or ward.started
+        self._take_in(ward)
+
+    def _greet(self, ward: Ward) -> None:
+        """It has been imported, and waits for our word."""
+        if self._code.engine_digest() != ward.engine:
+            log.info("the framework changed while it was imported; once more")
+            ward.dropped = True
+            ward.signal(signal.SIGKILL)
+            return
+        present = self._present if ward is not self._present else None
         welcome = Welcome(
-            beside=[other.pid for other in self._wards],
+            beside=[other.pid for other in self._wards if other is not ward],
             broken=present.loaded["broken"] if present and present.loaded else None,
-            changed_at=changed_at or time.monotonic(),
+            changed_at=ward.changed_at,
             follows=self._pulling.follows if self._pulling else "",
             pulled=self._pulled[0],
             pull_problem=self._pulled[1],
@@ -117,7 +132,6 @@ class Supervisor:
             rollout=self._rollout,
         )
         ward.tell("welcome", msgspec.to_builtins(welcome))
-        self._take_in(ward)
 
     def _take_in(self, ward: Ward) -> None:
         self._wards.append(ward)
@@ -164,10 +178,18 @@ class Supervisor:
         if self._stopping:
             if not self._wards:
                 self._exit_code = 0
+        elif ward.dropped:
+            self._handled = None
+            if self._present is None:
+                self._start(changed_at=ward.changed_at)
+            else:
+                self._changes.note(time.monotonic())
         elif ward.leaving:
             if code not in (0, HANDED_OVER):
                 how = describe_exit(code)
                 log.warning("the master %d that was leaving died (%s)", ward.pid, how)
+                if self._present is not None:
+                    self._present.tell("replay")
             self._outdated = True
         elif successor:
             self._refuse(ward, code)
@@ -203,38 +225,17 @@ class Supervisor:
 
     # -- changes ----------------------------------------------------------------------------------
 
-    def _on_change(self, path: Path) -> None:
-        """In the thread of the watch."""
-        self._changes.tell(path)
-        self._wake_up()
-
-    def _on_pull(self, revision: str, problem: str, rollout: int) -> None:
-        """In the thread that pulls."""
-        self._pulls.put((revision, problem, rollout))
-        self._wake_up()
-
-    def _wake_up(self) -> None:
-        try:
-            self._wake.send(b"!")
-        except BlockingIOError:
-            pass  # enough wake-ups are waiting
-
-    def _take_news(self) -> None:
-        try:
-            while self._woken.recv(4096):
-                pass
-        except BlockingIOError:
-            pass
-        self._changes.collect()
-        try:
-            while True:
-                revision, problem, rollout = self._pulls.get_nowait()
+    def _open_mail(self) -> None:
+        """What the threads that watch and pull say."""
+        for kind, *rest in self._mailbox.take():
+            if kind == "changed":
+                self._changes.add(*rest)
+            else:
+                revision, problem, rollout = rest
                 self._owed -= bool(rollout)
                 self._pulled = (revision, problem, rollout or self._pulled[2])
                 if self._present is not None:
                     self._present.tell("pulled", *self._pulled)
-        except Empty:
-            pass
 
     def _act(self) -> None:
         """When the code has been quiet, what changed decides: the workers or the whole node."""
@@ -275,7 +276,11 @@ class Supervisor:
         state = {"ward": present.give_away(), "pulled": self._pulled, "rollout": self._rollout}
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(sys.executable, self._command, {**os.environ, ADOPTED: json.dumps(state)})
+        try:
+            os.execve(sys.executable, self._command, {**os.environ, ADOPTED: json.dumps(state)})
+        except OSError as error:
+            log.error("the supervisor cannot start afresh and goes on as it is: %s", error)
+            os.set_inheritable(present.channel.fileno(), False)
 
     def _adopt(self) -> bool:
         state: dict[str, Any] | None = json.loads(os.environ.pop(ADOPTED, "null"))
@@ -293,7 +298,9 @@ class Supervisor:
         except ChannelClosed:
             return  # it is dead or dying; reap sees to it
         for kind, *rest in messages:
-            if kind == "code":
+            if kind == "hello":
+                self._greet(ward)
+            elif kind == "code":
                 ward.code, ward.loaded = rest
                 self._compare(ward)
             elif kind == "serving" and not ward.serving:
@@ -335,7 +342,7 @@ class Supervisor:
         for key, _ in self._selector.select(min(waits)):
             if key.fileobj is self._signals:
                 self._signals.drain()
-            elif key.fileobj is self._woken:
-                self._take_news()
+            elif key.fileobj is self._mailbox:
+                self._open_mail()
             else:
                 self._hear(key.data)

@@ -102,7 +102,7 @@ class Template:
         finally:
             theirs.close()
         worker = Child("worker", pid, ours, marks, place)
-        worker.origin = self
+        worker.origin = self.loaded
         return worker
 
     def end(self) -> None:
@@ -156,6 +156,7 @@ class _TemplateProcess:
         code = self._services.code()
         give_up = time.monotonic() + GIT_PATIENCE
         while code.busy and time.monotonic() < give_up:
+            self._tell("waiting")
             time.sleep(0.05)
         before = code.snapshot()
         if before.busy:

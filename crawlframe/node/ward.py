@@ -24,6 +24,8 @@ class Ward:
         self.channel = channel
         self.engine = engine
         self.started = time.monotonic()
+        self.changed_at = self.started  # when the change was seen that it is to bring live
+        self.dropped = False  # it was made of two versions
         self.serving = False  # at least one worker is ready
         self.leaving = False
         self.code: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Welcome: what a supervisor tells a new master first."""
+"""Welcome: what a supervisor tells a new master when that has been imported."""
 
 from __future__ import annotations
 

@@ -1,0 +1,42 @@
+"""Mailbox: messages from the threads of a process to its main loop."""
+
+from __future__ import annotations
+
+import socket
+from queue import Empty, SimpleQueue
+from typing import Any
+
+
+class Mailbox:
+    """``fileno`` becomes readable when something was put in."""
+
+    def __init__(self) -> None:
+        self._letters: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+        self._near, self._far = socket.socketpair()
+        self._near.setblocking(False)
+        self._far.setblocking(False)
+
+    def fileno(self) -> int:
+        return self._near.fileno()
+
+    def put(self, *message: Any) -> None:
+        """From any thread."""
+        self._letters.put(message)
+        try:
+            self._far.send(b"!")
+        except BlockingIOError:
+            pass  # enough wake-ups are waiting
+
+    def take(self) -> list[tuple[Any, ...]]:
+        """What has come, in order."""
+        try:
+            while self._near.recv(4096):
+                pass
+        except BlockingIOError:
+            pass
+        letters = []
+        try:
+            while True:
+                letters.append(self._letters.get_nowait())
+        except Empty:
+            return letters
