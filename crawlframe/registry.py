@@ -63,7 +63,7 @@ class Registry:
         ``bytecode`` keeps compiled code, which makes later loads faster."""
         finder = SourceFinder.install()
         finder.bytecode = Bytecode(bytecode) if bytecode else None
-        finder.refused = dict(skip)
+        finder.refused, finder.sealed = dict(skip), False
         registry = cls(finder, limit)
         try:
             registry._load(package, loading)
@@ -95,6 +95,10 @@ class Registry:
             for path in outside
             if not path.is_relative_to(directory) and not path.is_relative_to(ENGINE)
         )
+
+    def seal(self) -> None:
+        """Nothing more belongs to this version: a later import of the authors' own is warned of."""
+        self._finder.sealed = True
 
     def changed(self) -> list[Path]:
         """Files of modules that are no longer what was imported."""

@@ -5,6 +5,7 @@ Python trusts a .pyc by size and whole-second time, and so may run code that is 
 from __future__ import annotations
 
 import linecache
+import logging
 import marshal
 import os
 import signal
@@ -30,6 +31,8 @@ from typing import Any, TypeVar
 
 from crawlframe.version import MARK, content
 
+log = logging.getLogger(__name__)
+
 Result = TypeVar("Result")
 
 INSTALLED = ("site-packages", "dist-packages")
@@ -47,6 +50,7 @@ class SourceFinder(MetaPathFinder):
         self.trees: set[str] = set()  # directories that are the authors' own, wherever they lie
         self.loaded: dict[Path, bytes] = {}  # file -> digest of what was compiled, or linked
         self.refused: dict[str, str] = {}  # module -> why it is not to be imported
+        self.sealed = False  # all is loaded; what comes later may be of another version
         self.bytecode: Bytecode | None = None
         self._foreign = tuple(f"{place}/" for place in _python_places())
 
@@ -95,6 +99,12 @@ class SourceFinder(MetaPathFinder):
     def compiled(self, source: bytes, loader: SourceFileLoader) -> CodeType:
         """The code of a module whose file has these bytes. Raises SyntaxError and the like."""
         file = os.fspath(loader.path)
+        if self.sealed:
+            log.warning(
+                "%s is imported while spiders run: it may be newer than the version on the rows; "
+                "import it at the top of the module that uses it",
+                file,
+            )
         mark = blake2b(source, digest_size=MARK).digest()
         self.loaded[Path(file)] = mark
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import py_compile
@@ -15,6 +16,7 @@ import pytest
 
 from crawlframe.errors import UnknownSpider
 from crawlframe.registry import Registry, find_package
+from crawlframe.source import SourceFinder
 
 GOOD = """
 from crawlframe import Spider
@@ -426,3 +428,19 @@ def test_parts_of_the_engine_are_not_of_the_authors_files(tmp_path: Path) -> Non
         return [str(path) for path in Registry.load(tree).files]
 
     assert in_child(load) == []
+
+
+def test_what_is_imported_after_the_load_is_warned_of(tmp_path, monkeypatch, caplog):
+    """It may be newer than the version on the rows."""
+    package = tmp_path / "sealedpack"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (tmp_path / "sealedhelp.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry = Registry.load("sealedpack")
+    registry.seal()
+    try:
+        importlib.import_module("sealedhelp")
+    finally:
+        SourceFinder.install().sealed = False
+    assert "sealedhelp.py is imported while spiders run" in caplog.text

@@ -68,7 +68,10 @@ class Code:
     def engine_digest(self) -> str:
         """Of the framework on the disk. The contents are read when sizes or times changed."""
         trees = [*self.engine, *self._single_modules, *self._requirements]
-        paths = [path for tree in trees for path in files(tree)]
+        # The spiders may lie below such a package; what is theirs is not the framework's.
+        paths = [
+            path for tree in trees for path in files(tree) if not path.is_relative_to(self.spiders)
+        ]
         stamp = [(path, _times(path)) for path in paths]
         if self._last[0] != stamp:
             self._last = (stamp, digest(paths, self.spiders.parent))
@@ -111,8 +114,6 @@ class Code:
             else:
                 singles.add(path)
         trees = {tree for tree in trees if not any(other in tree.parents for other in trees)}
-        # The spiders may lie below such a package; what is theirs is not the framework's.
-        trees = {tree for tree in trees if not self.spiders.is_relative_to(tree)}
         return sorted(trees), sorted(singles)
 
 

@@ -39,7 +39,7 @@ class Crew:
         self._on_message = hear
         self._on_death = bury
         # Twice the workers live during a reload; those of a reload before may still be leaving.
-        self.marks = Marks(8 * settings.workers + 64)
+        self.marks = Marks(8 * settings.workers + 1024)
         self.members: list[Child] = []
         self.hurried = False  # nobody gets the grace time
         self._failed_boots = 0

@@ -158,8 +158,10 @@ class Master:
         if self._renewal.live is not None:
             self._crew.staff(self._renewal.live, self._generation)
 
-    def _spawn_template(self, skip: Mapping[str, str], cold: bool) -> Template:
-        template = Template.spawn(self._settings, self._services, self._crew.marks, skip, cold)
+    def _spawn_template(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> Template:
+        template = Template.spawn(
+            self._settings, self._services, self._crew.marks, skip, cold, tolerant
+        )
         self._crew.add(template.child)
         return template
 
@@ -174,6 +176,8 @@ class Master:
     def _hear(self, child: Child, kind: str, *rest: Any) -> None:
         if child.role == "template":
             self._renewal.hear(child, kind, *rest)
+            if self._oversight is not None:
+                self._oversight.tell_progress()
         elif kind == "report":
             credits, settled = rest
             child.credits += credits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from crawlframe.node.template import Loaded
 from crawlframe.node.welcome import Welcome
 
 HANDED_OVER = 3  # exit code of a master that made room for another; Django's reloader uses it too
+PROGRESS = 1.0  # seconds between two signs of life while code is loaded
 GREETING = 30.0  # seconds until the supervisor must have said who it is
 
 
@@ -30,6 +32,7 @@ class Oversight:
         self.gone = False
         self._branch = ""  # that the checkout follows
         self._rollout = 0  # id of the last one that was passed on
+        self._next_progress = 0.0
         self._early: list[list[Any]] = []
 
     def greet(self, renewal: Renewal) -> None:
@@ -67,6 +70,12 @@ class Oversight:
         except ChannelClosed:
             self.gone = True
 
+    def tell_progress(self) -> None:
+        """The code is still being loaded; once a second is enough."""
+        if time.monotonic() >= self._next_progress:
+            self._next_progress = time.monotonic() + PROGRESS
+            self.tell("progress")
+
     def tell_code(self, code: Renewal) -> None:
         """Which code lives and what became of the last change."""
         self.tell("code", msgspec.to_builtins(code.state), summary(code.accepted))
@@ -88,6 +97,7 @@ def summary(loaded: Loaded | None) -> dict[str, Any] | None:
     return {
         "digest": loaded.digest,
         "revision": loaded.revision,
+        "tree": loaded.tree,
         "files": loaded.files,
         "broken": list(loaded.broken),
     }

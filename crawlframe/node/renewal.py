@@ -19,14 +19,15 @@ from crawlframe.node.welcome import Welcome
 log = logging.getLogger(__name__)
 
 AGAIN = 0.2  # seconds before a tree that changed while it was read is read again
-SILENCE = 10.0  # seconds beyond the time limit of an import in which a template may say nothing
+SILENCE = (2.0, 10.0)  # seconds beyond the time limit of an import that a template may be silent
+UNSTEADY = 5  # times the code may change while it is loaded until that is the problem
 KILLS = 3  # times a template may be killed from outside until its code is blamed
 MAX_PROBLEM = 16384  # characters of tracebacks that the cluster is told
 
 
 class Renewal:
-    """Starts templates with ``spawn`` (given the modules to leave out, and whether there is nothing
-    to fall back on) and judges what they load.
+    """Starts templates with ``spawn`` (given the modules to leave out, whether there is nothing to
+    fall back on, and whether code that does not stand still will do) and judges what they load.
 
     ``changed`` is called whenever ``state`` or ``live`` changed. A version is refused when it
     breaks a module that works in the live one; when nothing lives, whatever loads is accepted."""
@@ -34,7 +35,7 @@ class Renewal:
     def __init__(
         self,
         settings: Settings,
-        spawn: Callable[[Mapping[str, str], bool], Template],
+        spawn: Callable[[Mapping[str, str], bool, bool], Template],
         changed: Callable[[], None],
     ) -> None:
         self._settings = settings
@@ -44,12 +45,15 @@ class Renewal:
         self.accepted: Loaded | None = None  # what lived last, also when its template has died
         self.strict = False  # nothing lives here, but a master beside this one does
         self._known: frozenset[str] = frozenset()  # modules that are broken in what lives
+        more = min(max(SILENCE[0], settings.load_timeout), SILENCE[1])
+        self._silence = settings.load_timeout + more  # seconds
         self.state = CodeState(changed_at=time.time())
         self._trial: Template | None = None
         self._deadly: dict[str, str] = {}  # modules that killed the process that imported them
         self._wanted: float | None = None  # a reload is asked for; when its change was written
         self._not_before = 0.0
-        self._kills = 0  # of templates from outside, one after another
+        self._kills = 0  # templates that died one after another for no fault of a module
+        self._unsteady = 0  # templates one after another under which the code changed
         self._counting = False  # the seconds of the reload run until a worker is ready
 
     def ask(self, changed_at: float) -> None:
@@ -79,7 +83,7 @@ class Renewal:
         now = time.monotonic()
         trial = self._trial
         if trial is not None:
-            limit = self._settings.load_timeout + SILENCE
+            limit = self._silence
             if now - trial.child.last_beat > limit and trial.child.staying:
                 trial.child.kill()
             return
@@ -96,7 +100,8 @@ class Renewal:
 
     def _begin(self, changed_at: float) -> None:
         self._wanted = None
-        self._trial = self._spawn(self._deadly, self.accepted is None and not self.strict)
+        cold = self.accepted is None and not self.strict
+        self._trial = self._spawn(self._deadly, cold, cold and self._unsteady >= UNSTEADY)
         self._trial.changed_at = changed_at
         self._tell(state="checking" if self.accepted else "loading", candidate="")
 
@@ -112,24 +117,37 @@ class Renewal:
         elif kind == "loading":
             trial.loading = rest[0]
         elif kind == "unsteady":
-            log.info("the code changes while it is loaded; once more")
-            trial.orders.close()
-            trial.child.retiring_since = time.monotonic()  # it ends by itself
-            self._again(trial)
+            self._on_unsteady(trial, *rest)
         elif kind == "ready":
             loaded = msgspec.convert(rest[0], Loaded, strict=False)
             trial.loaded, trial.version = loaded, loaded.version
             self._judge(trial, loaded)
 
+    def _on_unsteady(self, trial: Template, problem: str) -> None:
+        cold = self.accepted is None and not self.strict
+        self._unsteady += 1
+        if cold and self._unsteady > UNSTEADY:
+            log.warning("%s; it is taken as it is", problem)
+            return  # the template goes on
+        trial.orders.close()
+        trial.child.retiring_since = time.monotonic()  # it ends by itself
+        if cold or self._unsteady < UNSTEADY:
+            log.info("%s; once more", problem)
+            self._again(trial)
+            return
+        self._unsteady = 0
+        self._trial = None
+        self.refuse(trial.version, f"{problem}, {UNSTEADY} times one after another")
+
     def _judge(self, trial: Template, loaded: Loaded) -> None:
         self._trial = None
+        self._kills = self._unsteady = 0
         broken = loaded.broken.items()
         worse = {module: text for module, text in broken if module not in self._known}
         if worse and (self.accepted or self.strict):
             self._refuse(trial, worse)
         elif self.accepted == loaded:
             trial.loaded = self.accepted  # so its workers count as those of the template before
-            self._kills = 0
             if self.live is None:
                 self.live = trial
             else:
@@ -145,7 +163,6 @@ class Renewal:
         if self.live is not None:
             self.live.end()
         self._counting = True
-        self._kills = 0
         self.live, self.accepted, self.strict = trial, loaded, False
         self._known = frozenset(loaded.broken)
         self._tell(
@@ -184,20 +201,27 @@ class Renewal:
     def _lose(self, trial: Template, code: int | None) -> None:
         how = "ended" if code is None else f"died ({describe_exit(code)})"
         if not trial.child.staying:
-            how = f"said nothing for {self._settings.load_timeout + SILENCE:g} s and was killed"
+            how = f"said nothing for {self._silence:g} s and was killed"
         trial.orders.close()
         killed = code == -signal.SIGKILL and trial.child.staying
-        if not trial.loading or (killed and self._kills < KILLS):
-            self._kills += killed  # by a person or for lack of memory: not the code's fault at once
-            self._again(trial)
+        self._kills += 1
+        if self._kills <= KILLS and (killed or not trial.loading):
+            self._again(trial)  # a person, or lack of memory: not the code's fault at once
             return
-        text = f"{trial.loading}: the process that imports it {how}"
+        if trial.loading:
+            text = f"{trial.loading}: the process that imports it {how}"
+        else:
+            text = f"the process that loads the spiders {how}; the log says more"
+            if self.accepted is None and not self.strict:
+                self._again(trial)  # nothing else can be done, with pauses
+                return
         if trial.loading in self._known or not (self.accepted or self.strict):
             log.error("spider module %s", text)
             self._deadly[trial.loading] = text
             self._again(trial)
         else:
             self._trial = None
+            self._kills = 0
             self.refuse(trial.version, text)
 
     def _again(self, trial: Template) -> None:

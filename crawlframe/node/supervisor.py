@@ -4,19 +4,17 @@ a new master when the framework itself has changed. It runs no user code and cla
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import selectors
 import signal
-import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from crawlframe.conf import Settings
+from crawlframe.node import succession
 from crawlframe.node.changes import Changes
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child import describe_exit
@@ -26,16 +24,14 @@ from crawlframe.node.mailbox import Mailbox
 from crawlframe.node.oversight import HANDED_OVER
 from crawlframe.node.pulling import Pulling
 from crawlframe.node.reload import TreeReloader, Watch
+from crawlframe.node.restarts import Restarts
 from crawlframe.node.signals import Signals
 from crawlframe.node.ward import Ward
 from crawlframe.node.welcome import Welcome
 
 log = logging.getLogger(__name__)
 
-PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before a master that died is started again
-STEADY = 30.0  # seconds of life after which the death of a master does not count as a repetition
 HAND_OVER = 4  # times the time limit of an import that a new master may take until it serves
-ADOPTED = "SUPERVISOR_ADOPTS"  # environment variable: what a fresh supervisor takes over
 
 Identity = tuple[str, str, str]  # digest of the framework, digest of the spiders, revision
 
@@ -73,10 +69,10 @@ class Supervisor:
         self._owed = 0  # announced pulls that have not ended
         self._rollout = 0  # id of the last announcement that was heeded
         self._handled: Identity | None = None  # what was loaded or refused last
+        self._compared: Identity | None = None  # what a comparison asked for last
         self._outdated = False  # the framework of this process is older than that of its master
         self._stopping = False
-        self._deaths = 0
-        self._restart_at: float | None = None
+        self._restarts = Restarts()
         self._exit_code: int | None = None
 
     # -- life -------------------------------------------------------------------------------------
@@ -91,7 +87,8 @@ class Supervisor:
         while self._exit_code is None:
             self._take_signals()
             self._reap()
-            self._restart()
+            if self._restarts.take() and self._present is None and not self._stopping:
+                self._start()
             self._act()
             self._become_new()
             self._wait()
@@ -106,7 +103,7 @@ class Supervisor:
         except OSError as error:  # out of processes, memory or descriptors
             log.error("no master can be started: %s", error)
             if present is None:
-                self._restart_at = time.monotonic() + PAUSES[-1]
+                self._restarts.plan(0.0)
             else:
                 present.tell("refuse", self._code.snapshot().version, str(error))
             return
@@ -116,9 +113,7 @@ class Supervisor:
     def _greet(self, ward: Ward) -> None:
         """It has been imported, and waits for our word."""
         if self._code.engine_digest() != ward.engine:
-            log.info("the framework changed while it was imported; once more")
-            ward.dropped = True
-            ward.signal(signal.SIGKILL)
+            self._drop(ward)
             return
         present = self._present if ward is not self._present else None
         welcome = Welcome(
@@ -158,11 +153,19 @@ class Supervisor:
         if self._stopping and not self._wards:
             self._exit_code = 0
 
+    def _drop(self, ward: Ward) -> None:
+        """It does not serve yet, and the framework is another by now."""
+        if not ward.dropped and not ward.serving:
+            log.info("the framework changed once more: another master is started")
+            ward.dropped = True
+            ward.signal(signal.SIGKILL)
+
     # -- masters that end -------------------------------------------------------------------------
 
     def _reap(self) -> None:
         successor = self._successor
-        if successor and time.monotonic() > successor.started + self._patience:
+        if successor and time.monotonic() > successor.heard + self._patience:
+            successor.late = True
             successor.signal(signal.SIGKILL)
         for ward in [*self._wards]:
             pid, status = os.waitpid(ward.pid, os.WNOHANG)
@@ -186,8 +189,7 @@ class Supervisor:
                 self._changes.note(time.monotonic())
         elif ward.leaving:
             if code not in (0, HANDED_OVER):
-                how = describe_exit(code)
-                log.warning("the master %d that was leaving died (%s)", ward.pid, how)
+                log.warning("a master that was leaving died (%s)", describe_exit(code))
                 if self._present is not None:
                     self._present.tell("replay")
             self._outdated = True
@@ -195,32 +197,21 @@ class Supervisor:
             self._refuse(ward, code)
         elif code == 0:
             self._exit_code = 0  # --once
-        elif self._deaths == 0 and not ward.serving and code > 0:
+        elif self._restarts.deaths == 0 and not ward.serving and code > 0:
             self._exit_code = code  # it never worked: its words say why
         else:
-            self._mourn(ward, code)
-
-    def _mourn(self, ward: Ward, code: int) -> None:
-        if time.monotonic() - ward.started > STEADY:
-            self._deaths = 0
-        pause = PAUSES[min(self._deaths, len(PAUSES) - 1)]
-        log.error("the master %d died (%s); another is started", ward.pid, describe_exit(code))
-        self._deaths += 1
-        self._restart_at = time.monotonic() + pause
-
-    def _restart(self) -> None:
-        if self._restart_at is not None and time.monotonic() >= self._restart_at:
-            self._restart_at = None
-            if not self._stopping and self._present is None:
-                self._start()
+            log.error("the master %d died (%s); another comes", ward.pid, describe_exit(code))
+            self._restarts.plan(time.monotonic() - ward.started)
 
     def _refuse(self, ward: Ward, code: int) -> None:
         """A master that was to follow did not get so far."""
         refused = ward.code.get("state") == "refused"
         version = ward.code.get("candidate") or self._code.snapshot().version
-        problem = (ward.code["problem"] if refused else "") or ward.words()
+        how = f"died ({describe_exit(code)})"
+        if ward.late:
+            how = f"did not serve, nor load anything, for {self._patience:g} s"
+        problem = ward.code["problem"] if refused else f"its master {how}; {ward.words()}"
         if self._present is not None:
-            problem = problem or f"its master died ({describe_exit(code)})"
             self._present.tell("refuse", version, problem)
 
     # -- changes ----------------------------------------------------------------------------------
@@ -241,8 +232,10 @@ class Supervisor:
         """When the code has been quiet, what changed decides: the workers or the whole node."""
         if self._stopping or not self._changes.are_due():
             return
-        present = self._present
-        if present is None or present.loaded is None or self._successor is not None:
+        present, successor = self._present, self._successor
+        if successor is not None and self._code.engine_digest() != successor.engine:
+            self._drop(successor)
+        if present is None or present.loaded is None or successor is not None:
             self._changes.wait()  # what that has loaded is compared when it says so
             return
         installed = self._changes.installed
@@ -264,30 +257,38 @@ class Supervisor:
     def _become_new(self) -> None:
         """The framework of this process is the old one still: it becomes a fresh one with the same
         pid, which finds the master as its child."""
-        present = self._present
-        if not self._outdated or self._stopping or len(self._wards) != 1 or present is None:
-            return
-        if not present.serving or not present.channel.idle or self._owed:
+        if not self._outdated or self._only_master() is None:
             return
         self._outdated = False
-        if self._code.engine_digest() != present.engine or self._code.busy:
+        if problem := succession.rehearse(self._command):
+            log.error("the supervisor goes on as it is, the new one does not work: %s", problem)
+            return
+        self._take_signals()  # what arrives after this and before the new handlers ends us
+        present = self._only_master()
+        if present is None or self._code.engine_digest() != present.engine:
             return  # it changes again; after the next hand-over
         log.info("the supervisor starts afresh")
         state = {"ward": present.give_away(), "pulled": self._pulled, "rollout": self._rollout}
-        sys.stdout.flush()
-        sys.stderr.flush()
         try:
-            os.execve(sys.executable, self._command, {**os.environ, ADOPTED: json.dumps(state)})
+            succession.become(self._command, state)
         except OSError as error:
             log.error("the supervisor cannot start afresh and goes on as it is: %s", error)
             os.set_inheritable(present.channel.fileno(), False)
 
+    def _only_master(self) -> Ward | None:
+        """When nothing is under way: neither a hand-over, nor a pull, nor half a message."""
+        present = self._present
+        calm = not (self._stopping or self._owed or self._code.busy) and len(self._wards) == 1
+        return present if calm and present and present.serving and present.channel.idle else None
+
     def _adopt(self) -> bool:
-        state: dict[str, Any] | None = json.loads(os.environ.pop(ADOPTED, "null"))
+        state = succession.inherited()
         if state is None:
             return False
         self._pulled, self._rollout = tuple(state["pulled"]), state["rollout"]
-        self._take_in(Ward.adopt(state["ward"]))
+        ward = Ward.adopt(state["ward"])
+        self._take_in(ward)
+        log.info("the supervisor is a fresh one; its master is %d", ward.pid)
         return True
 
     # -- what masters say -------------------------------------------------------------------------
@@ -298,6 +299,7 @@ class Supervisor:
         except ChannelClosed:
             return  # it is dead or dying; reap sees to it
         for kind, *rest in messages:
+            ward.heard = time.monotonic()
             if kind == "hello":
                 self._greet(ward)
             elif kind == "code":
@@ -318,7 +320,11 @@ class Supervisor:
         self._watch.reloader.watch_also(Path(path) for path in ward.loaded["files"])
         if ward.code["state"] == "live":
             self._handled = (ward.engine, ward.loaded["digest"], ward.loaded["revision"])
-        if self._changes.at is None and self._handled != self._look(ward):
+            # The directory of the spiders was not there when this process looked for it.
+            self._outdated |= ward.loaded["tree"] != str(self._code.spiders)
+        identity = self._look(ward)
+        if self._changes.at is None and identity not in (self._handled, self._compared):
+            self._compared = identity  # asked for once: if it does not go live now, no more
             self._changes.note(time.monotonic())
 
     def _serve(self, ward: Ward) -> None:
@@ -331,12 +337,8 @@ class Supervisor:
     # -- waiting ----------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        now = time.monotonic()
-        waits = [5.0]
-        if self._changes.left is not None:
-            waits.append(self._changes.left)
-        if self._restart_at is not None:
-            waits.append(max(0.0, self._restart_at - now))
+        lefts = (self._changes.left, self._restarts.left)
+        waits = [5.0, *(left for left in lefts if left is not None)]
         if self._signals.pending or self._exit_code is not None:
             waits.append(0.0)
         for key, _ in self._selector.select(min(waits)):

@@ -40,6 +40,7 @@ GIT_PATIENCE = 30.0  # seconds git may hold its lock until it counts as left beh
 class Loaded(msgspec.Struct, frozen=True):
     """What a template says of the code that it loaded."""
 
+    tree: str  # the directory of the spiders
     version: str
     digest: str  # of the spiders' tree and the files that belong to it
     revision: str  # 40 digits; "" without git
@@ -68,15 +69,17 @@ class Template:
         marks: Marks,
         skip: Mapping[str, str],
         cold: bool,
+        tolerant: bool,
     ) -> Template:
         """Forks a process that loads the spiders, without the modules in ``skip``. ``cold``: no
-        version is there to fall back on."""
+        version is there to fall back on; ``tolerant``: nor is one that stands still."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         master = os.getpid()
 
         def main(channel: Channel) -> None:
             ours.close()
-            _TemplateProcess(settings, services, marks, channel, theirs, master).live(skip, cold)
+            process = _TemplateProcess(settings, services, marks, channel, theirs, master)
+            process.live(skip, cold, tolerant)
 
         child = Child.spawn("template", main)
         theirs.close()
@@ -133,10 +136,9 @@ class _TemplateProcess:
         self._orders = orders
         self._master = master
 
-    def live(self, skip: Mapping[str, str], cold: bool) -> None:
-        registry = self._load(skip, cold)
+    def live(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> None:
+        registry = self._load(skip, cold, tolerant)
         if registry is None:
-            self._tell("unsteady")
             return
         gc.collect()
         gc.freeze()  # what all workers share is not to be copied by their collectors
@@ -150,18 +152,21 @@ class _TemplateProcess:
             if pid == 0:
                 self._orders.send(ANSWER.pack(0))
 
-    def _load(self, skip: Mapping[str, str], cold: bool) -> Registry | None:
+    def _load(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> Registry | None:
         """None when the tree changed meanwhile, or git is about to change it. When ``cold``,
-        nothing else could run: a lock that git may have left behind does not keep the node down."""
+        nothing else could run: a lock that git may have left behind does not keep the node down;
+        nor, when ``tolerant``, a file that changes all the time."""
         code = self._services.code()
         give_up = time.monotonic() + GIT_PATIENCE
         while code.busy and time.monotonic() < give_up:
             self._tell("waiting")
             time.sleep(0.05)
         before = code.snapshot()
+        lock = code.checkout and code.checkout.lock
         if before.busy:
-            log.warning("git's lock %s is there for long", code.checkout and code.checkout.lock)
+            log.warning("git's lock %s is there for long", lock)
             if not cold:
+                self._tell("unsteady", f"git holds {lock}; if none runs, remove it")
                 return None
         self._tell("trying", before.version)
         threads = psutil.Process().num_threads()
@@ -178,12 +183,18 @@ class _TemplateProcess:
             )
         after = code.snapshot()
         if not cold and after.busy:
+            self._tell("unsteady", f"git holds {lock}; if none runs, remove it")
             return None
-        if not before._replace(busy=False).steady(after._replace(busy=False)) or registry.changed():
-            return None
+        changed = registry.changed()
+        if changed or not before._replace(busy=False).steady(after._replace(busy=False)):
+            files = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
+            self._tell("unsteady", f"{files} changed while the code was loaded")
+            if not tolerant:
+                return None
         if registry.files:
             after = code.snapshot(registry.files)
         loaded = Loaded(
+            str(code.spiders),
             after.version,
             after.digest,
             after.revision,
@@ -192,6 +203,7 @@ class _TemplateProcess:
             [str(path) for path in registry.files],
         )
         self._version = loaded.version
+        registry.seal()
         self._tell("ready", msgspec.to_builtins(loaded))
         return registry
 

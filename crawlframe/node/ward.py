@@ -25,7 +25,9 @@ class Ward:
         self.engine = engine
         self.started = time.monotonic()
         self.changed_at = self.started  # when the change was seen that it is to bring live
-        self.dropped = False  # it was made of two versions
+        self.heard = self.started  # when it last said something
+        self.late = False  # it said nothing for too long
+        self.dropped = False  # it is not of the version that the disk holds by now
         self.serving = False  # at least one worker is ready
         self.leaving = False
         self.code: dict[str, Any] = {}

@@ -113,6 +113,8 @@ class Command(BaseCommand):
         # Between a supervisor and its masters.
         parser.add_argument("--supervised", type=int, help=argparse.SUPPRESS)
         parser.add_argument("--stderr", type=int, help=argparse.SUPPRESS)
+        # A supervisor tries whether it could become a fresh one.
+        parser.add_argument("--rehearse", action="store_true", help=argparse.SUPPRESS)
 
     def handle(self, *args: Any, **options: Any) -> None:
         given = {name: options[name] for name in ("workers", "concurrency", "node")}
@@ -140,14 +142,15 @@ class Command(BaseCommand):
             )
         follower = self._follower(code, options)
         redis_url()  # the embedded server belongs to this process, not to masters that come and go
-        return Supervisor(
+        supervisor = Supervisor(
             settings,
             get_child_arguments(),
             code,
             polling=bool(filesystem),
             follower=follower,
             follow_every=options["follow_every"],
-        ).run()
+        )
+        return 0 if options["rehearse"] else supervisor.run()
 
     def _follower(self, code: Code, options: dict[str, Any]) -> Follower | None:
         if options["follow"] is None:

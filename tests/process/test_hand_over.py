@@ -1,0 +1,169 @@
+"""A change of the framework hands the node over to a new master, while a crawl goes on."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import CHECKOUT
+from tests.process.conftest import Look, OddWeb
+from tests.process.reload_project import Gate, Household, Project, View, is_gone, shop
+
+pytestmark = pytest.mark.process
+
+PARTS = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", ".gitignore")
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    return new_database("sqlite")
+
+
+@pytest.fixture
+def household(look: Look, tmp_path: Path) -> Iterator[Household]:
+    household = Household(look, tmp_path)
+    yield household
+    household.end()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A checkout that holds the framework too."""
+    project = Project.make(tmp_path / "checkout")
+    for name in PARTS:
+        source = CHECKOUT / name
+        if source.is_dir():
+            shutil.copytree(source, project.root / name, ignore=_without_bytecode)
+        else:
+            shutil.copy(source, project.root / name)
+    project.commit()
+    return project
+
+
+def _without_bytecode(directory: str, names: list[str]) -> list[str]:
+    return [name for name in names if name == "__pycache__"]
+
+
+@pytest.fixture
+def node(odd_env: dict[str, str], household: Household, project: Project) -> View:
+    """A node of that checkout, ready."""
+    odd_env["CRAWLFRAME_GRACE"] = "20"
+    node = household.node(project.env(odd_env), manage=project.root / "manage.py")
+    node.ready()
+    return node
+
+
+def test_a_new_master_takes_over(
+    node: View, household: Household, project: Project, web: OddWeb
+) -> None:
+    before, old_master = node.code.version, psutil.Process(node.node.pid)
+    web.delays = gate = Gate()
+    web.pages["/"] = [f"/held/{n}" for n in range(5)]
+    web.pages.update({f"/held/{n}": [f"/late/{n}"] for n in range(5)})
+    pk = node.start(web.url)
+    node.until(lambda: web.hits.total() == 6)
+
+    _append(project, "crawlframe/node/worker.py", "# changed\n")
+    source = shop("second").replace("url: str", "url: str, more: int = 0")
+    project.write("shops/shop.py", source)
+    after = project.commit()
+    node.until(lambda: node.node.generation == 2 and node.code.seconds)
+    assert node.crawl(f"{web.url}other") == "second"
+    node.until(lambda: [life.leaving for life in node.nodes] == [True, False])
+    assert {life.node for life in node.nodes} == {"one"}
+    assert node.code.version == after
+    gate.open()
+    task = node.look.wait(pk)
+    assert (task.state, task.na, task.nf, task.ne) == ("finished", 12, 12, 0)
+    assert max(web.hits.values()) == 1
+    assert node.look.finishes(pk) == 1
+    codes, versions = node.items(pk, 11), node.versions(pk)
+    for n in range(5):
+        assert (codes[f"/held/{n}"], versions[f"/held/{n}"]) == ("first", before)
+        assert (codes[f"/late/{n}"], versions[f"/late/{n}"]) == ("second", after)
+    node.until(lambda: is_gone(old_master))
+    # What is published is what the new one has, not what the old one says at its end.
+    assert "more" in node.look.frontier.spiders()["shop"].arguments["properties"]
+
+    # The supervisor runs the new framework too, in the same process, and goes on watching.
+    node.running.wait_for("the supervisor is a fresh one")
+    assert node.running.process.poll() is None
+    assert psutil.Process(node.node.pid).ppid() == node.running.process.pid
+    node.until(lambda: len(node.nodes) == 1)
+    project.write("shops/shop.py", shop("third"))
+    node.renewed(1)
+    assert node.crawl(web.url + "other") == "third"
+    assert node.node.generation == 2
+
+    # Told to stop while a new master begins, all end.
+    project.write("crawlservice/urls.py", "urlpatterns = []\n")
+    node.until(lambda: node.running.output.count("a new master is started beside") == 2)
+    node.until(lambda: len(_masters(node)) == 2)
+    assert node.running.stop() == 0
+    node.until(lambda: not household.processes())
+    assert node.look.frontier.audit() == []
+
+
+def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb) -> None:
+    good = node.code.version
+    master = node.node.pid
+    for name, text, error in (
+        ("crawlframe/node/worker.py", "def (\n", "SyntaxError"),
+        ("crawlservice/settings.py", "nobody_knows_this\n", "NameError"),
+        ("crawlframe/node/reload.py", "1 / 0\n", "ZeroDivisionError"),  # only the supervisor's
+        ("crawlframe/spider.py", "from crawlframe.errors import Nothing\n", "ImportError"),
+    ):
+        _append(project, name, text)
+        code = node.refused(error)
+        assert Path(name).name in code.problem
+        assert "Traceback" in code.problem
+        assert code.candidate.startswith(f"{good}+")
+        assert (code.version, node.node.pid) == (good, master)
+        assert node.crawl(web.url) == "first"
+        # Back to what runs: no new master is needed.
+        project.git("checkout", "--quiet", "--", ".")
+        node.until(lambda: node.code.state == "live" and not node.code.problem)
+        assert node.node.pid == master
+
+    # Broken, then mended otherwise: that goes live.
+    _append(project, "crawlframe/node/worker.py", "def (\n")
+    node.refused("SyntaxError")
+    project.git("checkout", "--quiet", "--", ".")
+    _append(project, "crawlframe/node/worker.py", "# mended\n")
+    node.until(lambda: node.node.pid != master and node.code.seconds)
+    assert node.crawl(web.url) == "first"
+    node.running.wait_for("the supervisor is a fresh one")
+
+    # A supervisor that would not work is found out before this one becomes it.
+    master = node.node.pid
+    path = project.root / "crawlframe/node/supervisor.py"
+    sound = path.read_text()
+    path.write_text(sound.replace("        self._command = command\n", "        1 / 0\n"))
+    assert path.read_text() != sound
+    node.until(lambda: node.node.pid != master and node.code.seconds)
+    node.running.wait_for("the supervisor goes on as it is, the new one does not work")
+    assert node.running.process.poll() is None
+    assert node.crawl(web.url) == "first"
+    path.write_text(sound)
+    node.until(lambda: node.running.output.count("the supervisor is a fresh one") == 2)
+
+    # So does another list of requirements.
+    master = node.node.pid
+    _append(project, "requirements.txt", "# another\n")
+    node.until(lambda: node.node.pid != master and node.code.seconds)
+    assert node.crawl(web.url) == "first"
+    assert node.running.stop() == 0
+
+
+def _append(project: Project, name: str, text: str) -> None:
+    path = project.root / name
+    path.write_text(path.read_text() + text)
+
+
+def _masters(node: View) -> list[psutil.Process]:
+    children = psutil.Process(node.running.process.pid).children()
+    return [child for child in children if "--supervised" in child.cmdline()]
