@@ -74,7 +74,9 @@ def code_version(tree: Path, extra: Iterable[Path] = (), engine: Iterable[Path] 
 
 
 class Snapshot(NamedTuple):
-    """The code on the disk at one moment. Take one before it is imported and one after."""
+    """The code on the disk. Its ``digest`` was taken first: when that, and the revision, are the
+    same after the import, the version is that of what was imported. What changed to and fro, only
+    the modules themselves can tell: see SourceFinder.changed."""
 
     version: str
     digest: str  # of the tree, names and contents
@@ -82,12 +84,21 @@ class Snapshot(NamedTuple):
     busy: bool  # git changes files, or died while it did
 
     @classmethod
-    def take(cls, tree: Path, extra: Iterable[Path] = (), engine: Iterable[Path] = ()) -> Snapshot:
-        """Reads all of it. ``version`` is as code_version says it; never raises."""
+    def take(
+        cls,
+        tree: Path,
+        extra: Iterable[Path] = (),
+        engine: Iterable[Path] = (),
+        checkout: Checkout | None = None,
+    ) -> Snapshot:
+        """Reads all of it. ``version`` is as code_version says it; never raises. ``checkout`` is
+        that of the tree, if it is known already."""
         trees = [path.absolute() for path in (tree, *extra, *engine)]
         for _ in range(TRIES):
             read = cache(content)
-            checkout = Checkout.around(trees[0]) if trees[0].is_dir() else None
+            own = digest(files(trees[0]), trees[0], read)
+            if checkout is None and trees[0].is_dir():
+                checkout = Checkout.around(trees[0])
             busy = checkout is not None and checkout.busy
             revision = checkout.revision() if checkout else ""
             root = checkout.root if checkout else trees[0].parent
@@ -95,17 +106,9 @@ class Snapshot(NamedTuple):
             if not checkout or not label or _differs(checkout, trees):
                 every = (path for tree in trees for path in files(tree))
                 label += f"+{digest(every, root, read)}"
-            # Last, so that what the revision was asked about lies between two equal digests.
-            own = digest(files(trees[0]), trees[0], read)
             if not checkout or checkout.revision() == revision:
                 return cls(label, own, revision, busy or (checkout is not None and checkout.busy))
         return cls(label, own, revision, busy=True)  # HEAD does not stand still
-
-    def steady(self, after: Snapshot) -> bool:
-        """Was the tree between this snapshot and the one ``after`` all the same? What changed to
-        and fro, only the modules themselves can tell: see SourceFinder.changed."""
-        quiet = not self.busy and not after.busy
-        return quiet and (self.digest, self.revision) == (after.digest, after.revision)
 
 
 def _differs(checkout: Checkout, trees: list[Path]) -> bool:

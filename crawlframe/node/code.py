@@ -6,7 +6,6 @@ import site
 import sys
 import sysconfig
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 
 from crawlframe.checkout import Checkout
@@ -29,6 +28,7 @@ class Code:
 
     def __init__(self, spiders: Path, start: Path) -> None:
         self.spiders = spiders.absolute()
+        self._checkout: tuple[Path, Checkout | None] | None = None
         self.packages = _installed()
         self.engine, modules = self._loaded()
         beside = [path for pattern in REQUIREMENTS for path in start.parent.glob(pattern)]
@@ -47,11 +47,14 @@ class Code:
         """What is watched with everything below it."""
         return [self.spiders, *self.engine]
 
-    @cached_property
+    @property
     def checkout(self) -> Checkout | None:
-        return Checkout.around(self.spiders) if self.spiders.is_dir() else None
+        """That of the spiders; another one when a link on the way to them is swapped."""
+        real = self.spiders.resolve()
+        if self._checkout is None or self._checkout[0] != real:
+            self._checkout = (real, Checkout.around(real) if real.is_dir() else None)
+        return self._checkout[1]
 
-    @cached_property
     def _engine_in_checkout(self) -> list[Path]:
         """The parts of the framework that a revision of the spiders' checkout tells."""
         if self.checkout is None:
@@ -86,7 +89,8 @@ class Code:
         """The spiders' code on the disk, as it will run in this process's framework: when that is
         not what the disk holds, no revision tells what runs."""
         extra = list(extra)
-        taken = Snapshot.take(self.spiders, extra, self._engine_in_checkout)
+        engine = self._engine_in_checkout()
+        taken = Snapshot.take(self.spiders, extra, engine, self.checkout)
         now = self.engine_digest()
         if now != self._digest and "+" not in taken.version:
             taken = taken._replace(version=f"{taken.version}+{self._digest}")

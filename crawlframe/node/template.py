@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -59,7 +59,6 @@ class Template:
     version: str = ""  # what it is loading, before it is loaded
     loading: str = ""  # the module that it imports now
     loaded: Loaded | None = None
-    asked_at: float = field(default_factory=time.monotonic)
 
     @classmethod
     def spawn(
@@ -181,23 +180,24 @@ class _TemplateProcess:
                 "not have them: start them in the spider's start or __init__",
                 started,
             )
-        after = code.snapshot()
-        if not cold and after.busy:
+        taken, same = before, code.identity() == (before.digest, before.revision)
+        if registry.files or not same:
+            taken = code.snapshot(registry.files)
+            same &= code.identity(registry.files) == (taken.digest, taken.revision)
+        if not cold and code.busy:
             self._tell("unsteady", f"git holds {lock}; if none runs, remove it")
             return None
         changed = registry.changed()
-        if changed or not before._replace(busy=False).steady(after._replace(busy=False)):
+        if changed or not same:
             files = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
             self._tell("unsteady", f"{files} changed while the code was loaded")
             if not tolerant:
                 return None
-        if registry.files:
-            after = code.snapshot(registry.files)
         loaded = Loaded(
             str(code.spiders),
-            after.version,
-            after.digest,
-            after.revision,
+            taken.version,
+            taken.digest,
+            taken.revision,
             registry.infos,
             registry.broken,
             [str(path) for path in registry.files],
