@@ -236,13 +236,15 @@ def _from_bytecode(module: ModuleType | None) -> bool:
 def find_package(package: str) -> Path | None:
     """The directory of a package, which is not imported for that; None when there is none."""
     importlib.invalidate_caches()
+    top, *parts = package.split(".")  # find_spec would import the parents of a dotted name
     try:
-        spec = importlib.util.find_spec(package)
-    except Exception:  # the parent of a dotted name is imported, and may raise anything
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
         return None
     if spec is None or not spec.submodule_search_locations:
         return None
-    return Path(next(iter(spec.submodule_search_locations)))
+    places = [Path(place, *parts) for place in spec.submodule_search_locations]
+    return next(filter(Path.is_dir, places), None)
 
 
 def _modules(package: str, directory: Path) -> Iterator[tuple[str, Path]]:

@@ -94,17 +94,16 @@ def argument_type(spider: type[Spider]) -> type[msgspec.Struct]:
 
     Raises SpiderError when one cannot be typed."""
     fields: list[Any] = []
-    hints = _hints(spider)
-    for owner in reversed(spider.__mro__):
-        if not issubclass(owner, Spider) or owner is Spider:
-            continue
-        for field in inspect.get_annotations(owner):
-            if (
-                field.startswith("_")
-                or field in Spider.__annotations__
-                or _is_class_var(hints, field)
-            ):
-                continue
+    annotated = [
+        field
+        for owner in reversed(spider.__mro__)
+        if issubclass(owner, Spider) and owner is not Spider
+        for field in inspect.get_annotations(owner)
+        if not field.startswith("_") and field not in Spider.__annotations__
+    ]
+    hints = _hints(spider) if annotated else {}  # evaluating them takes its time
+    for field in annotated:
+        if not _is_class_var(hints, field):
             default = getattr(spider, field, msgspec.NODEFAULT)
             fields.append((field, hints[field], default))
     start_hints = _hints(spider.start)

@@ -124,8 +124,13 @@ def _differs(checkout: Checkout, trees: list[Path]) -> bool:
     if not all(path.is_relative_to(root) for path in asked):
         return True
     try:
-        words = ("--porcelain", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames")
-        paths = [f":(top,literal){path.relative_to(root)}" for path in asked]
+        words = [
+            *("--porcelain", "-z", "--untracked-files=all", "--ignored=matching"),
+            *("--no-renames", "--ignore-submodules=none"),
+        ]
+        # A literal "." would fit nothing.
+        tops = (path.relative_to(root) for path in asked)
+        paths = [f":(top,literal){path}" if path != Path() else ":(top)" for path in tops]
         lines = checkout.git("status", *words, "--", *paths).split("\0")
     except GitError:
         return True

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any, ClassVar, TextIO
+from typing import Any, TextIO
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
@@ -33,7 +33,7 @@ class Command(BaseCommand):
     """A command of this project: bad input and missing servers are told in plain words, and the
     tables of the database are there (unless ``needs_database`` is off)."""
 
-    needs_database: ClassVar[bool] = True
+    needs_database: bool = True
     requires_system_checks = ()
 
     def execute(self, *args: Any, **options: Any) -> str | None:

@@ -17,27 +17,39 @@ PACKAGES_QUIET = 2.0  # seconds without change after which an installation count
 
 class Changes:
     """``at`` is when the last change was seen (time.monotonic()), None when all are dealt with;
-    ``installed``: packages are among them."""
+    ``installed``: packages are among them; ``again``: also what was refused is to be tried again.
+    """
 
     def __init__(self, code: Code, quiet: float) -> None:
         self.at: float | None = None
-        self.installed = False
+        self.installed = self.again = False
         self._code = code
         self._quiet = quiet  # seconds
         self._quiet_at = 0.0
         self._busy_since: float | None = None
+        self._went_ahead = False
 
-    def add(self, when: float, path: Path) -> None:
-        """A path changed at that time."""
+    def add(self, when: float, path: Path, *, again: bool) -> None:
+        """A path changed at that time; if ``again``, it is to be tried again though it is what was
+        refused, unless it is only git that changed a file of its own."""
         log.debug("%s changed", path)
         installed = path.name in PACKAGES
         self.installed |= installed
-        self.note(when, PACKAGES_QUIET if installed else self._quiet)
+        again &= path not in self._code.marks
+        self.note(when, PACKAGES_QUIET if installed else self._quiet, again=again)
 
-    def note(self, when: float, quiet: float | None = None) -> None:
+    def note(self, when: float, quiet: float | None = None, *, again: bool = False) -> None:
         """There is a change to deal with, after ``quiet`` seconds without another."""
         self.at = when
+        self.again |= again
         self._quiet_at = max(self._quiet_at, when + (self._quiet if quiet is None else quiet))
+
+    def go_ahead(self) -> bool:
+        """May the code be loaded ahead, before it is quiet? Once for all changes up to then."""
+        if self.at is None or self._went_ahead or self._code.busy:
+            return False
+        self._went_ahead = True
+        return True
 
     def wait(self) -> None:
         """They cannot be dealt with yet."""
@@ -45,7 +57,8 @@ class Changes:
 
     def take(self) -> float:
         """They are being dealt with; answers when the last one was seen."""
-        at, self.at, self.installed = self.at, None, False
+        at, self.at = self.at, None
+        self.installed = self.again = self._went_ahead = False
         assert at is not None
         return at
 

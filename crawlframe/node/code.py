@@ -33,6 +33,7 @@ class Code:
         self.engine, modules = self._loaded()
         beside = [path for pattern in REQUIREMENTS for path in start.parent.glob(pattern)]
         self._single_modules = sorted({*modules, *([start] if start.is_file() else [])})
+        self.marks = frozenset(self.checkout.marks if self.checkout else ())
         self.singles = [
             *self._single_modules,
             *beside,
@@ -51,7 +52,7 @@ class Code:
     def checkout(self) -> Checkout | None:
         """That of the spiders; another one when a link on the way to them is swapped."""
         real = self.spiders.resolve()
-        if self._checkout is None or self._checkout[0] != real:
+        if self._checkout is None or self._checkout[0] != real or self._checkout[1] is None:
             self._checkout = (real, Checkout.around(real) if real.is_dir() else None)
         return self._checkout[1]
 
@@ -71,10 +72,7 @@ class Code:
     def engine_digest(self) -> str:
         """Of the framework on the disk. The contents are read when sizes or times changed."""
         trees = [*self.engine, *self._single_modules, *self._requirements]
-        # The spiders may lie below such a package; what is theirs is not the framework's.
-        paths = [
-            path for tree in trees for path in files(tree) if not path.is_relative_to(self.spiders)
-        ]
+        paths = [path for tree in trees for path in files(tree)]
         stamp = [(path, _times(path)) for path in paths]
         if self._last[0] != stamp:
             self._last = (stamp, digest(paths, self.spiders.parent))
@@ -84,6 +82,11 @@ class Code:
         """Digest of the spiders with the further files that belong to them, and the revision."""
         revision = self.checkout.revision() if self.checkout else ""
         return self._spiders_digest(extra), revision
+
+    def version_on_disk(self) -> str:
+        """The label of all that lies there now, whatever framework runs."""
+        engine = self._engine_in_checkout()
+        return Snapshot.take(self.spiders, (), engine, self.checkout).version
 
     def snapshot(self, extra: Iterable[Path] = ()) -> Snapshot:
         """The spiders' code on the disk, as it will run in this process's framework: when that is
@@ -105,6 +108,7 @@ class Code:
         apart = [*self.packages, *_python()]
         trees: set[Path] = set()
         singles: set[Path] = set()
+        paths: set[Path] = set()
         for name, module in [*sys.modules.items()]:
             file = getattr(module, "__file__", None)
             if not file or name == "__main__" or not file.endswith(".py"):
@@ -112,12 +116,17 @@ class Code:
             path = Path(file).absolute()
             if path.is_relative_to(self.spiders) or any(map(path.is_relative_to, apart)):
                 continue
+            paths.add(path)
             depth = name.count(".") + (path.name == "__init__.py")
             if depth:
                 trees.add(path.parents[depth - 1])
             else:
                 singles.add(path)
         trees = {tree for tree in trees if not any(other in tree.parents for other in trees)}
+        # The spiders may lie below such a package; of that, what is loaded is the framework's.
+        holding = {tree for tree in trees if self.spiders.is_relative_to(tree)}
+        trees -= holding
+        singles |= {path for path in paths if any(map(path.is_relative_to, holding))}
         return sorted(trees), sorted(singles)
 
 

@@ -78,7 +78,9 @@ class Crew:
         for _ in range(self._settings.workers - len(ours)):
             try:
                 self.add(template.fork(self.marks, generation))
-            except (OSError, IndexError) as error:
+            except IndexError:  # so many are leaving still
+                return
+            except OSError as error:
                 log.error("the template %d forks no worker: %s", template.child.pid, error)
                 template.child.kill()
                 self.failed_boot()

@@ -51,7 +51,7 @@ class Follower:
         self._tip = f"refs/remotes/{remote}/{branch}"
 
     @classmethod
-    def of(cls, checkout: Checkout, branch: str) -> Follower:
+    def of(cls, checkout: Checkout, branch: str, *, check: bool = True) -> Follower:
         """Follows ``branch`` of the remote that the checkout has configured for it (branch.NAME.
         remote), or else of ``origin``. Raises PullRefused when no pull could succeed."""
         try:
@@ -59,7 +59,8 @@ class Follower:
         except GitError:
             remote = "origin"
         follower = cls(checkout, remote, branch)
-        follower.check()
+        if check:
+            follower.check()
         return follower
 
     @property

@@ -3,6 +3,7 @@ has no threads, so that its forks are clean."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import selectors
@@ -68,6 +69,8 @@ class Master:
     def run(self) -> int:
         """Works until told to stop. Answers the exit code."""
         adopt_orphans()
+        gc.collect()
+        gc.freeze()  # nor do forks of this process go through what it has imported
         if self._oversight is not None:
             self._oversight.greet(self._renewal)
             self._selector.register(self._oversight.channel, selectors.EVENT_READ, self._oversight)
@@ -115,10 +118,8 @@ class Master:
                 self._crew.hurried = True
 
     def _stop(self, code: int = 0) -> None:
-        self._stopping_since = time.monotonic()
-        self._code = code
-        self._me = replace(self._me, leaving=True)
-        self._untold = True
+        self._stopping_since, self._code = time.monotonic(), code
+        self._me, self._untold = replace(self._me, leaving=True), True
         self._renewal.end()
         self._crew.dismiss()
 
@@ -127,13 +128,9 @@ class Master:
         for kind, *rest in oversight.receive():
             if self._stopping_since is not None:
                 continue
-            if kind == "renew":
-                self._renewal.ask(*rest)
-            elif kind == "refuse":
-                self._renewal.refuse(*rest)
-            elif kind == "pulled":
-                self._renewal.pulled(*rest)
-            elif kind == "report":
+            if self._renewal.heed(kind, *rest):
+                continue
+            if kind == "report":
                 oversight.tell_code(self._renewal)
             elif kind == "replay":
                 self._errands.owe(lambda: replay_dead(self._me, self._frontier))

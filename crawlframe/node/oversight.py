@@ -55,7 +55,8 @@ class Oversight:
         renewal.follow(welcome)
 
     def receive(self) -> list[list[Any]]:
-        """What it says: ("renew", changed_at), ("refuse", version, problem), ("pulled", revision,
+        """What it says: ("prepare", changed_at), ("forget",), ("ask", changed_at,
+        digest, revision), ("refuse", version, problem), ("pulled", revision,
         problem, rollout), ("report",), ("replay",), ("hand over",)."""
         early, self._early = self._early, []
         try:

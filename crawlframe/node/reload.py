@@ -49,8 +49,11 @@ class TreeReloader(BaseReloader):
         self.extra_files = self.extra_files | (paths - trees)
         self.directory_globs = self.directory_globs | {tree: {"**/*"} for tree in trees}
 
+    def begin(self) -> None:
+        """From here on everything counts as a change."""
+        self._look(whole=True)
+
     def run_loop(self) -> None:
-        self._look(whole=True)  # from here on everything counts as a change
         autoreload_started.send(sender=self)
         super().run_loop()
 
@@ -64,7 +67,7 @@ class TreeReloader(BaseReloader):
                 continue
             try:
                 yield from self._told_by_the_kernel(trees)
-            except (OSError, RuntimeError) as error:
+            except (OSError, RuntimeError, ValueError) as error:  # the last: strange file names
                 log.warning(
                     "the kernel does not tell changes (%s); looking for them instead", error
                 )
@@ -83,8 +86,10 @@ class TreeReloader(BaseReloader):
             raise_interrupt=False,
         ):
             told = {Path(path) for _, path in changes}
+            told = {path for path in told if self._is_code(path)}
             looked = self._look(whole=False)
-            self._notify({path for path in told if self._is_code(path)} | looked)
+            self._seen.update((path, signature(path)) for path in told if path in self._seen)
+            self._notify(told | looked)
             yield
             if not looked.isdisjoint(self.directory_globs):
                 return

@@ -56,11 +56,47 @@ class Renewal:
         self._unsteady = 0  # templates one after another under which the code changed
         self._counting = False  # the seconds of the reload run until a worker is ready
 
-    def ask(self, changed_at: float) -> None:
-        """The code on disk changed (time.monotonic()). One trial at a time: what changes during one
+    def heed(self, kind: str, *rest: Any) -> bool:
+        """Does what the supervisor says, if it is for this room."""
+        match kind:
+            case "prepare":
+                self.prepare(*rest)
+            case "forget":
+                self.forget()
+            case "ask":
+                self.ask(*rest)
+            case "refuse":
+                self.refuse(*rest)
+            case "pulled":
+                self.pulled(*rest)
+            case _:
+                return False
+        return True
+
+    def prepare(self, changed_at: float) -> None:
+        """The code on disk is changing (time.monotonic()). What it holds now is loaded ahead; it is
+        judged only when all is quiet and it is that still."""
+        if self._trial is None and self._wanted is None and self.live is not None:
+            self._begin(changed_at, ahead=True)
+
+    def forget(self) -> None:
+        """What is loaded ahead will not be asked for."""
+        if self._trial is not None and self._trial.ahead:
+            self._trial.end()
+            self._trial = None
+
+    def ask(self, changed_at: float, digest: str, revision: str) -> None:
+        """The code on disk changed and is this now. One trial at a time: what changes during one
         gets another."""
-        self._wanted = changed_at
         self._deadly.clear()
+        trial = self._trial
+        if trial is None or not trial.ahead:
+            self._wanted = changed_at
+            return
+        trial.ahead, trial.changed_at, trial.expected = False, changed_at, (digest, revision)
+        self._tell(state="checking", candidate=trial.version)
+        if trial.loaded is not None:
+            self._judge(trial, trial.loaded)
 
     def follow(self, welcome: Welcome) -> None:
         """Takes up where the master that is to be followed stands, if there is one."""
@@ -98,12 +134,13 @@ class Renewal:
                 self.accepted = None  # better some of what the disk holds than nothing
             self._begin(now)
 
-    def _begin(self, changed_at: float) -> None:
+    def _begin(self, changed_at: float, *, ahead: bool = False) -> None:
         self._wanted = None
         cold = self.accepted is None and not self.strict
         self._trial = self._spawn(self._deadly, cold, cold and self._unsteady >= UNSTEADY)
-        self._trial.changed_at = changed_at
-        self._tell(state="checking" if self.accepted else "loading", candidate="")
+        self._trial.changed_at, self._trial.ahead = changed_at, ahead
+        if not ahead:
+            self._tell(state="checking" if self.accepted else "loading", candidate="")
 
     # -- what templates say -----------------------------------------------------------------------
 
@@ -113,15 +150,20 @@ class Renewal:
             return
         if kind == "trying":
             trial.version = rest[0]
-            self._tell(candidate=trial.version)
+            if not trial.ahead:
+                self._tell(candidate=trial.version)
         elif kind == "loading":
             trial.loading = rest[0]
         elif kind == "unsteady":
-            self._on_unsteady(trial, *rest)
+            if trial.ahead:
+                self.forget()
+            else:
+                self._on_unsteady(trial, *rest)
         elif kind == "ready":
             loaded = msgspec.convert(rest[0], Loaded, strict=False)
             trial.loaded, trial.version = loaded, loaded.version
-            self._judge(trial, loaded)
+            if not trial.ahead:
+                self._judge(trial, loaded)
 
     def _on_unsteady(self, trial: Template, problem: str) -> None:
         cold = self.accepted is None and not self.strict
@@ -141,6 +183,10 @@ class Renewal:
 
     def _judge(self, trial: Template, loaded: Loaded) -> None:
         self._trial = None
+        if trial.expected not in (None, (loaded.digest, loaded.revision)):
+            trial.end()  # it was loaded ahead, and the code is another by now
+            self._begin(trial.changed_at)
+            return
         self._kills = self._unsteady = 0
         broken = loaded.broken.items()
         worse = {module: text for module, text in broken if module not in self._known}
@@ -203,6 +249,9 @@ class Renewal:
         if not trial.child.staying:
             how = f"said nothing for {self._silence:g} s and was killed"
         trial.orders.close()
+        if trial.ahead:
+            self._trial = None
+            return
         killed = code == -signal.SIGKILL and trial.child.staying
         self._kills += 1
         if self._kills <= KILLS and (killed or not trial.loading):

@@ -13,6 +13,7 @@ class Signals:
 
     def __init__(self, *numbers: signal.Signals) -> None:
         self._arrived: list[int] = []
+        self._numbers = numbers
         self._near, self._far = socket.socketpair()
         self._near.setblocking(False)
         self._far.setblocking(False)
@@ -20,12 +21,21 @@ class Signals:
         for number in numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._record)
+        self.let()
 
     def _record(self, number: int, frame: FrameType | None) -> None:
         self._arrived.append(number)
 
     def fileno(self) -> int:
         return self._near.fileno()
+
+    def hold(self) -> None:
+        """From now on they wait; also for the next Signals, if this process executes another."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
+
+    def let(self) -> None:
+        """They arrive again."""
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._numbers)
 
     def drain(self) -> None:
         """Makes ``fileno`` unreadable until the next signal."""

@@ -5,7 +5,6 @@ a new master when the framework itself has changed. It runs no user code and cla
 from __future__ import annotations
 
 import logging
-import os
 import selectors
 import signal
 import time
@@ -27,6 +26,7 @@ from crawlframe.node.reload import TreeReloader, Watch
 from crawlframe.node.restarts import Restarts
 from crawlframe.node.signals import Signals
 from crawlframe.node.ward import Ward
+from crawlframe.node.wards import Wards
 from crawlframe.node.welcome import Welcome
 
 log = logging.getLogger(__name__)
@@ -53,10 +53,11 @@ class Supervisor:
         follow_every: float = 0.0,
     ) -> None:
         self._command = command
+        self._cwd = Path.cwd()
         self._code = code
         self._patience = HAND_OVER * settings.load_timeout  # seconds
-        self._wards: list[Ward] = []
         self._selector = selectors.DefaultSelector()
+        self._wards = Wards(self._selector)
         self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
         self._selector.register(self._signals, selectors.EVENT_READ)
         self._mailbox = Mailbox()
@@ -79,15 +80,18 @@ class Supervisor:
 
     def run(self) -> int:
         """Until told to stop, or the master ended by itself. Answers the exit code."""
+        self._watch.reloader.begin()
         if not self._adopt():
             self._start()
+        self._signals.hold()  # its thread inherits that: signals reach this one only
         self._watch.start()
-        if self._pulling is not None:
+        self._signals.let()
+        if self._pulling is not None:  # its gits would inherit that too, and be deaf
             self._pulling.start()
         while self._exit_code is None:
             self._take_signals()
             self._reap()
-            if self._restarts.take() and self._present is None and not self._stopping:
+            if self._restarts.take() and self._wards.present is None and not self._stopping:
                 self._start()
             self._act()
             self._become_new()
@@ -96,26 +100,27 @@ class Supervisor:
 
     def _start(self, *, changed_at: float | None = None) -> None:
         """A new master: the only one, or one that is to follow the present one."""
-        present = self._present
+        present = self._wards.present
         try:
             engine = self._code.engine_digest()
-            ward = Ward.start(self._command, engine, captured=present is not None)
+            ward = Ward.start(self._command, self._cwd, engine, captured=present is not None)
         except OSError as error:  # out of processes, memory or descriptors
             log.error("no master can be started: %s", error)
             if present is None:
                 self._restarts.plan(0.0)
             else:
-                present.tell("refuse", self._code.snapshot().version, str(error))
+                present.tell("refuse", self._code.version_on_disk(), str(error))
             return
         ward.changed_at = changed_at or ward.started
-        self._take_in(ward)
+        ward.version = self._code.version_on_disk() if present else ""
+        self._wards.add(ward)
 
     def _greet(self, ward: Ward) -> None:
         """It has been imported, and waits for our word."""
-        if self._code.engine_digest() != ward.engine:
+        if not self._same_engine(ward):
             self._drop(ward)
             return
-        present = self._present if ward is not self._present else None
+        present = self._wards.present if ward is not self._wards.present else None
         welcome = Welcome(
             beside=[other.pid for other in self._wards if other is not ward],
             broken=present.loaded["broken"] if present and present.loaded else None,
@@ -126,32 +131,18 @@ class Supervisor:
             answered=self._pulled[2],
             rollout=self._rollout,
         )
+        ward.greeted = True
         ward.tell("welcome", msgspec.to_builtins(welcome))
 
-    def _take_in(self, ward: Ward) -> None:
-        self._wards.append(ward)
-        self._selector.register(ward.channel, selectors.EVENT_READ, ward)
-
-    @property
-    def _present(self) -> Ward | None:
-        """The master that runs the node: the one that serves, else the oldest."""
-        staying = [ward for ward in self._wards if not ward.leaving]
-        return next((ward for ward in staying if ward.serving), staying[0] if staying else None)
-
-    @property
-    def _successor(self) -> Ward | None:
-        present = self._present
-        others = (ward for ward in self._wards if not ward.leaving and ward is not present)
-        return next(others, None)
-
-    def _take_signals(self) -> None:
+    def _take_signals(self) -> bool:
+        """Answers whether we are to stop."""
         for number in self._signals.take():
             if number != signal.SIGCHLD:
+                self._wards.stop(again=self._stopping)
                 self._stopping = True
-                for ward in self._wards:
-                    ward.signal(signal.SIGTERM)
         if self._stopping and not self._wards:
             self._exit_code = 0
+        return self._stopping
 
     def _drop(self, ward: Ward) -> None:
         """It does not serve yet, and the framework is another by now."""
@@ -163,35 +154,31 @@ class Supervisor:
     # -- masters that end -------------------------------------------------------------------------
 
     def _reap(self) -> None:
-        successor = self._successor
+        successor = self._wards.successor
         if successor and time.monotonic() > successor.heard + self._patience:
             successor.late = True
             successor.signal(signal.SIGKILL)
-        for ward in [*self._wards]:
-            pid, status = os.waitpid(ward.pid, os.WNOHANG)
-            if pid:
-                self._hear(ward)
-                self._lose(ward, os.waitstatus_to_exitcode(status))
+        for ward, code in self._wards.dead():
+            self._hear(ward)
+            self._lose(ward, code)
 
     def _lose(self, ward: Ward, code: int) -> None:
-        successor = ward is self._successor
+        successor = ward is self._wards.successor
         self._wards.remove(ward)
-        self._selector.unregister(ward.channel)
-        ward.channel.close()
         if self._stopping:
             if not self._wards:
                 self._exit_code = 0
         elif ward.dropped:
             self._handled = None
-            if self._present is None:
+            if self._wards.present is None:
                 self._start(changed_at=ward.changed_at)
             else:
                 self._changes.note(time.monotonic())
         elif ward.leaving:
             if code not in (0, HANDED_OVER):
                 log.warning("a master that was leaving died (%s)", describe_exit(code))
-                if self._present is not None:
-                    self._present.tell("replay")
+                if self._wards.present is not None:
+                    self._wards.present.tell("replay")
             self._outdated = True
         elif successor:
             self._refuse(ward, code)
@@ -205,50 +192,61 @@ class Supervisor:
 
     def _refuse(self, ward: Ward, code: int) -> None:
         """A master that was to follow did not get so far."""
-        refused = ward.code.get("state") == "refused"
-        version = ward.code.get("candidate") or self._code.snapshot().version
-        how = f"died ({describe_exit(code)})"
-        if ward.late:
-            how = f"did not serve, nor load anything, for {self._patience:g} s"
-        problem = ward.code["problem"] if refused else f"its master {how}; {ward.words()}"
-        if self._present is not None:
-            self._present.tell("refuse", version, problem)
+        if self._wards.present is not None:
+            self._wards.present.tell("refuse", ward.version, ward.failure(code))
 
     # -- changes ----------------------------------------------------------------------------------
 
     def _open_mail(self) -> None:
         """What the threads that watch and pull say."""
+        present = self._wards.present
         for kind, *rest in self._mailbox.take():
             if kind == "changed":
-                self._changes.add(*rest)
+                refused = present is not None and present.code.get("state") == "refused"
+                self._changes.add(*rest, again=refused)
             else:
                 revision, problem, rollout = rest
                 self._owed -= bool(rollout)
                 self._pulled = (revision, problem, rollout or self._pulled[2])
-                if self._present is not None:
-                    self._present.tell("pulled", *self._pulled)
+                if present is not None and present.greeted:  # else its welcome says it
+                    present.tell("pulled", *self._pulled)
+                    if rollout and present.code.get("state") == "refused":
+                        self._changes.note(time.monotonic(), again=True)
 
     def _act(self) -> None:
         """When the code has been quiet, what changed decides: the workers or the whole node."""
+        present, successor = self._wards.present, self._wards.successor
         if self._stopping or not self._changes.are_due():
+            calm = present is not None and present.loaded and successor is None
+            if calm and present and self._changes.go_ahead() and self._same_engine(present):
+                present.tell("prepare", self._changes.at)
             return
-        present, successor = self._present, self._successor
-        if successor is not None and self._code.engine_digest() != successor.engine:
+        if successor is not None and not self._same_engine(successor):
             self._drop(successor)
+        stuck = present is not None and present.greeted and present.loaded is None
+        if stuck and present is not None and not self._same_engine(present):
+            self._drop(present)  # another framework may load what this one cannot
         if present is None or present.loaded is None or successor is not None:
             self._changes.wait()  # what that has loaded is compared when it says so
             return
         installed = self._changes.installed
+        anyway = installed or self._changes.again
         changed_at = self._changes.take()
         identity = self._look(present)
-        if identity == self._handled and not installed:
+        log.debug("the code is quiet: %s, before %s", identity, self._handled)
+        if identity == self._handled and not anyway:
+            present.tell("forget")
             return
         self._handled = identity
         if identity[0] != present.engine or installed:
             log.info("the framework changed: a new master is started beside this one")
+            present.tell("forget")
             self._start(changed_at=changed_at)
         else:
-            present.tell("renew", changed_at)
+            present.tell("ask", changed_at, *identity[1:])
+
+    def _same_engine(self, ward: Ward) -> bool:
+        return self._code.engine_digest() == ward.engine
 
     def _look(self, ward: Ward) -> Identity:
         files = [Path(path) for path in ward.loaded["files"]] if ward.loaded else []
@@ -257,29 +255,21 @@ class Supervisor:
     def _become_new(self) -> None:
         """The framework of this process is the old one still: it becomes a fresh one with the same
         pid, which finds the master as its child."""
-        if not self._outdated or self._only_master() is None:
+        if not self._outdated or self._stopping or self._owed or self._code.busy:
+            return
+        if self._wards.only is None:
             return
         self._outdated = False
         if problem := succession.rehearse(self._command):
             log.error("the supervisor goes on as it is, the new one does not work: %s", problem)
             return
-        self._take_signals()  # what arrives after this and before the new handlers ends us
-        present = self._only_master()
-        if present is None or self._code.engine_digest() != present.engine:
-            return  # it changes again; after the next hand-over
-        log.info("the supervisor starts afresh")
-        state = {"ward": present.give_away(), "pulled": self._pulled, "rollout": self._rollout}
-        try:
-            succession.become(self._command, state)
-        except OSError as error:
-            log.error("the supervisor cannot start afresh and goes on as it is: %s", error)
-            os.set_inheritable(present.channel.fileno(), False)
-
-    def _only_master(self) -> Ward | None:
-        """When nothing is under way: neither a hand-over, nor a pull, nor half a message."""
-        present = self._present
-        calm = not (self._stopping or self._owed or self._code.busy) and len(self._wards) == 1
-        return present if calm and present and present.serving and present.channel.idle else None
+        self._signals.hold()  # also in the next program, until it can take them
+        present = None if self._take_signals() else self._wards.only
+        if present is not None and self._same_engine(present):
+            log.info("the supervisor starts afresh")
+            state = {"pulled": self._pulled, "rollout": self._rollout}
+            succession.become(self._command, self._cwd, present, state)
+        self._signals.let()
 
     def _adopt(self) -> bool:
         state = succession.inherited()
@@ -287,7 +277,7 @@ class Supervisor:
             return False
         self._pulled, self._rollout = tuple(state["pulled"]), state["rollout"]
         ward = Ward.adopt(state["ward"])
-        self._take_in(ward)
+        self._wards.add(ward)
         log.info("the supervisor is a fresh one; its master is %d", ward.pid)
         return True
 
@@ -328,7 +318,7 @@ class Supervisor:
             self._changes.note(time.monotonic())
 
     def _serve(self, ward: Ward) -> None:
-        before = self._present
+        before = self._wards.present
         ward.serving = True
         if before is not None and before is not ward:
             before.leaving = True

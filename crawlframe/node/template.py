@@ -9,11 +9,13 @@ import gc
 import logging
 import os
 import select
+import signal
 import socket
 import struct
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,12 +30,15 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker import run_worker
 from crawlframe.registry import Registry
 from crawlframe.spider import SpiderInfo
+from crawlframe.version import files
 
 log = logging.getLogger(__name__)
 
 ORDER = struct.Struct("!IQ")  # place of the mark, generation
 ANSWER = struct.Struct("!Q")  # pid of the new worker; 0 when the fork failed
 PATIENCE = 5.0  # seconds a fork may take
+TICK = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
+NICE = 5  # workers leave the processor to those that steer: master, supervisor, a new template
 GIT_PATIENCE = 30.0  # seconds git may hold its lock until it counts as left behind
 
 
@@ -56,6 +61,8 @@ class Template:
     child: Child
     orders: socket.socket
     changed_at: float = 0.0  # time.monotonic() of the last write of the change that it loads
+    ahead: bool = False  # nobody has asked for it yet
+    expected: tuple[str, str] | None = None  # digest and revision, if it was asked for while it ran
     version: str = ""  # what it is loading, before it is loaded
     loading: str = ""  # the module that it imports now
     loaded: Loaded | None = None
@@ -118,6 +125,17 @@ class Template:
             self.child.retiring_since = time.monotonic()
 
 
+def _written(trees: list[Path], since: int) -> bool:
+    """Was a file of these changed from then on (time.time_ns())? Times to come do not count: the
+    clock was put back."""
+    now = time.time_ns()
+    for path in (path for tree in trees for path in files(tree)):
+        with contextlib.suppress(OSError):
+            if since <= path.stat().st_ctime_ns <= now:
+                return True
+    return False
+
+
 class _TemplateProcess:
     def __init__(
         self,
@@ -139,8 +157,6 @@ class _TemplateProcess:
         registry = self._load(skip, cold, tolerant)
         if registry is None:
             return
-        gc.collect()
-        gc.freeze()  # what all workers share is not to be copied by their collectors
         while True:
             order, fds, _, _ = socket.recv_fds(self._orders, ORDER.size, 1)
             if not fds:
@@ -160,6 +176,7 @@ class _TemplateProcess:
         while code.busy and time.monotonic() < give_up:
             self._tell("waiting")
             time.sleep(0.05)
+        began = time.time_ns() - TICK
         before = code.snapshot()
         lock = code.checkout and code.checkout.lock
         if before.busy:
@@ -168,11 +185,13 @@ class _TemplateProcess:
                 self._tell("unsteady", f"git holds {lock}; if none runs, remove it")
                 return None
         self._tell("trying", before.version)
+        gc.disable()  # nothing of what is imported will be freed
         threads = psutil.Process().num_threads()
         registry = self._services.registry(
             skip, self._settings.load_timeout, lambda module: self._tell("loading", module)
         )
         self._tell("loading", "")
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a module may have changed it
         started = psutil.Process().num_threads() - threads
         if started > 0:
             log.warning(
@@ -184,13 +203,14 @@ class _TemplateProcess:
         if registry.files or not same:
             taken = code.snapshot(registry.files)
             same &= code.identity(registry.files) == (taken.digest, taken.revision)
+            same &= not _written(registry.files, began)
         if not cold and code.busy:
             self._tell("unsteady", f"git holds {lock}; if none runs, remove it")
             return None
         changed = registry.changed()
         if changed or not same:
-            files = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
-            self._tell("unsteady", f"{files} changed while the code was loaded")
+            names = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
+            self._tell("unsteady", f"{names} changed while the code was loaded")
             if not tolerant:
                 return None
         loaded = Loaded(
@@ -204,6 +224,7 @@ class _TemplateProcess:
         )
         self._version = loaded.version
         registry.seal()
+        gc.freeze()  # what all workers share is not to be copied by their collectors
         self._tell("ready", msgspec.to_builtins(loaded))
         return registry
 
@@ -241,6 +262,8 @@ class _TemplateProcess:
     def _work(self, registry: Registry, place: int, generation: int, end: int) -> None:
         self._channel.close()
         self._orders.close()
+        gc.enable()
+        os.nice(NICE)
         channel = Channel(socket.socket(fileno=end))
         marks = self._marks
         run_worker(

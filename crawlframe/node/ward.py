@@ -8,9 +8,11 @@ import socket
 import subprocess
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from crawlframe.node.channel import Channel, ChannelClosed
+from crawlframe.node.child import describe_exit
 
 MAX_WORDS = 16384  # bytes of its standard error that a master's failure is told with
 
@@ -28,6 +30,8 @@ class Ward:
         self.heard = self.started  # when it last said something
         self.late = False  # it said nothing for too long
         self.dropped = False  # it is not of the version that the disk holds by now
+        self.version = ""  # label of the code that it is to bring live
+        self.greeted = False  # it knows how things stand
         self.serving = False  # at least one worker is ready
         self.leaving = False
         self.code: dict[str, Any] = {}
@@ -35,9 +39,9 @@ class Ward:
         self._capture: Any = None
 
     @classmethod
-    def start(cls, command: list[str], engine: str, *, captured: bool) -> Ward:
-        """Runs ``command``, which is to become a master. ``captured``: what it writes to standard
-        error before it is one is kept for ``words``."""
+    def start(cls, command: list[str], cwd: Path, engine: str, *, captured: bool) -> Ward:
+        """Runs ``command`` in ``cwd``, which is to become a master. ``captured``: what it writes to
+        standard error before it is one is kept for ``words``."""
         ours, theirs = socket.socketpair()
         fds = [theirs.fileno()]
         command = [*command, "--supervised", str(fds[0])]
@@ -47,6 +51,7 @@ class Ward:
             command += ["--stderr", str(fds[1])]
         process = subprocess.Popen(
             command,
+            cwd=cwd,
             stderr=capture,
             pass_fds=fds,
             start_new_session=True,  # the terminal's Ctrl-C reaches only the supervisor
@@ -64,7 +69,7 @@ class Ward:
         """One that another supervisor in this very process had started."""
         os.set_inheritable(state["fd"], False)
         ward = cls(state["pid"], Channel(socket.socket(fileno=state["fd"])), state["engine"])
-        ward.serving = True
+        ward.greeted = ward.serving = True
         ward.tell("report")
         return ward
 
@@ -72,6 +77,10 @@ class Ward:
         """What ``adopt`` needs in the program that this process executes next."""
         os.set_inheritable(self.channel.fileno(), True)
         return {"pid": self.pid, "fd": self.channel.fileno(), "engine": self.engine}
+
+    def keep(self) -> None:
+        """It is not given away after all."""
+        os.set_inheritable(self.channel.fileno(), False)
 
     def tell(self, *message: Any) -> None:
         try:
@@ -82,6 +91,13 @@ class Ward:
     def signal(self, number: signal.Signals) -> None:
         """It is our child and was not waited for yet, so the pid cannot be another's."""
         os.kill(self.pid, number)
+
+    def failure(self, code: int) -> str:
+        """Why it did not get so far as to serve."""
+        if self.code.get("state") == "refused":
+            return str(self.code["problem"])
+        how = "was silent for too long" if self.late else f"died ({describe_exit(code)})"
+        return f"its master {how}; {self.words()}"
 
     def words(self) -> str:
         """What it wrote to standard error before it was a master."""

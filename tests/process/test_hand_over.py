@@ -165,5 +165,11 @@ def _append(project: Project, name: str, text: str) -> None:
 
 
 def _masters(node: View) -> list[psutil.Process]:
-    children = psutil.Process(node.running.process.pid).children()
-    return [child for child in children if "--supervised" in child.cmdline()]
+    masters = []
+    for child in psutil.Process(node.running.process.pid).children():
+        try:
+            if "--supervised" in child.cmdline():
+                masters.append(child)
+        except psutil.NoSuchProcess:  # a git that has answered
+            continue
+    return masters

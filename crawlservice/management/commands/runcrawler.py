@@ -20,6 +20,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerAway
+from crawlframe.node import succession
 from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
 from crawlframe.node.follow import Follower
@@ -116,6 +117,11 @@ class Command(BaseCommand):
         # A supervisor tries whether it could become a fresh one.
         parser.add_argument("--rehearse", action="store_true", help=argparse.SUPPRESS)
 
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        # A fresh supervisor must not fail for what its master can wait for.
+        self.needs_database = not succession.follows()
+        return super().execute(*args, **options)
+
     def handle(self, *args: Any, **options: Any) -> None:
         given = {name: options[name] for name in ("workers", "concurrency", "node")}
         settings = Settings.from_env(**given)
@@ -144,13 +150,22 @@ class Command(BaseCommand):
         redis_url()  # the embedded server belongs to this process, not to masters that come and go
         supervisor = Supervisor(
             settings,
-            get_child_arguments(),
+            self._command(),
             code,
             polling=bool(filesystem),
             follower=follower,
             follow_every=options["follow_every"],
         )
         return 0 if options["rehearse"] else supervisor.run()
+
+    def _command(self) -> list[str]:
+        """This very command, to be run again. The path of manage.py is absolute: the directory may
+        be another one by then."""
+        script = sys.argv[0]
+        return [
+            str(Path(script).absolute()) if word == script else word
+            for word in get_child_arguments()
+        ]
 
     def _follower(self, code: Code, options: dict[str, Any]) -> Follower | None:
         if options["follow"] is None:
@@ -162,7 +177,7 @@ class Command(BaseCommand):
             )
         if options["follow_every"] < 0:
             raise ConfigError("--follow-every takes seconds, 0 or more")
-        return Follower.of(code.checkout, options["follow"])
+        return Follower.of(code.checkout, options["follow"], check=not succession.follows())
 
     def _work(self, settings: Settings, options: dict[str, Any]) -> int:
         url = redis_url()
