@@ -3,14 +3,18 @@ nothing of the repository run: no hooks, no file system monitor."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from crawlframe.errors import CrawlframeError
+
+log = logging.getLogger(__name__)
 
 SHORT = 12  # characters of a revision that people see
 PLACES = ("index.lock", "index", "HEAD", "logs/HEAD")
@@ -59,7 +63,10 @@ class Checkout:
             words = [word for place in PLACES for word in ("--git-path", place)]
             lines = run_git(directory, "rev-parse", "--show-toplevel", *words).splitlines()
             root, lock, *marks = lines
-        except (GitError, ValueError):
+        except ValueError:
+            return None
+        except GitError as error:
+            _tell(directory, str(error))
             return None
         places = [Path(os.path.normpath(directory.absolute() / p)) for p in (lock, *marks)]
         return cls(Path(root), places[0], places[1:])
@@ -114,6 +121,13 @@ class Checkout:
     def busy(self) -> bool:
         """Is git changing files now (or died while it did)?"""
         return self.lock.exists()
+
+
+@cache
+def _tell(directory: Path, problem: str) -> None:
+    """Once: a directory in no repository needs no words, but one that git does not trust does."""
+    if not re.search(r"not a git repository|is not installed", problem):
+        log.warning("%s counts as being in no git checkout: %s", directory, problem)
 
 
 class GitExit(GitError):

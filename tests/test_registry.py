@@ -168,6 +168,15 @@ def test_the_spiders_of_this_checkout_load() -> None:
     assert find_package("spiders") == Path(__file__).resolve().parent.parent / "spiders"
 
 
+def test_the_parents_of_a_dotted_package_are_not_imported_to_find_it(tmp_path, monkeypatch):
+    write(tmp_path / "dottedtop/__init__.py", "1 / 0\n")
+    write(tmp_path / "dottedtop/inner/__init__.py", "")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find_package("dottedtop.inner") == tmp_path / "dottedtop" / "inner"
+    assert find_package("dottedtop.missing") is None
+    assert "dottedtop" not in sys.modules
+
+
 # -- whole versions, each in a process of its own --------------------------------------------------
 
 

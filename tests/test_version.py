@@ -286,3 +286,13 @@ def test_a_checkout_that_git_works_on_is_busy(project: Path) -> None:
     checkout.lock.touch()
     busy = Snapshot.take(project / "spiders", checkout=checkout)
     assert (quiet.busy, busy.busy) == (False, True)
+
+
+def test_a_tree_that_is_a_checkout_of_its_own_can_be_dirty(project: Path) -> None:
+    spiders = project / "spiders"
+    git(spiders, "init", "-q")
+    commit(spiders)
+    clean = code_version(spiders)
+    assert re.fullmatch("[0-9a-f]{12}", clean)
+    write(spiders / "one.py", "x = 2\n")
+    assert code_version(spiders).startswith(f"{clean}+")

@@ -44,7 +44,7 @@ BROKEN = SPIDER.replace("return {", "return {{{")
 RAISES = SPIDER.replace("return {", 'raise KeyError("price")\n        return {')
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[[str, Repository], Running]
+Start = Callable[..., Running]
 
 
 @pytest.fixture
@@ -96,9 +96,19 @@ def start_node(odd_env: dict[str, str], tmp_path: Path) -> Iterator[Start]:
     odd_env["CRAWLFRAME_SPIDERS"] = "spiders"
     started: list[Running] = []
 
-    def start(name: str, clone: Repository) -> Running:
+    def start(name: str, clone: Repository, *more: str) -> Running:
         log = tmp_path / f"{name}.log"
-        words = ("runcrawler", "--reload", "--follow", "main", "--node", name, "--workers", "1")
+        words = (
+            "runcrawler",
+            "--reload",
+            "--follow",
+            "main",
+            "--node",
+            name,
+            "--workers",
+            "1",
+            *more,
+        )
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, str(clone.path / "manage.py"), *words],
@@ -282,3 +292,18 @@ def test_a_node_that_starts_later_catches_up(
         assert time.monotonic() < deadline, again.output
         time.sleep(0.05)
     assert beta.head == new
+
+
+def test_a_node_pulls_the_newest_revision_by_itself(
+    start_node: Start, author: Repository, alpha: Repository, look: Look
+) -> None:
+    """Also while it starts: the first pulls end before its master knows of anything."""
+    running = start_node("alpha", alpha, "--follow-every", "0.2")
+    deadline = time.monotonic() + 60
+    changes: list[dict[str, str | None]] = [{}, {"spiders/new.py": "x = 1\n"}]
+    for change in changes:
+        revision = author.commit(change)
+        while version_of(look, "alpha") != revision[:12]:
+            assert time.monotonic() < deadline, running.output
+            time.sleep(0.05)
+    assert "another comes" not in running.output
