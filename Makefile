@@ -10,10 +10,10 @@ FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; pyth
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test check format lock wheel clean
+.PHONY: help crawl up test soak reloadbench check format lock wheel clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 16
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
 
 crawl: .venv/runtime ## crawl the demo site; SPIDER=name ARGS="k=v k2=v2" URL=... crawls something else
 	$(MANAGE) crawl $(strip $(WHAT) $(foreach pair,$(ARGS),-a '$(pair)') $(if $(URL),--url '$(URL)'))
@@ -23,6 +23,15 @@ up: .venv/runtime ## keep web, node and Redis running until Ctrl-C; BIND=127.0.0
 
 test: .venv/dev ## run the tests; ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest $(ARGS)
+
+soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minutes; SEED=2
+	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -s -m process tests/process/test_paper.py
+	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -s -m process tests/process/test_reload_kills.py
+	LISTINGS=5000 $(BIN)/python -m pytest tests/process/test_demo_crawl.py tests/process/test_kills.py
+	$(BIN)/python -m pytest -m long tests/process/test_rollout.py
+
+reloadbench: .venv/runtime ## how fast changed code goes live, beside restarts; ARGS="--quick"
+	$(BIN)/python -m benchmarks.reload $(ARGS)
 
 check: .venv/dev ## format, lint, types, tests
 	$(BIN)/ruff format --check .

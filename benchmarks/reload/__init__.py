@@ -1,0 +1,1 @@
+"""How fast changed code goes live under ``runcrawler --reload``, and what it costs the crawl."""

@@ -1,0 +1,103 @@
+"""Project: a checkout of its own for one run: this framework, and a package of many spiders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from benchmarks.reload.sources import (
+    CRAWLFRAME,
+    EDITED,
+    EDITION,
+    PULLED,
+    Framework,
+    spider_modules,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+FRAMEWORK = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", "requirements.lock")
+# What git writes last when it moves a branch.
+MARKS = (".git/index", ".git/HEAD", ".git/logs/HEAD")
+IDENTITY = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "Benchmark"), ("EMAIL", "benchmark@example.invalid"))
+}
+
+
+class Project:
+    """``directory`` is made here, with its git history and, beside it, the one it pulls from.
+
+    Changes are numbered; each answers the time.monotonic() of its last write. Raises OSError and
+    RuntimeError when git is missing or refuses."""
+
+    def __init__(self, directory: Path, url: str, modules: int) -> None:
+        self.directory = directory
+        self._upstream = directory.with_name(f"{directory.name}-upstream")
+        directory.mkdir()
+        for name in FRAMEWORK:
+            source = ROOT / name
+            if source.is_dir():
+                ignore = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(source, directory / name, ignore=ignore)
+            else:
+                shutil.copy(source, directory)
+        self._front = directory / "crawlframe" / "__init__.py"
+        self._front_text = self._front.read_text()
+        self._front.write_text(self._front_text + EDITION.format(number=0))
+        write_spiders(directory, CRAWLFRAME, url, modules)
+        git(directory, "init", "-q", "-b", "main")
+        git(directory, "add", ".")
+        git(directory, "commit", "-q", "-m", "0")
+        git(directory.parent, "clone", "-q", str(directory), str(self._upstream))
+        git(directory, "remote", "add", "origin", str(self._upstream))
+
+    def edit(self, number: int) -> float:
+        """As an editor saves a module."""
+        return edit(self.directory, number)
+
+    def pull(self, number: int) -> float:
+        """As ``git pull`` brings a commit."""
+        file = self._upstream / "spiders" / "pulled.py"
+        file.write_text(PULLED.format(number=number))
+        git(self._upstream, "commit", "-q", "-a", "-m", str(number))
+        git(self.directory, "pull", "-q", "--ff-only", "origin", "main")
+        written = [self.directory / name for name in (*MARKS, "spiders/pulled.py")]
+        latest = max(path.stat().st_mtime for path in written)
+        return latest - time.time() + time.monotonic()
+
+    def change_framework(self, number: int) -> float:
+        """A module of the framework itself."""
+        self._front.write_text(self._front_text + EDITION.format(number=number))
+        return time.monotonic()
+
+
+def write_spiders(directory: Path, framework: Framework, url: str, modules: int) -> None:
+    """Makes the package ``spiders`` in a directory."""
+    spiders = directory / "spiders"
+    spiders.mkdir()
+    for name, text in spider_modules(framework, url, modules).items():
+        (spiders / name).write_text(text)
+
+
+def edit(directory: Path, number: int) -> float:
+    """Saves a module of the spiders in ``directory``; answers the time.monotonic() after that."""
+    (directory / "spiders" / "edited.py").write_text(EDITED.format(number=number))
+    return time.monotonic()
+
+
+def git(directory: Path, *words: str) -> None:
+    """Raises RuntimeError with git's own words."""
+    done = subprocess.run(
+        ["git", *words],
+        cwd=directory,
+        env={**os.environ, **IDENTITY},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"git {words[0]}: {done.stderr.strip()}")
