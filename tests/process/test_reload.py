@@ -540,6 +540,7 @@ def test_kills_around_reloads(
 ) -> None:
     node = household.node(env)
     node.ready()
+    node.until(lambda: len(node.children()) == 3)  # one that loaded ahead for nothing is gone
     steward, template, worker = node.children()
     template.kill()
     node.running.wait_for("the template of version")
