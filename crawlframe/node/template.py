@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import parsel  # noqa: F401  # once here, and not again in each worker of each version
 import psutil
+import selectolax.lexbor  # noqa: F401
 
 import crawlframe.fetch.requests_client  # noqa: F401  # later, the disk may hold another one
 from crawlframe.conf import Settings
