@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe.node.code import Code
+from crawlframe.source import SourceFinder
 from tests.repository import Repository
 
 
@@ -67,6 +68,10 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     yield top
     for name in ("loadedtop.words", "loadedtop"):
         del sys.modules[name]
+    # If a test before had it installed, it would count them as changed from now on.
+    loaded = SourceFinder.install().loaded
+    for path in [path for path in loaded if path.is_relative_to(top)]:
+        del loaded[path]
 
 
 def test_what_is_loaded_beside_the_spiders_is_the_frameworks(framework: Path) -> None:
