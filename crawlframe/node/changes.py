@@ -6,7 +6,8 @@ import logging
 import time
 from pathlib import Path
 
-from crawlframe.node.code import PACKAGES, Code
+from crawlframe.node.code import Code
+from crawlframe.source import INSTALLED
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class Changes:
         """A path changed at that time; if ``again``, it is to be tried again though it is what was
         refused, unless it is only git that changed a file of its own."""
         log.debug("%s changed", path)
-        installed = path.name in PACKAGES
+        installed = path.name in INSTALLED
         self.installed |= installed
         again &= path not in self._code.marks
         self.note(when, PACKAGES_QUIET if installed else self._quiet, again=again)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crawlframe.checkout import Checkout
+from crawlframe.source import INSTALLED
 from crawlframe.version import Snapshot, digest, files
 
-PACKAGES = ("site-packages", "dist-packages")
 REQUIREMENTS = (
     "requirements*.txt",
     "requirements*.lock",
@@ -34,11 +34,7 @@ class Code:
         beside = [path for pattern in REQUIREMENTS for path in start.parent.glob(pattern)]
         self._single_modules = sorted({*modules, *([start] if start.is_file() else [])})
         self.marks = frozenset(self.checkout.marks if self.checkout else ())
-        self.singles = [
-            *self._single_modules,
-            *beside,
-            *(self.checkout.marks if self.checkout else ()),
-        ]
+        self.singles = [*self._single_modules, *beside, *self.marks]
         self._requirements = beside
         self._last: tuple[object, str] = (None, "")
         self._digest = self.engine_digest()  # of the framework that runs
@@ -134,7 +130,7 @@ def _installed() -> list[Path]:
     """The directories of installed packages."""
     places = [*site.getsitepackages(), site.getusersitepackages(), *sys.path]
     found = (Path(place) for place in places if place)
-    return sorted({path for path in found if path.name in PACKAGES and path.is_dir()})
+    return sorted({path for path in found if path.name in INSTALLED and path.is_dir()})
 
 
 def _python() -> list[Path]:

@@ -15,8 +15,8 @@ from typing import Any
 import watchfiles
 from django.utils.autoreload import BaseReloader, autoreload_started, file_changed
 
-from crawlframe.node.code import PACKAGES
 from crawlframe.node.mailbox import Mailbox
+from crawlframe.source import INSTALLED
 from crawlframe.version import files, is_code
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ def signature(path: Path) -> Signature | None:
         found = path.stat()
     except OSError:
         return None
-    if path.name in PACKAGES:
+    if path.name in INSTALLED:
         names = sorted(entry.name for entry in path.iterdir() if entry.name[0] not in "~_")
         return found.st_dev, found.st_ino, hash(tuple(names)), 0, 0
     if stat.S_ISDIR(found.st_mode):

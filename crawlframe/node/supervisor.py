@@ -312,8 +312,10 @@ class Supervisor:
             self._handled = (ward.engine, ward.loaded["digest"], ward.loaded["revision"])
             # The directory of the spiders was not there when this process looked for it.
             self._outdated |= ward.loaded["tree"] != str(self._code.spiders)
+        if self._changes.at is not None:
+            return  # it is looked at when that is quiet
         identity = self._look(ward)
-        if self._changes.at is None and identity not in (self._handled, self._compared):
+        if identity not in (self._handled, self._compared):
             self._compared = identity  # asked for once: if it does not go live now, no more
             self._changes.note(time.monotonic())
 
