@@ -36,10 +36,9 @@ def join(base: str, link: str) -> str | None:
         href: str = (_parsed(base) + link).href
     except (ValueError, TypeError):  # TypeError: a lone surrogate, which has no UTF-8 form
         return None
-    if not href.startswith(("http://", "https://")):
+    if href[:7] != "http://" and href[:8] != "https://":
         return None
-    cut = href.find("#")
-    return href if cut < 0 else href[:cut]
+    return href if "#" not in href else href[: href.index("#")]
 
 
 def canonical(url: str) -> str:
@@ -58,14 +57,8 @@ def canonical(url: str) -> str:
 
 def host_of(url: str) -> str:
     """``host`` or ``host:port`` of a normalised URL: the unit of politeness."""
-    start = url.index("://") + 3
-    end = len(url)
-    for mark in "/?#":
-        found = url.find(mark, start, end)
-        if found >= 0:
-            end = found
-    at = url.rfind("@", start, end)
-    return url[at + 1 if at >= 0 else start : end]
+    host = url.split("/", 3)[2]
+    return host if "@" not in host else host[host.rindex("@") + 1 :]
 
 
 def hostname_of(url: str) -> str:

@@ -82,16 +82,16 @@ class Collector:
         depth: int,
         depth_limit: int,
         allowed: Callable[[str], bool] | None,
-        known: Container[bytes],
+        known: tuple[Container[bytes], Container[bytes]] = ((), ()),
     ) -> None:
         """``depth`` is that of the requests yielded here; ``allowed`` tells whether a URL may be
-        followed; ``known`` holds fingerprints of this task that the ledger has recorded."""
+        followed; ``known`` are fingerprints of this task that the ledger has recorded."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
         self._too_deep = bool(depth_limit) and depth > depth_limit
         self._allowed = allowed
-        self._known = known
+        self._known, self._known_too = known
         self._here: set[bytes] = set()
         self._size = 0  # bytes of the items
 
@@ -118,7 +118,11 @@ class Collector:
         fingerprint = request.fingerprint()
         if request.dont_filter:
             fingerprint += b"\0%s%d" % (outcome.rid, len(outcome.follow_ups))
-        if fingerprint in self._known or fingerprint in self._here:
+        if (
+            fingerprint in self._known
+            or fingerprint in self._known_too
+            or fingerprint in self._here
+        ):
             outcome.duplicates += 1
             return
         self._here.add(fingerprint)

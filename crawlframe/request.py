@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgpack
@@ -107,6 +108,20 @@ class Request:
         if json is not None or form is not None:
             self._set_payload(json, form)
         self._check()
+
+    @classmethod
+    def plain(cls, url: str, callback: Callback | None = None) -> Request:
+        """``Request(url, callback)`` in a fifth of the time, for a URL that ``links.join`` or
+        ``links.normalise`` has made."""
+        request = cls.__new__(cls)
+        request.url = url
+        request.callback = _method_name(callback, "callback")
+        request.method = "GET"
+        request.headers, request.cookies, request.cb_kwargs, request.meta = {}, {}, {}, {}
+        request.body = request.errback = request.downloader = None
+        request.priority = request.delay = request.depth = 0
+        request.dont_filter = False
+        return request
 
     def _set_payload(self, json: Any, form: Mapping[str, Any] | None) -> None:
         if self.body is not None or (json is not None and form is not None):
@@ -237,6 +252,7 @@ def make_rid(task: int, fingerprint: bytes) -> bytes:
     return hashlib.blake2b(b"%d\0%s" % (task, fingerprint), digest_size=16).digest()
 
 
+@lru_cache(maxsize=4096)
 def rank_of(priority: int, task_priority: int, depth: int) -> int:
     """Place in a host's queue, lower is earlier: task priority, priority, then depth."""
     task = MAX_TASK_PRIORITY - max(-MAX_TASK_PRIORITY, min(MAX_TASK_PRIORITY, task_priority))

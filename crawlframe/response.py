@@ -54,6 +54,7 @@ class Response:
         self.request = request
         self.redirects = redirects
         self.elapsed = elapsed
+        self._joined: dict[str, str | None] = {}  # link -> URL
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -174,8 +175,8 @@ class Response:
         if self.kind != "html":
             return []
         nodes = self.tree.css("a[href], area[href]")
-        hrefs = dict.fromkeys(node.attributes["href"] for node in nodes)
-        urls = dict.fromkeys(self._join(href) for href in hrefs if href)
+        hrefs = dict.fromkeys([node.attributes["href"] for node in nodes])
+        urls = dict.fromkeys([self._join(href) for href in hrefs if href])
         urls.pop(None, None)
         return [*urls]  # type: ignore[list-item]  # None is gone
 
@@ -185,7 +186,8 @@ class Response:
         ``url`` is one (relative ones too), or a parsel selector of an element with ``href`` or
         ``src`` or of an attribute, a node of ``tree`` or a tag of ``soup``. ``options`` are those
         of Request. Raises BadRequest when it is no http(s) link."""
-        return Request(self.urljoin(_href(url)), callback, **options)
+        target = self.urljoin(url if type(url) is str else _href(url))
+        return Request(target, callback, **options) if options else Request.plain(target, callback)
 
     def follow_all(
         self,
@@ -211,16 +213,24 @@ class Response:
     ) -> Iterator[Request]:
         for link in links:
             try:
-                url = self._join(_href(link))
+                url = self._join(link if type(link) is str else _href(link))
             except BadRequest:
                 continue
-            if url is not None:
-                yield Request(url, callback, **options)
+            if url is None:
+                continue
+            yield Request(url, callback, **options) if options else Request.plain(url, callback)
 
     def _join(self, link: str) -> str | None:
+        joined = self._joined
+        if link in joined:
+            return joined[link]
+        given = link
         if not link.isascii() and not self.encoding.startswith("utf"):
             link = _encode_query(link, self.encoding)
-        return join(self.base_url, link)
+        url = joined[given] = join(self.base_url, link)
+        if url is not None:
+            joined[url] = url  # spiders follow what ``links`` gave them
+        return url
 
     def __repr__(self) -> str:
         return f"<Response {self.status} {self.url}>"

@@ -99,7 +99,7 @@ def test_canonical_leaves_what_may_differ(url: str) -> None:
         ("http://h/", "h", "h"),
         ("http://h:81/x@y", "h:81", "h"),
         ("http://u:p@h:81/", "h:81", "h"),
-        ("http://h?q=/", "h", "h"),
+        ("http://h/?q=/@", "h", "h"),
         ("http://[::1]/", "[::1]", "[::1]"),
         ("http://[::1]:81/", "[::1]:81", "[::1]"),
     ],

@@ -70,7 +70,7 @@ def collect(*things: Any, **options: Any) -> Outcome:
         "depth": 1,
         "depth_limit": 0,
         "allowed": None,
-        "known": set(),
+        "known": (set(), set()),
     }
     collector = Collector(outcome, **{**given, **options})
     for thing in things:
@@ -94,7 +94,7 @@ def test_a_link_is_followed_once() -> None:
 
 def test_known_links_fall_out() -> None:
     known = {Request("http://a.example/x").fingerprint()}
-    outcome = collect(Request("http://a.example/x"), known=known)
+    outcome = collect(Request("http://a.example/x"), known=(known, set()))
     assert outcome.follow_ups == []
     assert outcome.duplicates == 1
 

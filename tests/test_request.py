@@ -33,6 +33,14 @@ class Example(Spider):
         """A callback."""
 
 
+def test_a_plain_request_is_one_without_options() -> None:
+    plain, made = Request.plain(URL, Example().parse_page), Request(URL, Example().parse_page)
+    for name in Request.__slots__:
+        assert getattr(plain, name) == getattr(made, name), name
+    plain.headers["A"] = "b"
+    assert Request.plain(URL).headers == {}
+
+
 def test_callbacks_are_kept_by_name() -> None:
     spider = Example()
     request = Request(URL, spider.parse_page, errback="failed")

@@ -5,7 +5,7 @@ which comes later still), so dropping a link that is in here never loses it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 GENERATION = 100_000  # fingerprints; two generations are kept, the older one is dropped whole
 
@@ -19,9 +19,9 @@ class Sieve:
         self._young: dict[int, set[bytes]] = {}
         self._old: dict[int, set[bytes]] = {}
 
-    def of(self, task: int) -> TaskSieve:
-        """The fingerprints of one task, to be asked with ``in``."""
-        return TaskSieve(self._young.get(task, _NONE), self._old.get(task, _NONE))
+    def of(self, task: int) -> tuple[Set[bytes], Set[bytes]]:
+        """The fingerprints of one task, in two sets that may both grow meanwhile."""
+        return self._young.get(task, _NONE), self._old.get(task, _NONE)
 
     def add(self, task: int, fingerprints: Iterable[bytes]) -> None:
         """Remembers fingerprints that the ledger has recorded."""
@@ -33,17 +33,4 @@ class Sieve:
             self._old, self._young, self._count = self._young, {}, 0
 
 
-_NONE: set[bytes] = set()
-
-
-class TaskSieve:
-    """Both generations of one task."""
-
-    __slots__ = ("_old", "_young")
-
-    def __init__(self, young: set[bytes], old: set[bytes]) -> None:
-        self._young = young
-        self._old = old
-
-    def __contains__(self, fingerprint: object) -> bool:
-        return fingerprint in self._young or fingerprint in self._old
+_NONE: Set[bytes] = frozenset()

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.lab.nginx import Nginx
+from benchmarks.realweb.charsets import LOCATIONS
 from benchmarks.realweb.crawls import Crawl as Seen
 from benchmarks.realweb.crawls import seen, wget
-from benchmarks.realweb.nginx import Nginx
 from benchmarks.realweb.report import Report, wrong_titles
 from spiders.site import SiteSpider
 from tests.spiders.driver import AGENT, Crawl
@@ -57,7 +58,7 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen, Path]:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-    with Nginx(root, work) as nginx:
+    with Nginx(root, work, locations=LOCATIONS) as nginx:
         theirs = wget(nginx, work)
         items = {item["url"]: item for item in Crawl(SiteSpider, url=nginx.url).items}
         ours = seen(nginx, AGENT, 0, items)
