@@ -49,7 +49,7 @@ class Settings:
     beat: float = 3.0  # seconds between two renewals of the lease
     quiet: float = 0.2  # seconds without a change after which code is loaded anew (--reload)
     load_timeout: float = 30.0  # seconds in which one module of the spiders must be imported
-    deadline: float = 120.0  # seconds a worker's event loop may stand still before it is killed
+    deadline: float = 120.0  # seconds a callback may go on before its worker is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
     max_age: float = 21600.0  # seconds after which a worker is replaced
     max_deliveries: int = 5  # times a request may be with a dying worker before it is poison

@@ -39,6 +39,7 @@ class Child:
         self._again: dict[bytes, int] = {}  # rid -> times it came back before it was settled
         self.credits = 0
         self.ready = False
+        self.relieved = False  # it finishes one callback, and ends
         self.retiring_since: float | None = None
         self.born = self.last_beat = time.monotonic()
         self.rss = 0  # bytes
@@ -60,7 +61,12 @@ class Child:
 
     @property
     def staying(self) -> bool:
-        return self.retiring_since is None
+        return self.retiring_since is None and not self.relieved
+
+    @property
+    def in_loop(self) -> bytes | None:
+        """The request whose callback holds its event loop."""
+        return self._marks.in_loop(self._place) if self._marks else None
 
     @property
     def taking(self) -> bool:
@@ -82,15 +88,23 @@ class Child:
         elif again > 1:
             self._again[rid] = again - 1
 
+    def relieve(self, rid: bytes) -> list[tuple[bytes, str, int]]:
+        """It keeps this request only; answers the others as ``legacy`` does."""
+        self.relieved = True
+        others = [(other, held.host, 0) for other, held in self.held.items() if other != rid]
+        self.held = {rid: self.held[rid]}
+        self._again.clear()
+        return others
+
     def legacy(self, *, killed: bool) -> list[tuple[bytes, str, int]]:
-        """After its death: rid, host and deliveries to add of what it held. The request whose
-        callback was running is blamed; if none was, all of them are, unless it was leaving and we
-        lost patience with it."""
-        culprit = self._marks.read(self._place) if self._marks else None
-        if culprit is None and self.retiring_since is not None:
+        """After its death: rid, host and deliveries to add of what it held. The requests whose
+        callbacks were running are blamed; if none was, all of them are, unless it was leaving and
+        we lost patience with it."""
+        culprits = self._marks.running(self._place) if self._marks else frozenset()
+        if not culprits and self.retiring_since is not None:
             killed = False
         return [
-            (rid, claimed.host, int(killed and culprit in (None, rid)))
+            (rid, claimed.host, int(killed and (not culprits or rid in culprits)))
             for rid, claimed in self.held.items()
         ]
 

@@ -39,7 +39,7 @@ class Crew:
         self._on_message = hear
         self._on_death = bury
         # Twice the workers live during a reload; those of a reload before may still be leaving.
-        self.marks = Marks(8 * settings.workers + 1024)
+        self.marks = Marks(8 * settings.workers + 1024, settings.concurrency)
         self.members: list[Child] = []
         self.hurried = False  # nobody gets the grace time
         self._failed_boots = 0
@@ -162,8 +162,10 @@ class Crew:
                 log.warning("%s %d stands still and is killed", child.role, child.pid)
                 child.signal(signal.SIGKILL)
                 child.last_beat = now
-            elif child.role == "worker" and (
-                child.rss > limit or now - child.born > self._settings.max_age
+            elif (
+                child.role == "worker"
+                and child.staying
+                and (child.rss > limit or now - child.born > self._settings.max_age)
             ):
                 rss, age = child.rss >> 20, now - child.born
                 log.info("worker %d, %d MiB, %.0f s old, is replaced", child.pid, rss, age)

@@ -1,4 +1,4 @@
-"""Marks: shared memory in which each worker says whose callback holds its processor."""
+"""Marks: shared memory in which each worker says whose callbacks are running."""
 
 from __future__ import annotations
 
@@ -6,29 +6,47 @@ import mmap
 
 SIZE = 16  # bytes of a rid
 NONE = bytes(SIZE)
+LOOP = 0  # the slot of the callback that holds the event loop; the others are for threads
 
 
 class Marks:
-    """Made by the master before it forks; a worker knows its place by number."""
+    """Made by the master before it forks; a worker knows its place by number. Memory that is never
+    written costs nothing."""
 
-    def __init__(self, places: int) -> None:
-        self._memory = mmap.mmap(-1, SIZE * places)
+    def __init__(self, places: int, threads: int) -> None:
+        self._slots = 1 + threads
+        self._memory = mmap.mmap(-1, SIZE * self._slots * places)
         self._free = list(range(places))
 
     def take(self) -> int:
         """A free place, unmarked. Raises IndexError when all are taken."""
         place = self._free.pop()
-        self.write(place, b"")
+        for slot in self._used(place):
+            self.write(place, slot, b"")
         return place
 
     def give_back(self, place: int) -> None:
         self._free.append(place)
 
-    def write(self, place: int, rid: bytes) -> None:
-        """From now on the callback of this request runs; b"" when none does."""
-        self._memory[place * SIZE : (place + 1) * SIZE] = rid or NONE
+    def write(self, place: int, slot: int, rid: bytes) -> None:
+        """From now on the callback of this request runs in this slot; b"" when none does."""
+        start = (place * self._slots + slot) * SIZE
+        self._memory[start : start + SIZE] = rid or NONE
 
-    def read(self, place: int) -> bytes | None:
-        """The request whose callback ran last, and did not end."""
-        mark = self._memory[place * SIZE : (place + 1) * SIZE]
+    def in_loop(self, place: int) -> bytes | None:
+        """The request whose callback holds the event loop, or held it to the end."""
+        start = (place * self._slots + LOOP) * SIZE
+        mark = self._memory[start : start + SIZE]
         return None if mark == NONE else mark
+
+    def running(self, place: int) -> frozenset[bytes]:
+        """The requests whose callbacks began and did not end."""
+        return frozenset(self._of(place)) - {NONE}
+
+    def _used(self, place: int) -> list[int]:
+        return [slot for slot, mark in enumerate(self._of(place)) if mark != NONE]
+
+    def _of(self, place: int) -> list[bytes]:
+        size = SIZE * self._slots
+        memory = self._memory[place * size : (place + 1) * size]
+        return [memory[start : start + SIZE] for start in range(0, size, SIZE)]

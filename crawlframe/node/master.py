@@ -24,6 +24,7 @@ from crawlframe.node.dispatch import share_out
 from crawlframe.node.errands import Errands
 from crawlframe.node.generation import begin, replay_dead
 from crawlframe.node.oversight import HANDED_OVER, Oversight
+from crawlframe.node.relief import LOOK, Relief
 from crawlframe.node.renewal import Renewal
 from crawlframe.node.services import Services
 from crawlframe.node.signals import Signals
@@ -57,6 +58,7 @@ class Master:
         self._oversight = oversight
         self._selector = selectors.DefaultSelector()
         self._crew = Crew(settings, self._selector, self._hear, self._bury)
+        self._relief = Relief(self._crew, self._give_back)
         self._renewal = Renewal(settings, self._spawn_template, self._on_code)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
@@ -97,6 +99,7 @@ class Master:
         self._take_signals()
         self._crew.reap()
         self._crew.watch()
+        self._relief.turn()
         self._renew_lease()
         self._renew_code()
         self._retake()
@@ -184,6 +187,7 @@ class Master:
         elif kind == "ready" and child.role == "worker":
             (child.credits,) = rest
             self._next_claim = self._next_retake = 0.0
+            self._relief.brief(child)
             self._renewal.worker_ready(child)
             if self._oversight is not None:
                 self._oversight.tell("serving")
@@ -196,11 +200,11 @@ class Master:
         if child.role == "template":
             self._renewal.bury(child, code)
         if child.held:
-            self._give_back(child, killed=code != 0 and not self._crew.hurried)
+            self._give_back(child.legacy(killed=code != 0 and not self._crew.hurried))
 
-    def _give_back(self, child: Child, *, killed: bool) -> None:
-        """The requests of a dead worker are claimable again at once."""
-        generation, requests = self._generation, child.legacy(killed=killed)
+    def _give_back(self, requests: list[tuple[bytes, str, int]]) -> None:
+        """Requests of a worker that has died or stands still are claimable again at once."""
+        generation = self._generation
         self._errands.owe(lambda: self._frontier.release(generation, requests))
 
     # -- claim and dispatch -----------------------------------------------------------------------
@@ -304,6 +308,8 @@ class Master:
             timeout = min(timeout, max(0.0, self._next_claim - now))
         if self._renewal.live is None and self._stopping_since is None:
             timeout = min(timeout, SPAWN_CHECK)
+        if any(child.held for child in self._crew):
+            timeout = min(timeout, LOOK)
         if self._signals.pending:
             timeout = 0.0
         for key, events in self._selector.select(timeout):

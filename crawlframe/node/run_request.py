@@ -26,6 +26,9 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
+from crawlframe.node import callbacks
+from crawlframe.node.callbacks import Callbacks
+from crawlframe.node.marks import LOOP
 from crawlframe.node.sieve import Sieve
 from crawlframe.outcome import Collector, Outcome, Verdict, clean_text
 from crawlframe.registry import Registry
@@ -69,9 +72,8 @@ class Park(Exception):
 class RequestRunner:
     """Runs requests of any task. Methods of one event loop.
 
-    ``load_task`` and ``load_cookies`` read database and Redis; ``mark`` is told the rid whose
-    callback holds the processor (b"" when none does). ``version`` is that of the registry's
-    code."""
+    ``load_task`` and ``load_cookies`` read database and Redis. ``version`` is that of the
+    registry's code."""
 
     def __init__(
         self,
@@ -82,8 +84,9 @@ class RequestRunner:
         sieve: Sieve,
         load_task: Callable[[int], Awaitable[TaskSpec | None]],
         load_cookies: Callable[[int], Awaitable[dict[str, str]]],
-        mark: Callable[[bytes], None],
+        mark: Callable[[int, bytes], None],
     ) -> None:
+        """``mark`` is told (slot, rid) whose callback is running; b"" when none is."""
         self._settings = settings
         self._registry = registry
         self._version = version
@@ -92,6 +95,7 @@ class RequestRunner:
         self._load_task = load_task
         self._load_cookies = load_cookies
         self._mark = mark
+        self.callbacks = Callbacks(settings, mark)
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
@@ -172,11 +176,14 @@ class RequestRunner:
     ) -> Outcome:
         """Runs start (got None), callback or errback and collects what it yields."""
         if got is None:
-            run = partial(method(crawl, ROOT_CALLBACK), **crawl.start_arguments)
+            name = ROOT_CALLBACK
+            run = partial(method(crawl, name), **crawl.start_arguments)
         elif isinstance(got, FetchError):
-            run = partial(method(crawl, request.errback or ""), got)
+            name = request.errback or ""
+            run = partial(method(crawl, name), got)
         else:
-            run = partial(method(crawl, request.callback or "parse"), got, **request.cb_kwargs)
+            name = request.callback or "parse"
+            run = partial(method(crawl, name), got, **request.cb_kwargs)
         collector = Collector(
             outcome,
             priority=crawl.spec.priority,
@@ -185,31 +192,12 @@ class RequestRunner:
             allowed=crawl.allows_url if crawl.domains else None,
             known=self._sieve.of(outcome.task),
         )
-        self._mark(outcome.rid)
         try:
-            result = run()
-            if inspect.isasyncgen(result):
-                self._mark(b"")  # others run in between: a mark would blame the wrong one
-                async with asyncio.timeout(self._settings.deadline):
-                    async for thing in result:
-                        collector.take(thing)
-            else:
-                if inspect.isawaitable(result):
-                    self._mark(b"")
-                    async with asyncio.timeout(self._settings.deadline):
-                        result = await result
-                    self._mark(outcome.rid)
-                if result is None or isinstance(result, dict | Request):
-                    collector.take(result)
-                else:
-                    for thing in result:
-                        collector.take(thing)
+            await self.callbacks.run(outcome.task, name, outcome.rid, run, collector.take)
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             return outcome.end(Verdict.ERROR, "callback", callback_traceback(error))
-        finally:
-            self._mark(b"")
         return outcome
 
     async def _crawl(self, task: int, rid: bytes) -> Crawl:
@@ -231,7 +219,7 @@ class RequestRunner:
             missing = Park(f"task {task} is not in the database")
             missing.lack_of_code = False
             raise missing
-        self._mark(rid)
+        self._mark(LOOP, rid)
         try:
             spider_class = self._registry.get(spec.spider)
             spider, start_arguments = build(spider_class, spec.arguments)
@@ -243,7 +231,7 @@ class RequestRunner:
             what = "".join(traceback.format_exception_only(error)).strip()
             raise Park(trim(f"spider {spec.spider!r} cannot be made: {what}", 500)) from None
         finally:
-            self._mark(b"")
+            self._mark(LOOP, b"")
         return Crawl(
             spec,
             spider,
@@ -333,6 +321,6 @@ def trim(text: str, limit: int = MAX_DETAIL) -> str:
 def callback_traceback(error: BaseException) -> str:
     """The traceback from the author's code on, without our own frames above it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [i for i, frame in enumerate(frames) if frame.filename == __file__]
+    own = [i for i, frame in enumerate(frames) if frame.filename in (__file__, callbacks.__file__)]
     lines = traceback.format_list(frames[own[-1] + 1 :] if own else frames)
     return trim("".join([*lines, *traceback.format_exception_only(error)]))

@@ -15,6 +15,7 @@ import struct
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +268,6 @@ class _TemplateProcess:
         gc.enable()
         os.nice(NICE)
         channel = Channel(socket.socket(fileno=end))
-        marks = self._marks
         run_worker(
             self._settings,
             self._services,
@@ -275,5 +275,5 @@ class _TemplateProcess:
             self._version,
             generation,
             channel,
-            lambda rid: marks.write(place, rid),
+            partial(self._marks.write, place),
         )

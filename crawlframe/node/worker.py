@@ -42,9 +42,9 @@ def run_worker(
     version: str,
     generation: int,
     channel: Channel,
-    mark: Callable[[bytes], None],
+    mark: Callable[[int, bytes], None],
 ) -> None:
-    """The child's whole life. ``mark`` is told the rid whose callback holds the processor."""
+    """The child's whole life. ``mark`` is told (slot, rid) whose callback is running."""
     worker = Worker(settings, services, registry, version, generation, channel, mark)
     uvloop.run(worker.live())
 
@@ -60,7 +60,7 @@ class Worker:
         version: str,
         generation: int,
         channel: Channel,
-        mark: Callable[[bytes], None],
+        mark: Callable[[int, bytes], None],
     ) -> None:
         self._settings = settings
         self._services = services
@@ -71,6 +71,7 @@ class Worker:
         self._mark = mark
         self._sieve = Sieve()
         self._running: dict[asyncio.Task[None], Claimed] = {}
+        self._foreign: set[bytes] = set()  # rids of requests that others have taken over
         self._settled: list[bytes] = []
         self._credits = 0  # free slots not reported yet
         self._report_due = False
@@ -116,6 +117,10 @@ class Worker:
             for kind, *rest in self._channel.receive():
                 if kind == "run":
                     self._start(*rest)
+                elif kind == "slow":
+                    self._runner.callbacks.expect(*rest)
+                elif kind == "relieve":
+                    self._let_go(*rest)
                 elif kind == "retire":
                     self._end.set()
         except ChannelClosed:
@@ -132,11 +137,21 @@ class Worker:
             self._running[task] = claimed
             task.add_done_callback(self._on_done)
 
+    def _let_go(self, rid: bytes) -> None:
+        """Others have taken over all requests but this one, whose callback held the loop."""
+        for task, claimed in self._running.items():
+            if claimed.rid != rid:
+                self._foreign.add(claimed.rid)
+                task.cancel()
+        self._end.set()
+
     async def _run(self, claimed: Claimed, view: TaskView) -> None:
         try:
             outcome = await self._runner.run(claimed, view)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                if claimed.rid in self._foreign:
+                    return
                 outcome = self._of(claimed).end(Verdict.RELEASE)
             else:  # a defect of ours must not lose the request
                 log.exception("request %s failed inside the engine", claimed.rid.hex())
@@ -179,6 +194,9 @@ class Worker:
     async def _beat(self) -> None:
         process = psutil.Process()
         while True:
+            if rid := self._runner.callbacks.overdue():
+                log.error("the callback of request %s does not end; the worker does", rid.hex())
+                os._exit(1)  # the master gives back what we hold
             self._send("beat", process.memory_info().rss)
             await asyncio.sleep(BEAT_EVERY)
 

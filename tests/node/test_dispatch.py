@@ -24,7 +24,7 @@ def child() -> Iterator[NewChild]:
         def make(pid: int, credits: int) -> Child:
             ours, theirs = Channel.pair()
             stack.callback(theirs.close)
-            marks = Marks(1)
+            marks = Marks(1, threads=2)
             made = Child("worker", pid, ours, marks, marks.take())
             stack.callback(made.forget)
             made.credits = credits

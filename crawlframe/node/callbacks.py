@@ -1,0 +1,231 @@
+"""Callbacks: how the methods of spiders are run. In the event loop, which costs the least, as long
+as they are quick; one that has been slow runs in threads from then on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import sys
+import time
+import types
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from crawlframe.conf import Settings
+from crawlframe.node.marks import LOOP
+from crawlframe.request import Request
+
+log = logging.getLogger(__name__)
+
+SLOW = 0.1  # seconds of one call; more than that is no longer done in the event loop
+LOUD = 1.0  # seconds of one step of an async callback, which has to stay there, worth a warning
+LONG = 8  # computing callbacks that may go on beside the one whose turn it is
+SWITCH = 0.001  # seconds until another thread gets the processor, while callbacks compute
+REMEMBERED = 10_000  # slow callbacks
+
+
+class Callbacks:
+    """Of one worker. ``mark`` is told (slot, rid) whose callback is running, b"" when none is.
+
+    Callbacks that wait (for a file, a database, another server) run in as many threads as there are
+    requests in flight. Those that compute take turns, because the interpreter runs one thread at a
+    time and the event loop must get its share; a long one lets the next begin, a few times."""
+
+    def __init__(self, settings: Settings, mark: Callable[[int, bytes], None]) -> None:
+        self._deadline = settings.deadline
+        self._mark = mark
+        self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="callback")
+        self._slots = [*range(LOOP + 1, LOOP + 1 + settings.concurrency)]
+        self._began: dict[int, tuple[float, bytes]] = {}  # slot -> time.monotonic(), rid
+        self._turns = _Turns()
+        self._slow: dict[tuple[int, str], bool] = {}  # (task, callback) -> does it compute?
+
+    def expect(self, task: int, name: str, computes: bool) -> None:
+        """This callback is slow, because it computes or because it waits."""
+        if len(self._slow) >= REMEMBERED:
+            self._slow.clear()
+        if computes:
+            sys.setswitchinterval(SWITCH)
+        self._slow.setdefault((task, name), computes)
+
+    async def run(
+        self,
+        task: int,
+        name: str,
+        rid: bytes,
+        function: Callable[[], Any],
+        take: Callable[[Any], None],
+    ) -> None:
+        """Calls ``function`` and gives ``take`` everything that it returns or yields. Raises what
+        these raise."""
+        computes = self._slow.get((task, name)) if self._slow else None
+        if computes is None:
+            unfinished = self._in_loop(task, name, rid, function, take)
+        elif computes:
+            async with self._turns.next():
+                unfinished = await self._in_thread(task, name, rid, function, take)
+        else:
+            unfinished = await self._in_thread(task, name, rid, function, take)
+        if unfinished is not None:
+            async with asyncio.timeout(self._deadline):
+                await self._finish(unfinished, name, rid, take)
+
+    def overdue(self) -> bytes | None:
+        """A request whose callback has been in a thread for longer than the deadline. Threads
+        cannot be ended, so the worker must be; it is the only one marked then."""
+        limit = time.monotonic() - self._deadline
+        for slot, (began, rid) in [*self._began.items()]:
+            if began < limit:
+                for other in [*self._began]:
+                    if other != slot:
+                        self._mark(other, b"")
+                return rid
+        return None
+
+    # -- functions and generators -----------------------------------------------------------------
+
+    def _in_loop(
+        self,
+        task: int,
+        name: str,
+        rid: bytes,
+        function: Callable[[], Any],
+        take: Callable[[Any], None],
+    ) -> Any:
+        began = time.monotonic()
+        self._mark(LOOP, rid)
+        try:
+            return _collect(function, take)
+        finally:
+            self._mark(LOOP, b"")
+            if (seconds := time.monotonic() - began) > SLOW:
+                self.expect(task, name, computes=True)  # until its first time in a thread
+                log.info("callback %s took %.2f s; from now on it runs in threads", name, seconds)
+
+    async def _in_thread(
+        self,
+        task: int,
+        name: str,
+        rid: bytes,
+        function: Callable[[], Any],
+        take: Callable[[Any], None],
+    ) -> Any:
+        def call() -> Any:
+            slot = self._slots.pop()
+            began, worked = time.monotonic(), time.thread_time()
+            self._began[slot] = began, rid
+            self._mark(slot, rid)
+            try:
+                return _collect(function, take)
+            finally:
+                self._mark(slot, b"")
+                del self._began[slot]
+                self._slots.append(slot)
+                if time.monotonic() - began > SLOW:
+                    self._slow[task, name] = time.thread_time() - worked > SLOW
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    # -- coroutines and async generators ----------------------------------------------------------
+
+    async def _finish(
+        self, unfinished: Any, name: str, rid: bytes, take: Callable[[Any], None]
+    ) -> None:
+        """They belong to the event loop, which they leave whenever they wait."""
+        if isinstance(unfinished, AsyncGenerator):
+            while True:
+                try:
+                    thing = await self._stepwise(anext(unfinished), name, rid)
+                except StopAsyncIteration:
+                    return
+                take(thing)
+        result = await self._stepwise(unfinished, name, rid)
+        self._mark(LOOP, rid)
+        try:
+            _collect(lambda: result, take)
+        finally:
+            self._mark(LOOP, b"")
+
+    @types.coroutine
+    def _stepwise(
+        self, awaitable: Awaitable[Any], name: str, rid: bytes
+    ) -> Generator[Any, Any, Any]:
+        """``await awaitable``, marked whenever it holds the event loop: others run in between."""
+        steps: Any = awaitable.__await__()
+        step: Callable[[], Any] = steps.__next__
+        while True:
+            began = time.monotonic()
+            self._mark(LOOP, rid)
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                return end.value
+            finally:
+                self._mark(LOOP, b"")
+                if (seconds := time.monotonic() - began) > LOUD:
+                    log.warning(
+                        "callback %s held the event loop for %.1f s, and with it all requests of "
+                        "this worker; let it wait with await, or make it a plain method",
+                        name,
+                        seconds,
+                    )
+            try:
+                yield waits_for
+                step = steps.__next__
+            except BaseException as error:
+                step = _throwing(steps, error)
+
+
+class _Turns:
+    """Who computes next: one after the other, and not behind a long one for ever."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._long = 0  # that go on although their turn is over
+
+    @contextlib.asynccontextmanager
+    async def next(self) -> AsyncGenerator[None]:
+        await self._lock.acquire()
+        overtaken = False
+
+        def give_way() -> None:
+            nonlocal overtaken
+            if self._long < LONG:
+                overtaken = True
+                self._long += 1
+                self._lock.release()
+
+        timer = asyncio.get_running_loop().call_later(SLOW, give_way)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if overtaken:
+                self._long -= 1
+            else:
+                self._lock.release()
+
+
+def _throwing(steps: Any, error: BaseException) -> Callable[[], Any]:
+    return lambda: steps.throw(error)
+
+
+def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
+    """Gives on what a plain function returns or yields; answers what has to be awaited, or None."""
+    try:
+        result = function()
+    except StopIteration as error:  # coroutines and futures give it a meaning of their own
+        message = "the callback raised StopIteration; did next() find nothing?"
+        raise RuntimeError(message).with_traceback(error.__traceback__) from None
+    if type(result) is not types.GeneratorType:
+        if inspect.isawaitable(result) or isinstance(result, AsyncGenerator):
+            return result
+        if result is None or isinstance(result, dict | Request):
+            take(result)
+            return None
+    for thing in result:
+        take(thing)
+    return None

@@ -1,0 +1,47 @@
+"""A callback that waits or computes for long does not stop the other requests of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Running
+from tests.process.conftest import Look, OddWeb, Submit
+
+PAGES = 40
+
+pytestmark = pytest.mark.process
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("held", "computes", "callback"),
+    [(1, False, "parse"), (20, False, "parse"), (3, True, "parse"), (1, False, "parse_async")],
+    ids=["one waits", "twenty wait", "three compute", "a coroutine blocks"],
+)
+def test_the_others_go_on(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    tmp_path: Path,
+    held: int,
+    computes: bool,
+    callback: str,
+) -> None:
+    node = start_manage("runcrawler", "--node", "one", "--workers", 1)
+    gate = tmp_path / "gate"
+    pk = submit("slow", url=web.url, gate=gate, held=held, computes=computes, callback=callback)
+    # The start, and all pages that are not held: with a single worker, which is in a callback.
+    look.wait(pk, lambda task: look.counts(pk).nf == 1 + PAGES)
+    assert look.counts(pk).nr == held
+    gate.touch()
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (1 + PAGES + held, 0)
+    assert len(look.pages(pk)) == 1 + PAGES + held
+    assert len({item["url"] for item in look.items(pk)}) == len(look.items(pk)) == PAGES + held
+    assert look.finishes(pk) == 1
+    assert "others take over" in node.output
