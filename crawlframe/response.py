@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser
 
-_BASE_TAG = re.compile(r"<[bB][aA][sS][eE][\s/]")
+_BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
 _MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(\?xml)?")
 _XML_PROLOGUE_IS_HTML = re.compile(rb"<html", re.I)
 
@@ -104,6 +105,14 @@ class Response:
         return self.body.decode(self.encoding, "replace").removeprefix("\ufeff")
 
     @cached_property
+    def _utf8(self) -> bytes:
+        """The text as Lexbor takes it; of most pages the body as it came. Lexbor puts U+FFFD in the
+        place of wrong bytes itself."""
+        if self.encoding == "utf-8" and not self.body.startswith(BOM_UTF8):
+            return self.body
+        return self.text.encode("utf-8", "replace")
+
+    @cached_property
     def _json(self) -> Any:
         import orjson
 
@@ -124,7 +133,7 @@ class Response:
         """The selectolax parser: ``tree.css("h1")`` gives nodes with ``text()``, ``attributes``."""
         from selectolax.lexbor import LexborHTMLParser
 
-        return LexborHTMLParser(self.text)
+        return LexborHTMLParser(self._utf8)
 
     @cached_property
     def selector(self) -> Selector:
@@ -156,7 +165,7 @@ class Response:
     @cached_property
     def base_url(self) -> str:
         """What relative links start from: ``<base href>`` if the page has one, else ``url``."""
-        if self.kind != "html" or not _BASE_TAG.search(self.text):
+        if self.kind != "html" or not _BASE_TAG.search(self._utf8):
             return self.url
         node = self.tree.css_first("base[href]")
         href = node.attributes["href"] if node is not None else None

@@ -3,9 +3,9 @@ and follow-ups; the unique rid decides which run of a request counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -51,22 +51,27 @@ TOO_MUCH = "54"  # class of PostgreSQL's errors: the statement is above a limit 
 MAX_ARRAY = 16 << 20  # bytes of one JSON array of rows, unless a single row is larger
 MAX_PACKED = 16 << 20  # bytes of follow-ups, above which they go apart
 
-POSTGRES_PAGES = """
-INSERT INTO {table} ({columns})
-SELECT {values} FROM jsonb_to_recordset(%s::jsonb) AS row({types})
-ON CONFLICT (rid) DO NOTHING RETURNING rid
+# One statement is one transaction and one round trip. An item goes in with its page, or not at all.
+POSTGRES = """
+WITH won AS (
+    INSERT INTO {page} ({columns})
+    SELECT {values} FROM jsonb_to_recordset(%s::jsonb) AS row({types})
+    ON CONFLICT (rid) DO NOTHING RETURNING rid
+), items AS (
+    INSERT INTO {item} (rid, task_id, ordinal, data, version)
+    SELECT rid, task_id, ordinal, data, version FROM jsonb_to_recordset(%s::jsonb)
+    AS row(rid uuid, task_id bigint, ordinal integer, data jsonb, version text)
+    JOIN won USING (rid) ORDER BY rid, ordinal
+)
+SELECT rid FROM won
 """.format(
-    table=PAGE,
+    page=PAGE,
+    item=ITEM,
     columns=", ".join(PAGE_COLUMNS),
     values=", ".join(f"decode({c}, 'hex')" if c in BYTES else c for c in PAGE_COLUMNS),
     types=", ".join(f"{column} {kind}" for column, kind in PAGE_COLUMNS.items()),
 )
 POSTGRES_FOLLOW_UPS = f"UPDATE {PAGE} SET follow_ups = %s WHERE rid = %s"
-POSTGRES_ITEMS = f"""
-INSERT INTO {ITEM} (rid, task_id, ordinal, data, version)
-SELECT rid, task_id, ordinal, data, version FROM jsonb_to_recordset(%s::jsonb)
-AS row(rid uuid, task_id bigint, ordinal integer, data jsonb, version text)
-"""
 SQLITE_PAGES = "INSERT INTO {table} ({columns}) VALUES ({marks})".format(
     table=PAGE, columns=", ".join(PAGE_COLUMNS), marks=", ".join(["%s"] * len(PAGE_COLUMNS))
 )
@@ -88,11 +93,11 @@ class DjangoLedger:
         # came to this worker twice counts once.
         unique = {outcome.rid: outcome for outcome in outcomes}
         ordered = sorted(unique.values(), key=lambda outcome: outcome.rid)
-        with _named_errors(), transaction.atomic():
-            if default_connection.vendor == "postgresql":
-                won = _insert_postgres(ordered)
-            else:
-                won = _insert_sqlite(ordered)
+        with _named_errors():
+            insert = (
+                _insert_postgres if default_connection.vendor == "postgresql" else _insert_sqlite
+            )
+            won = insert(ordered)
             lost = [outcome.rid for outcome in ordered if outcome.rid not in won]
             recorded = _read(lost)
         for outcome in ordered:
@@ -125,62 +130,78 @@ class DjangoLedger:
 
 
 def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:
-    with default_connection.cursor() as cursor:
-        rows = [dict(zip(PAGE_COLUMNS, _row(outcome), strict=True)) for outcome in outcomes]
-        long: dict[UUID, bytes] = {}
-        for row in rows:
-            if len(row["follow_ups"] or b"") > MAX_PACKED:
-                long[row["rid"]], row["follow_ups"] = row["follow_ups"], None
-            for column in BYTES:
-                row[column] = row[column] and row[column].hex()
+    """What is not too long for one statement is one; else several are one transaction."""
+    chunks = [*_chunks(outcomes)]
+    simple = len(chunks) == 1 and not chunks[0].long
+    with nullcontext() if simple else transaction.atomic(), default_connection.cursor() as cursor:
         won: set[bytes] = set()
-        for array in _json_arrays(rows):
-            cursor.execute(POSTGRES_PAGES, [array])
+        for chunk in chunks:
+            cursor.execute(POSTGRES, [_array(chunk.pages), _array(chunk.items)])
             won.update(rid.bytes for (rid,) in cursor.fetchall())
-        for rid, packed in long.items():
-            if rid.bytes in won:
-                cursor.execute(POSTGRES_FOLLOW_UPS, [packed, rid])
-        items = (
-            {
-                "rid": rid.hex(),
-                "task_id": task,
-                "ordinal": n,
-                "data": orjson.Fragment(data),
-                "version": version,
-            }
-            for rid, task, n, data, version in _items(outcomes, won)
-        )
-        for array in _json_arrays(items):
-            cursor.execute(POSTGRES_ITEMS, [array])
+            for rid, packed in chunk.long.items():
+                if rid.bytes in won:
+                    cursor.execute(POSTGRES_FOLLOW_UPS, [packed, rid])
     return won
 
 
-def _json_arrays(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """All rows in JSON arrays of bounded size."""
-    texts: list[bytes] = []
-    size = 0
-    for row in rows:
-        text = orjson.dumps(row)
-        if texts and size + len(text) > MAX_ARRAY:
-            yield f"[{b','.join(texts).decode()}]"
-            texts, size = [], 0
-        texts.append(text)
-        size += len(text)
-    if texts:
-        yield f"[{b','.join(texts).decode()}]"
+class _Chunk(NamedTuple):
+    """Rows for one statement, as JSON objects. ``long``: follow-ups that go apart."""
+
+    pages: list[bytes]
+    items: list[bytes]
+    long: dict[UUID, bytes]
+
+
+def _chunks(outcomes: list[Outcome]) -> Iterator[_Chunk]:
+    """Pieces of at most MAX_ARRAY bytes, if no single outcome has more."""
+    chunk, size = _Chunk([], [], {}), 0
+    for outcome in outcomes:
+        row = dict(zip(PAGE_COLUMNS, _row(outcome), strict=True))
+        rid, long = row["rid"], None
+        if len(row["follow_ups"] or b"") > MAX_PACKED:
+            long, row["follow_ups"] = row["follow_ups"], None
+        for column in BYTES:
+            row[column] = row[column] and row[column].hex()
+        page, items = orjson.dumps(row), [orjson.dumps(item) for item in _json_items(outcome)]
+        mine = len(page) + sum(map(len, items))
+        if chunk.pages and size + mine > MAX_ARRAY:
+            yield chunk
+            chunk, size = _Chunk([], [], {}), 0
+        chunk.pages.append(page)
+        chunk.items.extend(items)
+        if long is not None:
+            chunk.long[rid] = long
+        size += mine
+    yield chunk
+
+
+def _json_items(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    for rid, task, ordinal, data, version in _items(outcome):
+        yield {
+            "rid": rid.hex(),
+            "task_id": task,
+            "ordinal": ordinal,
+            "data": orjson.Fragment(data),
+            "version": version,
+        }
+
+
+def _array(rows: list[bytes]) -> str:
+    return f"[{b','.join(rows).decode()}]"
 
 
 def _insert_sqlite(outcomes: list[Outcome]) -> set[bytes]:
     """SQLite has one writer: in our transaction nobody adds a row between look and insert."""
-    taken = set(_read([outcome.rid for outcome in outcomes]))
-    new = {outcome.rid: outcome for outcome in outcomes if outcome.rid not in taken}
-    with default_connection.cursor() as cursor:
+    with transaction.atomic(), default_connection.cursor() as cursor:
+        taken = set(_read([outcome.rid for outcome in outcomes]))
+        new = {outcome.rid: outcome for outcome in outcomes if outcome.rid not in taken}
         rows = [_row(outcome) for outcome in new.values()]
         if rows:
             cursor.executemany(SQLITE_PAGES, [[row[0].hex, *row[1:]] for row in rows])
         items = [
             (rid.hex(), task, n, data.decode(), version)
-            for rid, task, n, data, version in _items(new.values(), new.keys())
+            for outcome in new.values()
+            for rid, task, n, data, version in _items(outcome)
         ]
         if items:
             cursor.executemany(SQLITE_ITEMS, items)
@@ -210,14 +231,10 @@ def _row(outcome: Outcome) -> list[Any]:
     ]
 
 
-def _items(
-    outcomes: Iterable[Outcome], won: Iterable[bytes]
-) -> Iterable[tuple[bytes, int, int, bytes, str]]:
-    for outcome in outcomes:
-        if outcome.rid in won:
-            version = _version(outcome)
-            for ordinal, data in enumerate(outcome.items):
-                yield outcome.rid, outcome.task, ordinal, data, version
+def _items(outcome: Outcome) -> Iterator[tuple[bytes, int, int, bytes, str]]:
+    version = _version(outcome)
+    for ordinal, data in enumerate(outcome.items):
+        yield outcome.rid, outcome.task, ordinal, data, version
 
 
 def _version(outcome: Outcome) -> str:

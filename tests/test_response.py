@@ -7,6 +7,9 @@ import sys
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.errors import BadRequest, NotJson
 from crawlframe.request import Request
@@ -14,6 +17,19 @@ from crawlframe.response import Response
 from crawlframe.spider import Spider
 
 URL = "http://example.com/dir/page.html"
+PIECES = [
+    b"<p class=",
+    b">",
+    b"<",
+    b"</p>",
+    b"&amp",
+    b"a",
+    b" ",
+    b'"',
+    b"\n",
+    b"\xef\xbb\xbf",
+    b"\xe2\x80\x9c",
+]
 
 
 def page(body: bytes | str, content_type: str | None = "text/html", url: str = URL) -> Response:
@@ -189,6 +205,12 @@ def test_tree() -> None:
     assert title is not None
     assert title.text() == "Häuser & mehr"
     assert [node.attributes["href"] for node in response.tree.css("a")] == ["1.html", "2.html"]
+
+
+@given(st.lists(st.sampled_from([*PIECES, *(bytes([byte]) for byte in range(128, 256))])))
+def test_wrong_bytes_are_the_same_in_tree_and_text(pieces: list[bytes]) -> None:
+    response = page(b"".join(pieces), "text/html; charset=utf-8")
+    assert response.tree.html == LexborHTMLParser(response.text).html
 
 
 @pytest.mark.parametrize("body", [b"", b"\0\0\0", b"<", b"\xff\xfe", b"<a href=\xff>\x00<b"])

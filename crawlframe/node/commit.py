@@ -22,6 +22,7 @@ from crawlframe.outcome import Outcome, Verdict
 log = logging.getLogger(__name__)
 
 GATHER = 0.005  # seconds after the first outcome of a batch, in which others join it
+LOOKS = 4  # times that, while more are worth waiting for
 PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between tries while the database or Redis is away
 
 
@@ -29,7 +30,8 @@ class Committer(threading.Thread):
     """Takes outcomes with ``put``; tells ``settled`` (from this thread) the rids that are done.
 
     What cannot be written now is held and tried again as long as it takes: nothing is dropped.
-    ``on_fenced`` is called when this generation turns out to be dead."""
+    ``on_fenced`` is called when this generation turns out to be dead;
+    ``worth_waiting_for`` tells how many more outcomes a batch should have."""
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class Committer(threading.Thread):
         sieve: Sieve,
         settled: Callable[[list[bytes]], None],
         on_fenced: Callable[[], None],
+        worth_waiting_for: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(name="commit", daemon=True)
         self._batch_size = settings.commit_batch
@@ -49,6 +52,7 @@ class Committer(threading.Thread):
         self._sieve = sieve
         self._settled = settled
         self._on_fenced = on_fenced
+        self._worth_waiting_for = worth_waiting_for
         self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
         self._put = self._done = 0  # outcomes; each is counted by one thread only
 
@@ -83,7 +87,7 @@ class Committer(threading.Thread):
             batch: list[Outcome] = []
             entry = self._inbox.get()
             if isinstance(entry, Outcome):
-                time.sleep(GATHER)
+                self._gather()
             while True:
                 if entry is None:
                     open_ = False
@@ -99,6 +103,12 @@ class Committer(threading.Thread):
                 self._done += len(batch)
                 self._settled([outcome.rid for outcome in batch])
         self._ledger.close()
+
+    def _gather(self) -> None:
+        for _ in range(LOOKS):
+            time.sleep(GATHER)
+            if self._inbox.qsize() >= min(self._batch_size, self._worth_waiting_for()):
+                return
 
     def _write(self, batch: list[Outcome]) -> None:
         tries = 0

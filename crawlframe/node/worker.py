@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ T = TypeVar("T")
 
 REPORT_EVERY = 0.004  # seconds; reports of that time go in one message
 BEAT_EVERY = 1.0  # seconds
+BUSY = 0.4  # share of one processor from which a worker counts as busy
 
 
 def run_worker(
@@ -73,6 +75,7 @@ class Worker:
         self._running: dict[asyncio.Task[None], Claimed] = {}
         self._foreign: set[bytes] = set()  # rids of requests that others have taken over
         self._settled: list[bytes] = []
+        self._busy = False
         self._credits = 0  # free slots not reported yet
         self._report_due = False
         self._end = asyncio.Event()
@@ -89,6 +92,7 @@ class Worker:
             self._sieve,
             self._on_settled,
             self._on_fenced,
+            self._worth_waiting_for,
         )
         downloader = Downloader(self._settings)
         self._runner = RequestRunner(
@@ -193,12 +197,21 @@ class Worker:
 
     async def _beat(self) -> None:
         process = psutil.Process()
+        then = used = 0.0
         while True:
+            now, total = time.monotonic(), time.process_time()
+            self._busy = total - used > BUSY * (now - then)
+            then, used = now, total
             if rid := self._runner.callbacks.overdue():
                 log.error("the callback of request %s does not end; the worker does", rid.hex())
                 os._exit(1)  # the master gives back what we hold
             self._send("beat", process.memory_info().rss)
             await asyncio.sleep(BEAT_EVERY)
+
+    def _worth_waiting_for(self) -> int:
+        """Large batches cost less, which counts when there is no time to spare. But the outcomes
+        that wait must not be more than the requests that could still join them."""
+        return len(self._running) if self._busy else 0
 
     def _send(self, *message: Any) -> None:
         try:

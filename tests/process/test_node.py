@@ -125,7 +125,7 @@ def test_an_endless_callback_is_killed(
 def test_a_worker_that_grew_is_replaced(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:
-    odd_env["CRAWLFRAME_MAX_MEMORY"] = "250"
+    odd_env["CRAWLFRAME_MAX_MEMORY"] = "180"
     web.pages["/"] = ["/leaks", *(f"/page/{n}" for n in range(50))]
     node = start_manage("runcrawler", "--workers", 1)
     pk = submit("odd", url=web.url)

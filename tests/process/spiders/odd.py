@@ -11,7 +11,7 @@ from typing import Any
 
 from crawlframe import FetchError, Request, Response, Spider
 
-KEPT: list[bytearray] = []
+KEPT: list[bytes] = []
 
 
 class OddSpider(Spider):
@@ -47,7 +47,7 @@ class OddSpider(Spider):
         raise SystemExit(3)
 
     def leaks(self, response: Response) -> None:
-        KEPT.append(bytearray(os.urandom(1 << 20) * 300))
+        KEPT.append(b"leak" * (32 << 20))
 
     async def slow(self, response: Response) -> AsyncIterator[dict[str, Any]]:
         await asyncio.sleep(0.2)
