@@ -32,13 +32,13 @@ def by_weight(entries: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
 
 
 def question_chunks(
-    questions: list[tuple[str, list[str]]], size: int = 4 * MAX_ENTRIES
-) -> Iterator[list[tuple[str, list[str]]]]:
-    """(task, fingerprints) in pieces of at most ``size`` fingerprints, order kept."""
-    chunk: list[tuple[str, list[str]]] = []
+    asked: list[tuple[int, list[T]]], size: int = 4 * MAX_ENTRIES
+) -> Iterator[list[tuple[int, list[T]]]]:
+    """(task, things asked for) in pieces of at most ``size`` things, order kept."""
+    chunk: list[tuple[int, list[T]]] = []
     weight = 0
-    for task, fingerprints in questions:
-        for part in chunks(fingerprints, size):
+    for task, things in asked:
+        for part in chunks(things, size):
             if chunk and weight + len(part) > size:
                 yield chunk
                 chunk, weight = [], 0

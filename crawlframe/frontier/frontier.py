@@ -5,7 +5,9 @@ The claim and complete protocol is told in docs/architecture.md; the keys are in
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -21,14 +23,16 @@ from crawlframe.frontier.records import (
     Claimed,
     Completion,
     TaskView,
-    entries,
-    fingerprint_of,
+    fingerprints,
+    groups,
+    whole,
 )
 from crawlframe.frontier.rollouts import Rollouts
 from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request import Admission
 from crawlframe.spider import SpiderInfo
 
+KNOWN = ord("1")
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
 
 
@@ -96,36 +100,40 @@ class Frontier(Tasks):
         for i in range(0, len(states), 3):
             task, state, cookies = states[i : i + 3]
             claim.tasks[int(task)] = TaskView(state.decode(), int(cookies))
-        for i in range(0, len(batch), 4):
-            rid, lane, record, tries = batch[i : i + 4]
+        fields = iter(batch)
+        for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
-            attempts, deliveries = tries.split(b",")[:2]
+            attempts, deliveries = map(int, tries.split(b",")[:2]) if tries else (0, 0)
             claim.requests.append(
-                Claimed(rid, int(task), host, int(attempts), int(deliveries), record)
+                Claimed(rid, int(task), host, attempts, deliveries, whole(record, host))
             )
 
-    def known(self, groups: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
+    def known(self, asked: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
         """For each (task, admissions): which of them have been admitted before."""
-        answers: list[list[bool]] = [[False] * len(admissions) for _, admissions in groups]
-        places: list[list[tuple[int, int]]] = [[] for _ in self.keys]
-        asked: list[list[tuple[str, list[str]]]] = [[] for _ in self.keys]
-        for index, (task, admissions) in enumerate(groups):
-            mine: dict[int, list[str]] = defaultdict(list)
-            for place, admission in enumerate(admissions):
-                partition = self.partition_of(admission.host)
-                mine[partition].append(fingerprint_of(admission.rid))
-                places[partition].append((index, place))
-            for partition, fingerprints in mine.items():
-                asked[partition].append((str(task), fingerprints))
-        for partition, questions in enumerate(asked):
-            if not questions:
-                continue
-            marks = b"".join(
-                self.run("known", partition, pack(part)) for part in question_chunks(questions)
-            )
-            for (index, place), mark in zip(places[partition], marks, strict=True):
-                answers[index][place] = mark == 49  # ord("1")
-        return answers
+        if self.partitions == 1:
+            marks = self._known_in(0, asked)
+            return [list(islice(marks, len(admissions))) for _, admissions in asked]
+        places = [[self.partition_of(a.host) for a in admissions] for _, admissions in asked]
+        parts: list[list[tuple[int, list[Admission]]]] = [[] for _ in self.keys]
+        for (task, admissions), homes in zip(asked, places, strict=True):
+            mine: dict[int, list[Admission]] = defaultdict(list)
+            for admission, home in zip(admissions, homes, strict=True):
+                mine[home].append(admission)
+            for home, some in mine.items():
+                parts[home].append((task, some))
+        answers = [self._known_in(partition, part) for partition, part in enumerate(parts)]
+        return [[next(answers[home]) for home in homes] for homes in places]
+
+    def _known_in(self, partition: int, asked: list[tuple[int, list[Admission]]]) -> Iterator[bool]:
+        """The answers of one partition, in order."""
+        marks = b""
+        for part in question_chunks([(task, some) for task, some in asked if some]):
+            questions = [
+                (str(task), *fingerprints([admission.rid for admission in some]))
+                for task, some in part
+            ]
+            marks += self.run("known", partition, pack(questions))
+        return map(KNOWN.__eq__, marks)
 
     def complete(self, completions: list[Completion]) -> set[int]:
         """Takes requests out of the frontier and their follow-ups in; call it after the commit of
@@ -136,13 +144,14 @@ class Frontier(Tasks):
         for partition, mine in self.split(completions, lambda completion: completion.host):
             if self.partitions > 1:
                 self._send_abroad(partition, mine)
-            whole = {c.rid: self._entry(partition, c) for c in mine}
-            cursors = dict.fromkeys(whole, 0)
+            entries = {c.rid: self._entry(partition, c) for c in mine}
+            cursors = dict.fromkeys(entries, 0)
             while cursors:
-                ready = [self._push_from(partition, whole[rid], cursors[rid]) for rid in cursors]
+                ready = [self._push_from(partition, entries[rid], cursors[rid]) for rid in cursors]
                 cursors = {}
                 for chunk in by_weight(entry for entry in ready if entry is not None):
-                    done, behind = self.run("complete", partition, pack(chunk))
+                    packed = pack([(*head, groups(links)) for *head, links in chunk])
+                    done, behind = self.run("complete", partition, packed)
                     ended.update(int(task) for task in done)
                     cursors.update(zip(behind[::2], behind[1::2], strict=True))
         if self.partitions > 1:
@@ -165,13 +174,13 @@ class Frontier(Tasks):
             self.admit(task, admissions)
 
     def _entry(self, partition: int, completion: Completion) -> list[Any]:
-        """What complete.lua reads of a completion."""
+        """What complete.lua reads of a completion, its follow-ups as they are."""
         local = completion.follow_ups
         if self.partitions > 1:
             local = [f for f in local if self.partition_of(f.host) == partition]
         failed = int(completion.failed)
         task, duplicates = str(completion.task), completion.duplicates
-        return [completion.rid, task, failed, duplicates, 0, entries(local)]
+        return [completion.rid, task, failed, duplicates, 0, local]
 
     def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:
         """Pushes all but the last chunk of a long follow-up list. Answers the entry that completes
@@ -179,7 +188,8 @@ class Frontier(Tasks):
         rid, task, follow_ups = entry[0], entry[1], entry[5]
         while len(follow_ups) - cursor > MAX_ENTRIES:
             chunk = follow_ups[cursor : cursor + MAX_ENTRIES]
-            cursor = self.run("push", partition, rid, task, cursor, pack(chunk))
+            packed = pack(groups(chunk))
+            cursor = self.run("push", partition, rid, task, cursor, packed, len(chunk))
             if cursor < 0:
                 return None
         return [*entry[:4], cursor, follow_ups[cursor:]] if cursor else entry

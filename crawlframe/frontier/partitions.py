@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -30,7 +31,7 @@ class Partitions:
 
     def partition_of(self, host: str) -> int:
         """The partition in which a host lives."""
-        return zlib.crc32(host.encode()) % self.partitions if self.partitions > 1 else 0
+        return _hash_of(host) % self.partitions if self.partitions > 1 else 0
 
     def split(self, things: Iterable[T], host: Callable[[T], str]) -> Iterator[tuple[int, list[T]]]:
         """(partition, the things whose host lives there); no partition without things."""
@@ -56,6 +57,11 @@ class Partitions:
             if "NOTASK" in str(error):
                 raise FrontierError(str(error)) from None
             raise
+
+
+@lru_cache(maxsize=10_000)  # most links of a page are on hosts met a moment ago
+def _hash_of(host: str) -> int:
+    return zlib.crc32(host.encode())
 
 
 def pack(value: Any) -> bytes:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 
 from crawlframe.request import Admission
+
+HASHES = 10**9  # buckets of seen URLs are chosen by the last 9 digits of a fingerprint
+
+# How most records begin, but for their fourth byte, the length of the URL; see cut(). The list only
+# grows, also with a new RECORD_VERSION: Redis keeps what older code has cut.
+FRONTS = [
+    bytes([array, 1, 0xD9]) + scheme  # msgpack: without and with extra fields
+    for array in (0x94, 0x95)
+    for scheme in (b"https", b"http")
+]
+VERBATIM = 0xFF  # first byte of a kept record; a lower one is a place in FRONTS
+_MARKS = {front: bytes([n]) for n, front in enumerate(FRONTS)}
+_WHOLE = bytes([VERBATIM])
+_NUMBER = struct.Struct(">q")  # the first half of a rid
 
 
 class TaskLimits(NamedTuple):
@@ -114,11 +128,48 @@ class NodeInfo(msgspec.Struct, frozen=True):
     leaving: bool = False  # it takes nothing new and ends
 
 
-def fingerprint_of(rid: bytes) -> str:
-    """The 64-bit fingerprint in the seen sets: the first half of the rid as a signed integer."""
-    return str(int.from_bytes(rid[:8], "big", signed=True))
+def fingerprints(rids: list[bytes]) -> tuple[list[str], list[int]]:
+    """The 64-bit fingerprints in the seen sets: the first halves of the rids as signed integers,
+    in text; and the hash of each, its last 9 digits, by which buckets are chosen."""
+    numbers = struct.unpack(f">{2 * len(rids)}q", b"".join(rids))[::2]
+    return list(map(str, numbers)), [abs(number) % HASHES for number in numbers]
 
 
-def entries(admissions: Iterable[Admission]) -> list[list[Any]]:
-    """Admissions as the scripts read them."""
-    return [[a.rid, fingerprint_of(a.rid), a.rank, a.host, a.delay, a.record] for a in admissions]
+def groups(admissions: list[Admission]) -> list[list[Any]]:
+    """Admissions as the scripts read them: in order, and what neighbours share is sent once."""
+    groups: list[list[Any]] = []
+    flat: list[Any] = []
+    last_host, last_rank, last_delay, name = None, 0, 0, b""
+    for rid, rank, host, delay, record in admissions:
+        if host != last_host or rank != last_rank or delay != last_delay:
+            last_host, last_rank, last_delay = host, rank, delay
+            name, flat = _name(host), []
+            groups.append([f"{rank}:{host}", delay, flat])
+        (number,) = _NUMBER.unpack_from(rid)
+        flat += (rid, str(number), abs(number) % HASHES, cut(record, name))
+    return groups
+
+
+def cut(record: bytes, name: bytes) -> bytes:
+    """A record as Redis keeps it. Most begin with the same few bytes and then the name of the host,
+    which their lane has: one byte stands for all that.
+
+    What begins otherwise is kept whole, behind VERBATIM where its first byte could be mistaken."""
+    before, found, after = record.partition(name)
+    if found and (mark := _MARKS.get(before[:3] + before[4:])):
+        return mark + before[3:4] + after
+    return record if len(FRONTS) <= ord(record[:1] or b"\0") < VERBATIM else _WHOLE + record
+
+
+def whole(kept: bytes, host: str) -> bytes:
+    """The record of which ``cut`` made this."""
+    mark = kept[0]
+    if mark < len(FRONTS):
+        front = FRONTS[mark]
+        return front[:3] + kept[1:2] + front[3:] + _name(host) + kept[2:]
+    return kept[1:] if mark == VERBATIM else kept
+
+
+def _name(host: str) -> bytes:
+    """A host as it stands in records of its requests."""
+    return b"://" + host.encode()

@@ -10,7 +10,7 @@ from typing import Any
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.partitions import Partitions, pack
-from crawlframe.frontier.records import Counts, TaskLimits, entries
+from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.request import Admission
 
 COUNT_FIELDS = ["na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked"]
@@ -30,7 +30,7 @@ class Tasks(Partitions):
         mine = dict(self.split(seeds, lambda seed: seed.host))
         # Those with seeds last: whoever claims a seed at once finds the task in every partition.
         for partition in sorted(range(self.partitions), key=lambda partition: partition in mine):
-            seeds_here = entries(mine.get(partition, []))
+            seeds_here = groups(mine.get(partition, []))
             self.run("open", partition, task, pack(fields), pack(seeds_here))
 
     def admit(self, task: int, admissions: list[Admission]) -> int:
@@ -39,7 +39,7 @@ class Tasks(Partitions):
         new = 0
         for partition, mine in self.split(admissions, lambda admission: admission.host):
             for chunk in chunks(mine, MAX_ENTRIES):
-                new += self.run("admit", partition, task, pack(entries(chunk)))
+                new += self.run("admit", partition, task, pack(groups(chunk)))
         return new
 
     def pause(self, task: int) -> None:

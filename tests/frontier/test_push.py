@@ -9,6 +9,7 @@ import pytest
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.partitions import pack
+from crawlframe.frontier.records import groups
 from crawlframe.request import Admission
 from tests.frontier.bench import Bench
 
@@ -86,7 +87,10 @@ def test_a_short_completion_does_not_overtake_a_long_one(bench: Bench) -> None:
     root, links = start(bench)
     entry = bench.frontier._entry(0, bench.completion(root, *links))
     assert bench.frontier._push_from(0, entry, 0)[4] == 1500
-    assert bench.frontier.run("complete", 0, pack([entry])) == [[], [root.rid, 1500]]
+    assert bench.frontier.run("complete", 0, pack([[*entry[:5], groups(entry[5])]])) == [
+        [],
+        [root.rid, 1500],
+    ]
     assert bench.redis.hget(bench.key("CURSOR"), root.rid) == b"1500"
     assert bench.counts().nf == 0
     assert bench.complete(root, *links) == set()

@@ -8,7 +8,7 @@ from typing import Any
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.partitions import pack
-from crawlframe.frontier.records import fingerprint_of
+from crawlframe.frontier.records import fingerprints
 from crawlframe.request import Admission
 from tests.frontier.bench import Bench
 
@@ -64,7 +64,9 @@ def test_edges_of_the_fingerprint(bench: Bench) -> None:
     firsts = [0, 1, -1, 9, -9, 999_999_999, -999_999_999, 10**9, -(10**9), 2**63 - 1, -(2**63)]
     rids = [n.to_bytes(8, "big", signed=True) + b"\0" * 8 for n in firsts]
     admissions = [Admission(rid, 5, "a.example", 0, b"r") for rid in rids]
-    assert [fingerprint_of(rid) for rid in rids] == [str(n) for n in firsts]
+    texts, hashes = fingerprints(rids)
+    assert texts == [str(n) for n in firsts]
+    assert hashes == [int(text[-9:].replace("-", "")) for text in texts]
     bench.open()
     assert bench.frontier.admit(1, admissions) == len(firsts)
     assert bench.frontier.admit(1, admissions) == 0
@@ -125,5 +127,5 @@ def test_while_buckets_split_nothing_is_lost(bench: Bench) -> None:
 def test_known_writes_nothing(bench: Bench) -> None:
     bench.open(bench.request("a"))
     before = bench.dump()
-    bench.frontier.run("known", 0, pack([["1", ["5"]], ["7", ["5"]]]))
+    bench.frontier.run("known", 0, pack([["1", ["5"], [5]], ["7", ["5"], [5]]]))
     assert bench.dump() == before

@@ -66,18 +66,17 @@ local function split_lane(lane)
 end
 
 -- Hosts take turns: one that comes back stands behind those that have been waiting.
-local function show_host(host)
-  local next_time = tonumber(call('HGET', HOST(host), 'n')) or 0
-  call('ZADD', HOSTS, 'NX', integer(math.max(next_time, now_ms())), host)
+local function show_host(host, next_time)
+  call('ZADD', HOSTS, 'NX', integer(math.max(tonumber(next_time) or 0, now_ms())), host)
 end
 
 -- A lane whose list was empty becomes visible to claim; a paused task's lane is hidden there again.
 local function show_lane(lane)
   local task, rank, host = split_lane(lane)
-  local turn = tonumber(call('HGET', HOST(host), 't')) or 0
-  local score = rank * TURNS + turn % TURNS
+  local state = call('HMGET', HOST(host), 't', 'n')
+  local score = rank * TURNS + (tonumber(state[1]) or 0) % TURNS
   call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)
-  show_host(host)
+  show_host(host, state[2])
 end
 
 local function append(lists, key, value)
@@ -109,12 +108,18 @@ local function rest_host(host)
   else call('DEL', HOST(host)) end
 end
 
--- freed: host -> number of slots given back.
+local left_by = {}  -- generation -> rids that leave() took from it
+
+-- freed: host -> number of slots given back. Stands behind every use of leave() on held requests.
 local function free_slots(freed)
+  for holder, rids in pairs(left_by) do call('SREM', INPROGRESS(holder), unpack(rids)) end
+  left_by = {}
   for host, n in pairs(freed) do
     local active = call('HINCRBY', HOST(host), 'a', -n)
-    if call('EXISTS', LANES(host)) == 1 then show_host(host)
-    elseif active <= 0 then rest_host(host) end
+    if not call('ZSCORE', HOSTS, host) then
+      if call('EXISTS', LANES(host)) == 1 then show_host(host, call('HGET', HOST(host), 'n'))
+      elseif active <= 0 then rest_host(host) end
+    end
   end
 end
 
@@ -178,7 +183,7 @@ local function leave(rid, own, freed, groups)
     local _, _, trail = tries_of(rid)
     if trail ~= '' then append(groups, id .. ':' .. trail, rid) end
   else
-    call('SREM', INPROGRESS(holder), rid)
+    append(left_by, holder, rid)
     count(task, 'inprogress', -1)
     freed[host] = (freed[host] or 0) + 1
   end
@@ -193,21 +198,17 @@ end
 -- VLDB 1980), so that every bucket stays below set-max-intset-entries (512) and costs 8 bytes an entry.
 local FILL = 220
 
+-- The same as records.py makes of a fingerprint for those that are sent.
 local function hash_of(fingerprint)
   local hash = tonumber(string.sub(fingerprint, -9))
   return hash < 0 and -hash or hash
 end
 
--- The key of the bucket in which a fingerprint is, if it is known.
-local function bucket_of(task, fingerprint)
-  local hash = hash_of(fingerprint)
+-- The key of the bucket in which a fingerprint of this hash is, if it is known.
+local function bucket_of(task, hash)
   local bucket = hash % task.size
   if bucket < task.split then bucket = hash % (2 * task.size) end
   return task.buckets .. bucket
-end
-
-local function is_seen(task, fingerprint)
-  return call('SISMEMBER', bucket_of(task, fingerprint), fingerprint)
 end
 
 local function split_bucket(task)
@@ -226,36 +227,46 @@ local function split_bucket(task)
   end
 end
 
-local function mark_seen(task, fingerprint)
-  if call('SADD', bucket_of(task, fingerprint), fingerprint) == 0 then return false end
-  count(task, 'seen', 1)
+-- Is it new? It is not from now on.
+local function mark_seen(task, fingerprint, hash)
+  if call('SADD', bucket_of(task, hash), fingerprint) == 0 then return false end
+  task.seen, task.dirty = task.seen + 1, true
   if task.seen > FILL * (task.size + task.split) then split_bucket(task) end
   return true
 end
 
--- Admission: entries are {rid, fingerprint, rank, host, delay, record}.
-local function admit(task, entries)
-  local queues, records = {}, {}
-  for _, entry in ipairs(entries) do
-    local rid, fingerprint, rank, host, delay, record = unpack(entry)
-    if task.limit > 0 and task.na >= task.limit then
-      count(task, is_seen(task, fingerprint) == 1 and 'duplicates' or 'limited', 1)
-    elseif mark_seen(task, fingerprint) then
-      local lane = task.id .. ':' .. rank .. ':' .. host
-      records[#records + 1] = rid
-      records[#records + 1] = record
-      count(task, 'na', 1)
-      if delay > 0 and task.state ~= 'cancelling' then
-        call('ZADD', DELAYED, integer(now_ms() + delay), rid)
-        call('HSET', OWN, rid, 'd|' .. lane)
-        count(task, 'delayed', 1)
+-- Admission. Requests come in groups {<rank>:<host>, delay ms, {rid, fingerprint, hash, record, ...}}.
+local entering, bodies = {}, {}  -- by lane and with records: what admit() took in, for enter()
+
+local function admit(task, groups)
+  for _, group in ipairs(groups) do
+    local lane, delay, flat = task.id .. ':' .. group[1], group[2], group[3]
+    if task.state == 'cancelling' then delay = 0 end
+    for i = 1, #flat, 4 do
+      local rid, fingerprint, hash = flat[i], flat[i + 1], flat[i + 2]
+      if task.limit > 0 and task.na >= task.limit then
+        local seen = call('SISMEMBER', bucket_of(task, hash), fingerprint) == 1
+        count(task, seen and 'duplicates' or 'limited', 1)
+      elseif mark_seen(task, fingerprint, hash) then
+        count(task, 'na', 1)
+        bodies[#bodies + 1] = rid
+        bodies[#bodies + 1] = flat[i + 3]
+        if delay > 0 then
+          call('ZADD', DELAYED, integer(now_ms() + delay), rid)
+          call('HSET', OWN, rid, 'd|' .. lane)
+          count(task, 'delayed', 1)
+        else
+          append(entering, lane, rid)
+        end
       else
-        append(queues, lane, rid)
+        count(task, 'duplicates', 1)
       end
-    else
-      count(task, 'duplicates', 1)
     end
   end
-  if #records > 0 then call('HSET', REQ, unpack(records)) end
-  enqueue(queues)
+end
+
+local function enter()
+  if #bodies > 0 then call('HSET', REQ, unpack(bodies)) end
+  enqueue(entering)
+  entering, bodies = {}, {}
 end

@@ -2,24 +2,23 @@
 -- KEYS[1] tag of the partition; host, lane and task keys are reached through HOSTS
 -- ARGV[1] generation; ARGV[2] sequence number of this claim; ARGV[3] n
 -- Answer: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
---          {task, state, cookie version, ...}, {rid, lane, record, tries, ...}}
+--          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}}
 -- Sent again with the same sequence number it answers the same batch. Error FENCED.
 local generation, sequence, want = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if call('SISMEMBER', FENCED, generation) == 1 then
   return redis.error_reply('FENCED generation ' .. generation .. ' was declared dead')
 end
 local now = now_ms()
-local rids, lanes = {}, {}
+local rids, lanes, found = {}, {}, {}  -- what is claimed, each with its lane and record
 
 local function answer(wait)
   local states, batch, named = {}, {}, {}
   if #rids > 0 then
-    local records, tries = call('HMGET', REQ, unpack(rids)), call('HMGET', TRIES, unpack(rids))
+    local tries = call('HMGET', TRIES, unpack(rids))
     for i, rid in ipairs(rids) do
-      batch[#batch + 1] = rid
-      batch[#batch + 1] = lanes[i]
-      batch[#batch + 1] = records[i]
-      batch[#batch + 1] = tries[i] or '0,0'
+      local place = 4 * i
+      batch[place - 3], batch[place - 2], batch[place - 1] = rid, lanes[i], found[i]
+      batch[place] = tries[i]
       local id = split_lane(lanes[i])
       if not named[id] then
         named[id] = true
@@ -38,12 +37,12 @@ if last then
   local mark, held = unpack(cmsgpack.unpack(last))
   if mark == sequence then
     for _, rid in ipairs(held) do
-      local own = call('HGET', OWN, rid)
-      if own then
+      local own, record = call('HGET', OWN, rid), call('HGET', REQ, rid)
+      if own and record then
         local holder, lane = split_own(own)
         if holder == generation then
-          rids[#rids + 1] = rid
-          lanes[#lanes + 1] = lane
+          local place = #rids + 1
+          rids[place], lanes[place], found[place] = rid, lane, record
         end
       end
     end
@@ -66,40 +65,33 @@ local function promote()
   enqueue(queues)
 end
 
--- Pops up to n rids of a lane that are really ready; an entry whose request is gone or already has an
--- owner is a leftover and falls out here.
-local function pop(lane, n)
-  local ready, popped = {}, 0
-  while #ready < n and popped < 500 do
-    local some = call('LPOP', LANE(lane), n - #ready)
-    if not some or #some == 0 then return ready, true end
-    popped = popped + #some
-    local records, owners = call('HMGET', REQ, unpack(some)), call('HMGET', OWN, unpack(some))
-    local fresh = {}
+-- Takes up to n rids of a lane that are really ready; an entry whose request is gone or already has
+-- an owner is a leftover and falls out here. Answers how many, and whether the lane is empty now.
+local taken, owners = {}, {}
+
+local function take_lane(lane, n)
+  local got, popped = 0, 0
+  while got < n and popped < 500 do
+    local asked = n - got
+    local some = call('LPOP', LANE(lane), asked)
+    if not some or #some == 0 then return got, true end
+    local kept, held = call('HMGET', REQ, unpack(some)), call('HMGET', OWN, unpack(some))
     for i, rid in ipairs(some) do
-      if records[i] and not owners[i] and not fresh[rid] then
-        fresh[rid] = true
-        ready[#ready + 1] = rid
+      if kept[i] and not held[i] and not taken[rid] then
+        taken[rid] = true
+        got = got + 1
+        local place = #rids + 1
+        rids[place], lanes[place], found[place] = rid, lane, kept[i]
+        owners[2 * place - 1], owners[2 * place] = rid, generation .. '|' .. lane
       end
     end
+    popped = popped + #some
+    if #some < asked then return got, true end
   end
-  return ready, call('EXISTS', LANE(lane)) == 0
+  return got, call('EXISTS', LANE(lane)) == 0
 end
 
-local function hold(host, lane, task, ready)
-  local owners = {}
-  for _, rid in ipairs(ready) do
-    owners[#owners + 1] = rid
-    owners[#owners + 1] = generation .. '|' .. lane
-    rids[#rids + 1] = rid
-    lanes[#lanes + 1] = lane
-  end
-  call('HSET', OWN, unpack(owners))
-  call('SADD', INPROGRESS(generation), unpack(ready))
-  call('HINCRBY', HOST(host), 'a', #ready)
-  call('PERSIST', HOST(host))
-  count(task, 'inprogress', #ready)
-end
+local LOOK = 16  -- lanes of a host that a claim looks at
 
 -- Takes up to `quota` requests of one host. Every host looked at either gives some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always comes to an end.
@@ -110,17 +102,17 @@ local function take(host, quota)
     call('ZADD', HOSTS, integer(next_time), host)
     return 0
   end
-  local members = call('ZRANGE', LANES(host), 0, 15)
-  local got, limit, waits = 0, math.huge, false
+  local members = call('ZRANGE', LANES(host), 0, LOOK - 1)
+  local got, gone, limit, waits = 0, 0, math.huge, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = task_of(id), member .. ':' .. host
     local polite = task and task.state == 'running'
     if not task then
-      call('ZREM', LANES(host), member)
+      gone = gone + call('ZREM', LANES(host), member)
       call('DEL', LANE(lane))
     elseif task.state == 'paused' then
-      call('ZREM', LANES(host), member)
+      gone = gone + call('ZREM', LANES(host), member)
       call('SADD', PAUSED(id), lane)
     elseif got < quota and not (polite and waits) then
       local n = quota - got
@@ -131,26 +123,28 @@ local function take(host, quota)
         if task.delay > 0 then n = math.min(n, 1) end
       end
       if n > 0 then
-        local ready, empty = pop(lane, n)
-        if #ready > 0 then
-          hold(host, lane, task, ready)
-          got, active = got + #ready, active + #ready
-        end
+        local some, empty = take_lane(lane, n)
+        count(task, 'inprogress', some)
+        got, active = got + some, active + some
         if empty then
-          call('ZREM', LANES(host), member)
+          gone = gone + call('ZREM', LANES(host), member)
         elseif #members > 1 then
           turn = turn + 1
           call('ZADD', LANES(host), integer(rank * TURNS + turn % TURNS), member)
         end
-        if polite and #ready > 0 and task.delay > 0 then
+        if polite and some > 0 and task.delay > 0 then
           next_time, waits = now + task.delay, true
         end
       end
     end
   end
+  if got > 0 then
+    call('HINCRBY', HOST(host), 'a', got)
+    if state[2] then call('PERSIST', HOST(host)) end  -- it may have been resting
+  end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
   if waits then call('HSET', HOST(host), 'n', integer(next_time)) end
-  if call('EXISTS', LANES(host)) == 0 then
+  if gone == #members and (gone < LOOK or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
     if active <= 0 then rest_host(host) end
   elseif active >= limit then
@@ -179,5 +173,9 @@ end
 sooner(call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
 sooner(call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES'))
 save_tasks()
-if #rids > 0 then call('SET', BATCH(generation), cmsgpack.pack({sequence, rids})) end
+if #rids > 0 then
+  call('HSET', OWN, unpack(owners))
+  call('SADD', INPROGRESS(generation), unpack(rids))
+  call('SET', BATCH(generation), cmsgpack.pack({sequence, rids}))
+end
 return answer(wait)

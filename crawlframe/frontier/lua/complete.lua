@@ -2,9 +2,8 @@
 -- the counters move, all at once. Only what is still pending counts; whoever holds it, the ledger row
 -- says it is done.
 -- KEYS[1] tag of the partition
--- ARGV[1] msgpack list of {rid, task, 0 done | 1 error, dropped duplicates, cursor,
---         {{rid, fingerprint, rank, host, delay ms, record}, ...}}
---         cursor = how many follow-ups of this request were pushed before
+-- ARGV[1] msgpack list of {rid, task, 0 done | 1 error, dropped duplicates, cursor, groups of
+--         follow-ups as admit() reads them}; cursor = how many of this request were pushed before
 -- Answer: {{task whose remaining requests reached 0, ...}, {rid, cursor, ...}}; the second list names
 --         requests not completed because the cursor differs: send the rest from there.
 local entries = cmsgpack.unpack(ARGV[1])
@@ -33,6 +32,7 @@ for i, entry in ipairs(entries) do
     end
   end
 end
+enter()
 if #done > 0 then
   call('HDEL', REQ, unpack(done))
   call('HDEL', OWN, unpack(done))

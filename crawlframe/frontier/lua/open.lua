@@ -1,7 +1,7 @@
 -- open: make a task known and admit its seeds. Running it again changes nothing.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack {field, value, ...} of the task hash (state, delay ms, concurrency,
---         limit); ARGV[3] msgpack list of {rid, fingerprint, rank, host, delay ms, record}
+--         limit); ARGV[3] msgpack groups of requests as admit() reads them
 -- Answer: 1 if the task was new, else 0.
 local fields, seeds = cmsgpack.unpack(ARGV[2]), cmsgpack.unpack(ARGV[3])
 local id = ARGV[1]
@@ -10,6 +10,7 @@ if new then
   call('HSET', TASK(id), 'na', 0, unpack(fields))
   call('SADD', TASKS, id)
   admit(task_of(id), seeds)
+  enter()
   save_tasks()
 end
 return new and 1 or 0

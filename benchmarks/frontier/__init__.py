@@ -1,0 +1,1 @@
+"""The frontier alone: simulated workers against one Redis."""
