@@ -10,7 +10,7 @@ FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; pyth
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test soak reloadbench check format lock wheel clean
+.PHONY: help crawl up test soak bench check format lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -30,8 +30,8 @@ soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minu
 	LISTINGS=5000 $(BIN)/python -m pytest tests/process/test_demo_crawl.py tests/process/test_kills.py
 	$(BIN)/python -m pytest -m long tests/process/test_rollout.py
 
-reloadbench: .venv/runtime ## how fast changed code goes live, beside restarts; ARGS="--quick"
-	$(BIN)/python -m benchmarks.reload $(ARGS)
+bench: .venv/dev ## the standard job beside Scrapy, scrapy-redis and Crawlee; JOB=latency ARGS="--quick"
+	$(BIN)/python -m benchmarks.$(or $(JOB),standard) $(ARGS)
 
 check: .venv/dev ## format, lint, types, tests
 	$(BIN)/ruff format --check .

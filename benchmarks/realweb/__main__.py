@@ -7,8 +7,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.lab.nginx import Nginx
+from benchmarks.realweb.charsets import LOCATIONS
 from benchmarks.realweb.crawls import site_spider, wget
-from benchmarks.realweb.nginx import Nginx
 from benchmarks.realweb.report import SHOWN, Report, wrong_titles
 
 DOCUMENTATION = (  # of the Debian packages python3-doc, postgresql-doc-15 and apache2-doc
@@ -50,7 +51,7 @@ def compare(root: Path, show_all: bool, titles: bool, options: list[str]) -> boo
     print(f"== {root}", flush=True)
     with tempfile.TemporaryDirectory(prefix="realweb-") as name:
         work = Path(name)
-        with Nginx(root, work) as nginx:
+        with Nginx(root, work, locations=LOCATIONS) as nginx:
             theirs = wget(nginx, work)
             ours = site_spider(nginx, work, options)
         report = Report(theirs, ours, 1 << 30 if show_all else SHOWN)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.realweb.nginx import Nginx
+from benchmarks.lab.nginx import Nginx
 from crawlframe.links import normalise
 
 ROOT = Path(__file__).resolve().parents[2]

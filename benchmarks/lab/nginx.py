@@ -1,15 +1,20 @@
-"""Nginx: a directory over HTTP on loopback, as it is, with a log that tells who asked for what."""
+"""Nginx: a directory over HTTP on loopback, with one process and endless keep-alive."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
+
+import psutil
+
+from crawlservice.household import die_with_parent
 
 TYPES = {
     "text/html": "html htm shtml",
@@ -29,17 +34,6 @@ TYPES = {
     "image/x-icon": "ico",
     "font/woff2": "woff2",
 }
-# Names such as index.html.ja.utf8 say language and charset, as Apache's MultiViews reads them.
-CHARSETS = {
-    "utf-?8": "utf-8",
-    "euc-kr": "euc-kr",
-    "euc-jp": "euc-jp",
-    "iso-2022-jp": "iso-2022-jp",
-    "koi8-r": "koi8-r",
-    "iso8859-1|latin1": "iso-8859-1",
-    "gb2312": "gb2312",
-    "big5": "big5",
-}
 LOG_FORMAT = (
     '{"agent":"$http_user_agent","uri":"$request_uri","status":$status,'
     '"type":"$sent_http_content_type","bytes":$body_bytes_sent}'
@@ -58,55 +52,68 @@ class Hit(NamedTuple):
 
 class Nginx:
     """``with Nginx(directory, work) as nginx: nginx.url``; ``work`` takes configuration and logs.
+    ``log``: keep what ``hits`` tells. ``locations``: further lines of the server's configuration.
 
     Raises FileNotFoundError without nginx on PATH, RuntimeError with nginx's words when it does
     not start."""
 
-    def __init__(self, root: Path, work: Path) -> None:
-        program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
-        if program is None:
-            raise FileNotFoundError("nginx is not installed; on Debian: apt install nginx-light")
+    def __init__(self, root: Path, work: Path, *, log: bool = True, locations: str = "") -> None:
+        self._program = find_program()
         self._work = work
-        self._log = work / "access.log"
-        self._config = work / "nginx.conf"
+        self._log = work / "access.log" if log else None
+        config = work / "nginx.conf"
         self._port = _free_port()
-        self._config.write_text(self._configuration(root.resolve()))
-        self._command = [program, "-p", str(work), "-c", str(self._config), "-e", "error.log"]
+        config.write_text(self._configuration(root.resolve(), locations))
+        self._command = [self._program, "-p", str(work), "-c", str(config), "-e", "error.log"]
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{self._port}/"
 
-    def _configuration(self, root: Path) -> str:
+    def _configuration(self, root: Path, locations: str) -> str:
         types = "".join(f"    {kind} {endings};\n" for kind, endings in TYPES.items())
         temp = "".join(
             f"  {kind}_temp_path {self._work / kind};\n"
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
-        charsets = "".join(
-            f'    location ~* "\\.html.*\\.({suffix})$" '
-            f"{{ types {{ }} default_type text/html; charset {charset}; }}\n"
-            for suffix, charset in CHARSETS.items()
-        )
+        log = f"{self._log} crawl" if self._log else "off"
         return (
             "daemon off;\nmaster_process off;\npid nginx.pid;\n"
-            "events { worker_connections 1024; }\n"
+            "events { worker_connections 4096; }\n"
             f"http {{\n{temp}  types {{\n{types}  }}\n  default_type application/octet-stream;\n"
             f"  log_format crawl escape=json '{LOG_FORMAT}';\n"
-            f"  access_log {self._log} crawl;\n  sendfile on;\n  keepalive_requests 100000;\n"
-            f"  server {{\n    listen 127.0.0.1:{self._port};\n    root {root};\n"
-            f"    index index.html;\n{charsets}"
-            '    location ~* "\\.html\\.[a-z-]+$" { types { } default_type text/html; }\n'
+            f"  access_log {log};\n  sendfile on;\n"
+            "  keepalive_requests 1000000000;\n  keepalive_timeout 1h;\n"
+            f"  server {{\n    listen 127.0.0.1:{self._port} backlog=4096;\n    root {root};\n"
+            f"    index index.html;\n{locations}"
             "  }\n}\n"
         )
 
     def hits(self, agent: str) -> list[Hit]:
         """What the client whose User-Agent contains ``agent`` has asked so far, in order."""
+        if self._log is None:
+            raise ValueError("this Nginx was made with log=False, so it knows no hits")
         with self._log.open() as lines:
             entries = map(json.loads, lines)
             hits = [Hit(**{**entry, "type": _media_type(entry["type"])}) for entry in entries]
         return [hit for hit in hits if agent in hit.agent]
 
+    def cpu_seconds(self) -> float:
+        """Used since its start."""
+        assert self._process is not None
+        return float(sum(psutil.Process(self._process.pid).cpu_times()[:2]))
+
+    def version(self) -> str:
+        """Such as "nginx 1.22.1"."""
+        done = subprocess.run([self._program, "-v"], capture_output=True, text=True)
+        return done.stderr.strip().rpartition(": ")[2].replace("/", " ")
+
     def __enter__(self) -> Nginx:
-        self._process = subprocess.Popen(self._command, stderr=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the benchmark, which stops the server
+            preexec_fn=die_with_parent(signal.SIGKILL),
+        )
         for _ in range(200):
             if self._process.poll() is not None:
                 raise RuntimeError(f"nginx does not start: {self._words()}")
@@ -130,6 +137,14 @@ class Nginx:
         assert self._process is not None
         self._process.terminate()
         self._process.communicate()
+
+
+def find_program() -> str:
+    """Raises FileNotFoundError."""
+    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        raise FileNotFoundError("nginx is not installed; on Debian: apt install nginx-light")
+    return program
 
 
 def _media_type(header: str) -> str:

@@ -1,0 +1,71 @@
+"""Job: what the commands of the benchmarks do alike."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.lab import results
+from benchmarks.lab.chart import Panel, draw
+from crawlframe.errors import CrawlframeError
+
+WIDTH = 118  # of the tables
+
+
+def run(name: str, measure: Callable[[Path], int]) -> int:
+    """Calls ``measure`` with an empty directory, and answers its exit code. What it started is
+    stopped by its ``with`` blocks, also on Ctrl-C and SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with tempfile.TemporaryDirectory(prefix=f"{name}-") as work:
+            return measure(Path(work))
+    except (OSError, RuntimeError, CrawlframeError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def say(name: str, text: str) -> None:
+    """A line of progress."""
+    print(f"{name}: {text}", file=sys.stderr, flush=True)
+
+
+def show(
+    title: str, columns: Iterable[str], rows: Iterable[Iterable[str]], caption: str = ""
+) -> None:
+    """Prints a table; the first cell of a row is its name."""
+    table = Table(title=title, caption=caption or None, box=None, title_justify="left")
+    table.pad_edge, table.caption_justify = False, "left"
+    table.add_column("")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, width=WIDTH).print(table, "")
+
+
+def keep(
+    name: str,
+    figures: dict[str, Any],
+    title: str,
+    panels: Sequence[Panel],
+    output: Path | None,
+) -> None:
+    """Writes the figures as JSON into ``output`` (by default under build/bench/results/), and a
+    chart beside them; says where, and why there is no chart when it cannot be drawn."""
+    path = results.write(name, {"job": name, "machine": results.machine(), **figures}, output)
+    say(name, f"figures: {path}")
+    chart = path.with_suffix(".svg")
+    try:
+        draw(title, panels, chart)
+        say(name, f"chart: {chart}")
+    except (OSError, RuntimeError) as error:
+        say(name, str(error))

@@ -1,0 +1,176 @@
+"""Metered: a command whose process tree is measured: CPU seconds of all, memory of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import psutil
+
+from benchmarks.lab import reaper
+from crawlservice.household import die_with_parent
+
+LOOK = 0.25  # seconds between two looks at the memory
+
+
+class Usage(NamedTuple):
+    """What a command took, with all its descendants."""
+
+    code: int  # its exit status, negative for a signal
+    seconds: float  # from its start until the last descendant had ended
+    cpu: float  # seconds, user and system, also of descendants that ended on the way
+    peak: int  # bytes: the largest resident set that one process had
+    total: int  # bytes: the largest sum over all processes, shared pages counted once
+
+
+class Metered:
+    """``with Metered(command, log) as run: usage = run.wait(60)``. Output goes to the file ``log``;
+    what is left at the end of the block is killed.
+
+    ``cpu`` is exact, as the kernel adds it up; ``peak`` misses what a process took on only in its
+    last quarter of a second; ``total`` is looked at four times a second. Needs Linux."""
+
+    def __init__(
+        self,
+        command: Iterable[str | Path],
+        log: Path,
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.command = [str(word) for word in command]
+        self.log = log
+        self._cwd = cwd
+        self._env = env
+        self._peaks: dict[int, int] = {}
+        self._total = 0
+        self._ended = threading.Event()
+        self.usage: Usage | None = None  # known when it has ended
+
+    def __enter__(self) -> Metered:
+        answer, told = os.pipe()
+        program = [sys.executable, "-I", "-S", reaper.__file__, str(told), *self.command]
+        self._started = time.monotonic()
+        try:
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    program,
+                    cwd=self._cwd,
+                    env=self._env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[told],
+                    start_new_session=True,
+                    preexec_fn=die_with_parent(signal.SIGTERM),
+                )
+        finally:
+            os.close(told)
+        self._answer = os.fdopen(answer)
+        self._looking = threading.Thread(target=self._look, daemon=True)
+        self._looking.start()
+        return self
+
+    def wait(self, timeout: float) -> Usage:
+        """Until all have ended. Raises RuntimeError, with the end of the log, when that takes more
+        than ``timeout`` seconds."""
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise self.problem(f"has not ended after {timeout:.0f} s") from None
+        seconds = time.monotonic() - self._started
+        told = self._answer.read()
+        if not told:
+            raise self.problem("could not be measured")
+        self._stop_looking()
+        answer = json.loads(told)
+        peak = max(self._peaks.values(), default=0)
+        self.usage = Usage(answer["code"], seconds, answer["cpu"], peak, self._total)
+        return self.usage
+
+    def send(self, number: signal.Signals) -> None:
+        """SIGTERM or SIGINT, to the command itself."""
+        self._process.send_signal(number)
+
+    def lives(self) -> bool:
+        return self._process.poll() is None
+
+    def cpu_seconds(self) -> float:
+        """Used so far, to a hundredth of a second for each process."""
+        own = psutil.Process(self._process.pid)
+        total = sum(own.cpu_times()[2:4])  # of children that ended
+        for process in own.children(recursive=True):
+            try:
+                total += sum(process.cpu_times()[:4])
+            except psutil.Error:
+                continue
+        return float(total)
+
+    def processes(self) -> list[psutil.Process]:
+        """Those that live, without what measures them."""
+        try:
+            return psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def text(self) -> str:
+        """All that was written so far."""
+        return self.log.read_text(errors="replace")
+
+    def problem(self, what: str) -> RuntimeError:
+        """An error that shows the end of the log."""
+        name = " ".join(Path(word).name for word in self.command[:3])
+        tail = "\n".join(self.text().splitlines()[-20:])
+        return RuntimeError(f"{name} {what}; the end of its log:\n{tail}")
+
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK):
+            total = 0
+            for process in self.processes():
+                try:
+                    peak = _high_water(process.pid)
+                    self._peaks[process.pid] = max(self._peaks.get(process.pid, 0), peak)
+                    total += process.memory_full_info().pss
+                except (psutil.Error, OSError):
+                    continue
+            self._total = max(self._total, total)
+
+    def _stop_looking(self) -> None:
+        self._ended.set()
+        self._looking.join()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop_looking()
+        while self.lives():
+            for process in self.processes():
+                try:
+                    process.kill()
+                except psutil.Error:
+                    continue
+            try:
+                self._process.wait(0.1)
+            except subprocess.TimeoutExpired:
+                continue
+        self._answer.close()
+
+
+def _high_water(pid: int) -> int:
+    """Bytes: the largest resident set since the process started its program or was forked."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) << 10
+    return 0

@@ -1,0 +1,151 @@
+"""Node: ``runcrawler`` of this checkout under the meter, on servers that the benchmark gives it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psycopg2
+
+from benchmarks.lab.meter import Metered, Usage
+from benchmarks.lab.postgres import Postgres
+from crawlframe.conf import Settings
+from crawlframe.frontier import Frontier
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+MANAGE = (sys.executable, "manage.py")
+PATIENCE = 60.0  # seconds for a start or an end
+LOOK = 0.05  # seconds between two looks at the task
+# What a caller's shell may say of another Crawlframe, or of its own Python.
+OWN = ("CRAWLFRAME_", "DJANGO_", "DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE")
+
+
+class Node:
+    """``with Node(var, dsn, redis_url) as node: task = node.submit("site", url=...)``.
+
+    ``var`` is its directory, made if missing, with its log in ``node.log``; ``dsn`` names a
+    PostgreSQL database with all tables (``migrated``). ``spiders`` is the dotted name of the
+    package whose spiders it runs. ``options`` are further words for runcrawler, ``env`` further
+    variables. Several nodes on one database and Redis are a cluster; they need different ``name``.
+
+    Every method raises RuntimeError with the end of the log when the node does not do it."""
+
+    def __init__(
+        self,
+        var: Path,
+        dsn: str,
+        redis: str,
+        *,
+        spiders: str = "spiders",
+        workers: int = 1,
+        concurrency: int = 64,
+        name: str = "bench",
+        options: tuple[str, ...] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        var.mkdir(parents=True, exist_ok=True)
+        self._dsn = dsn
+        self._redis = redis
+        self._env = {**environment(var, dsn, redis), "CRAWLFRAME_SPIDERS": spiders, **(env or {})}
+        words = ["--workers", workers, "--concurrency", concurrency, "--node", name]
+        command = [*MANAGE, "runcrawler", *map(str, words), *options]
+        self.run = Metered(command, var / "node.log", cwd=CHECKOUT, env=self._env)
+
+    def submit(self, spider: str, **arguments: Any) -> int:
+        """The id of the new task, once the node has told of the spider."""
+        self.wait_until_known(spider)
+        done = manage(self._env, "submit", spider, *(f"-a{k}={v}" for k, v in arguments.items()))
+        found = re.search(r"task (\d+) submitted", done.stdout)
+        if found is None:
+            raise self.run.problem(f"got no task: {done.stdout}{done.stderr}")
+        return int(found[1])
+
+    def wait(self, task: int, timeout: float) -> float:
+        """Seconds from the submission of a task to its end, as its row in the database says."""
+        deadline = time.monotonic() + timeout
+        query = "SELECT extract(epoch FROM finished_at - created_at) FROM crawlservice_task"
+        with closing(psycopg2.connect(self._dsn)) as connection:
+            connection.autocommit = True
+            cursor = connection.cursor()
+            while True:
+                cursor.execute(f"{query} WHERE id = %s", (task,))
+                seconds = cursor.fetchone()[0]
+                if seconds is not None:
+                    return float(seconds)
+                if not self.run.lives():
+                    raise self.run.problem("ended before its task")
+                if time.monotonic() > deadline:
+                    raise self.run.problem(f"has not finished task {task} after {timeout:.0f} s")
+                time.sleep(LOOK)
+
+    def stop(self) -> Usage:
+        """As an operator does: SIGTERM, and wait until all have ended."""
+        if self.run.lives():
+            self.run.send(signal.SIGTERM)
+        usage = self.run.wait(PATIENCE)
+        if usage.code:
+            raise self.run.problem(f"ended with status {usage.code}")
+        return usage
+
+    def wait_until_known(self, spider: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        frontier = Frontier.connect(self._redis, Settings())
+        try:
+            while spider not in frontier.spiders():
+                if not self.run.lives():
+                    raise self.run.problem("ended at its start")
+                if time.monotonic() > deadline:
+                    raise self.run.problem(f"does not tell of a spider {spider!r}")
+                time.sleep(LOOK)
+        finally:
+            frontier.redis.close()
+
+    def __enter__(self) -> Node:
+        self.run.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.run.__exit__(kind, error, trace)
+
+
+def environment(var: Path, dsn: str, redis: str) -> dict[str, str]:
+    """The variables with which a manage.py works on these servers, and may crawl loopback."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+    return {
+        **kept,
+        "CRAWLFRAME_VAR_DIR": str(var),
+        "CRAWLFRAME_ALLOW_PRIVATE": "127.0.0.0/8",
+        "DATABASE_URL": dsn,
+        "REDIS_URL": redis,
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def manage(env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs manage.py to its end."""
+    return subprocess.run(
+        [*MANAGE, *words], cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False
+    )
+
+
+def migrated(postgres: Postgres, var: Path) -> str:
+    """The DSN of a database with all tables, from which ``new_database`` makes copies."""
+    dsn = postgres.new_database()
+    done = manage(environment(var, dsn, "redis://127.0.0.1:1"), "migrate", "--verbosity=0")
+    if done.returncode:
+        raise RuntimeError(f"manage.py migrate: {done.stderr[-2000:]}")
+    return dsn

@@ -1,0 +1,1 @@
+"""Where the processor time of a page goes, part by part, each measured alone."""

@@ -1,0 +1,197 @@
+"""Parts: what is measured. Each is the real code on the pages of the standard job."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+import uvloop
+
+from benchmarks.standard.site import Site
+from benchmarks.standard.spiders.standard import Standard, StandardParsel
+from crawlframe.conf import Settings
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.ledger import TaskSpec
+from crawlframe.node.channel import Channel
+from crawlframe.node.marks import Marks
+from crawlframe.node.run_request import RequestRunner
+from crawlframe.node.sieve import Sieve
+from crawlframe.outcome import Collector, Outcome
+from crawlframe.registry import Registry
+from crawlframe.request import Request, make_rid
+from crawlframe.response import Response
+from crawlframe.spider import read_settings
+
+HEADERS = [("Content-Type", "text/html; charset=utf-8")]
+IN_FLIGHT = 64
+BATCH = 16  # requests in a message of the master
+REPEATS = 3  # the best of them counts: what is more was done for somebody else
+HERE = Settings(allow_private=(ipaddress.ip_network("127.0.0.0/8"),), concurrency=IN_FLIGHT)
+
+
+class Part(NamedTuple):
+    """Microseconds of processor time for one page. ``where``: the process, or thread, it is in."""
+
+    where: str
+    name: str
+    micros: float
+
+
+class Page(NamedTuple):
+    url: str
+    body: bytes
+
+    def response(self) -> Response:
+        return Response(self.url, 200, HEADERS, self.body, Request.plain(self.url))
+
+
+def pages_of(site: Site, count: int) -> list[Page]:
+    """Pages of the middle of the site, where most links have been seen."""
+    first = (site.pages - count) // 2
+    numbers = range(first, first + count)
+    return [Page(site.url_of(number), site.page(number).encode()) for number in numbers]
+
+
+def best(work: Callable[[], object], pages: int) -> float:
+    """Microseconds of this process for a page."""
+    times = []
+    for _ in range(REPEATS):
+        started = time.process_time()
+        work()
+        times.append(time.process_time() - started)
+    return min(times) / pages * 1e6
+
+
+# -- fetch and engine -----------------------------------------------------------------------------
+
+
+def fetch(pages: list[Page]) -> Part:
+    """Requests to responses, through nginx."""
+
+    async def crawl() -> None:
+        downloader, settings, spider = Downloader(HERE), read_settings(Standard), Standard()
+        urls = iter(pages)
+
+        async def one_by_one() -> None:
+            for page in urls:
+                response = await downloader.fetch(Request.plain(page.url), settings, spider)
+                assert response.body == page.body
+
+        await asyncio.gather(*(one_by_one() for _ in range(IN_FLIGHT)))
+        await downloader.close()
+
+    return Part("worker", "fetch", best(lambda: uvloop.run(crawl()), len(pages)))
+
+
+class _Fetched(Downloader):
+    """Has the responses already."""
+
+    def __init__(self, pages: Iterable[Page]) -> None:
+        super().__init__(HERE)
+        self._responses = {page.url: page.response() for page in pages}
+
+    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+        return self._responses[request.url]
+
+
+def engine(pages: list[Page]) -> Part:
+    """From a claimed request to an outcome, without fetch and callback."""
+    claimed = [held(page.url) for page in pages]
+    marks = Marks(1, IN_FLIGHT)
+    place = marks.take()
+    registry = Registry.load("benchmarks.profile.spiders")
+
+    async def load_task(task: int) -> TaskSpec:
+        return TaskSpec(task, "idle", {}, 0)
+
+    async def load_cookies(task: int) -> dict[str, str]:
+        return {}
+
+    async def crawl() -> None:
+        mark = partial(marks.write, place)
+        runner = RequestRunner(
+            HERE, registry, "", _Fetched(pages), Sieve(), load_task, load_cookies, mark
+        )
+        for request in claimed:
+            await runner.run(request, TaskView("running", 0))
+
+    return Part("worker", "engine", best(lambda: uvloop.run(crawl()), len(pages)))
+
+
+def held(url: str) -> Claimed:
+    """A request as a claim gives it."""
+    request = Request.plain(url, "parse")
+    return Claimed(make_rid(1, request.fingerprint()), 1, request.host, 0, 0, request.encode())
+
+
+def messages(pages: list[Page]) -> list[Part]:
+    """The pipe between master and worker, both ways."""
+    claimed = [held(page.url) for page in pages]
+    ours, theirs = Channel.pair()
+    views = {1: TaskView("running", 0)}
+    sent = received = 0.0
+    for start in range(0, len(claimed), BATCH):
+        batch = claimed[start : start + BATCH]
+        began = time.process_time()
+        ours.send("run", batch, views)
+        between = time.process_time()
+        ((_, requests, _),) = theirs.receive()
+        theirs.send("report", len(batch), [fields[0] for fields in requests])
+        end = time.process_time()
+        ours.receive()
+        sent += time.process_time() - end + between - began
+        received += end - between
+    ours.close()
+    theirs.close()
+    return [
+        Part("master", "messages", sent / len(pages) * 1e6),
+        Part("worker", "messages", received / len(pages) * 1e6),
+    ]
+
+
+# -- the callback, by what each further step costs ------------------------------------------------
+
+
+def callback(pages: list[Page]) -> list[Part]:
+    """With the fast tree; the links are collected once as a worker that knows all of them."""
+
+    def upto(step: Callable[[Response], object]) -> float:
+        return best(lambda: [step(page.response()) for page in pages], len(pages))
+
+    bare = upto(lambda response: response)
+    text = upto(lambda response: response.text)
+    tree = upto(lambda response: response.tree)
+    links = upto(lambda response: response.links())
+    spider = Standard()
+    known = {
+        Request.plain(link).fingerprint() for page in pages for link in page.response().links()
+    }
+    all_known = upto(lambda response: collected(spider, response, known))
+    none_known = upto(lambda response: collected(spider, response, set()))
+    parsel = upto(lambda response: collected(StandardParsel(), response, known))
+    fields = upto(lambda response: [next(spider.parse(response))]) - links
+    return [
+        Part("worker", "decode", text - bare),
+        Part("worker", "parse", tree - text),
+        Part("worker", "fields", fields),
+        Part("worker", "links", links - tree),
+        Part("worker", "follow, links known", all_known - links - fields),
+        Part("more", "follow, no link known", none_known - all_known),
+        Part("more", "with parsel", parsel - all_known),
+    ]
+
+
+def collected(spider: Standard | StandardParsel, response: Response, known: set[bytes]) -> Outcome:
+    """What the spider's callback leads to."""
+    outcome = Outcome(make_rid(1, response.url.encode()), 1, "", b"", 0, 0)
+    collector = Collector(
+        outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=(known, set())
+    )
+    for thing in spider.parse(response):
+        collector.take(thing)
+    return outcome

@@ -1,0 +1,121 @@
+"""Storing: what it costs to claim requests and to commit their outcomes, on a real Redis and a real
+PostgreSQL. The committer is the worker's own; what it calls is metered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from benchmarks.lab.postgres import Postgres
+from benchmarks.lab.redis import RedisServer
+from benchmarks.profile.parts import HERE, Page, Part
+from benchmarks.standard.site import Site
+from benchmarks.standard.spiders.standard import Standard
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.records import Claimed, TaskLimits
+from crawlframe.ledger import Ledger
+from crawlframe.node.commit import Committer
+from crawlframe.node.sieve import Sieve
+from crawlframe.outcome import Collector, Outcome
+from crawlframe.request import Request, root_admission
+
+GENERATION = 1
+BATCH = 64  # outcomes that a commit finds waiting, as in a busy worker
+STEPS = {"known": "ask for known links", "commit": "transaction", "complete": "complete"}
+
+
+class _Meter:
+    """Another object, with the processor time of this thread in each of its methods."""
+
+    def __init__(self, what: Any) -> None:
+        self._what = what
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._what, name)
+
+        def call(*args: Any) -> Any:
+            began = time.thread_time()
+            try:
+                return method(*args)
+            finally:
+                self.seconds[name] += time.thread_time() - began
+
+        return call
+
+
+def storing(
+    site: Site,
+    pages: list[Page],
+    ledger: Ledger,
+    task: int,
+    redis: RedisServer,
+    postgres: Postgres,
+) -> list[Part]:
+    """Crawls ``pages`` without a fetch: each is claimed, its outcome made, committed, completed.
+    Redis has seen the whole site."""
+    frontier, store = _Meter(Frontier.connect(redis.url, HERE)), _Meter(ledger)
+    frontier.open_task(task, TaskLimits(concurrency=1 << 20), [root_admission(task)])
+    settled = threading.Semaphore(0)
+    committer = Committer(
+        HERE,
+        GENERATION,
+        frontier,  # type: ignore[arg-type]
+        store,
+        Sieve(),
+        lambda rids: settled.release(len(rids)),
+        lambda: None,
+    )
+    committer.start()
+    # As if the start had named every page of the site, ours first.
+    urls = dict.fromkeys([page.url for page in pages] + [*map(site.url_of, range(site.pages))])
+    (root,) = frontier.claim(GENERATION, 0, 1).requests
+    committer.put(_outcome(root, (Request.plain(url, "parse") for url in urls)))
+    settled.acquire()
+    times: list[float] = []  # of the commit thread, before and after
+    committer.call(lambda: times.append(time.thread_time()))
+    frontier.seconds.clear()
+    store.seconds.clear()
+    servers = redis.cpu_seconds(), postgres.cpu_seconds()
+    by_url, spider = {page.url: page for page in pages}, Standard()
+    sequence = done = 0
+    while done < len(pages):
+        sequence += 1
+        claimed = frontier.claim(GENERATION, sequence, min(BATCH, len(pages) - done)).requests
+        for request in claimed:
+            page = by_url[Request.decode(request.record).url]
+            committer.put(_outcome(request, spider.parse(page.response())))
+        for _ in claimed:
+            settled.acquire()
+        done += len(claimed)
+    committer.call(lambda: times.append(time.thread_time()))
+    committer.close()
+    committer.join()
+    micros = {name: 1e6 * seconds / len(pages) for name, seconds in frontier.seconds.items()}
+    micros |= {name: 1e6 * seconds / len(pages) for name, seconds in store.seconds.items()}
+    steps = [Part("commit thread", told, micros[name]) for name, told in STEPS.items()]
+    rest = 1e6 * (times[1] - times[0]) / len(pages) - sum(step.micros for step in steps)
+    return [
+        Part("master", "claim", micros["claim"]),
+        *steps,
+        Part("commit thread", "the rest", rest),
+        Part("Redis", "all", 1e6 * (redis.cpu_seconds() - servers[0]) / len(pages)),
+        Part("PostgreSQL", "all", 1e6 * (postgres.cpu_seconds() - servers[1]) / len(pages)),
+    ]
+
+
+def _outcome(request: Claimed, things: Iterable[Any]) -> Outcome:
+    outcome = Outcome(
+        *request[:3], request.record, request.attempts, request.deliveries,
+        Request.decode(request.record).url, "parse", 1, status=200, size=20_000, fetch_ms=10,
+    )  # fmt: skip
+    nothing: set[bytes] = set()
+    collector = Collector(
+        outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=(nothing, nothing)
+    )
+    for thing in things:
+        collector.take(thing)
+    return outcome

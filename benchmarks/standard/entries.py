@@ -1,0 +1,68 @@
+"""Entries: what runs in the standard job, and how each was tuned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+CONTENDERS = Path(__file__).with_name("contenders")
+
+
+class Entry(NamedTuple):
+    """One line of the table. ``folder`` is below contenders/; "" stands for Crawlframe."""
+
+    name: str
+    folder: str
+    options: tuple[str, ...] = ()  # words for the contender's run.py
+    spider: str = ""  # of Crawlframe
+    in_flight: int = 64  # requests, per process
+    scales: bool = False  # whether it may run with several processes
+    processes: int = 1
+
+    @property
+    def label(self) -> str:
+        """The name, with the processes where one could ask."""
+        return f"{self.name} x{self.processes}" if self.scales else self.name
+
+    @property
+    def requirements(self) -> Path:
+        return CONTENDERS / self.folder / "requirements.txt"
+
+    @property
+    def program(self) -> Path:
+        return CONTENDERS / self.folder / "run.py"
+
+
+OURS = "crawlframe"
+LIMIT = "bare"
+OWN_SET = ("--own-set",)
+ENTRIES = (
+    Entry(OURS, "", spider="standard", scales=True),
+    Entry("crawlframe-parsel", "", spider="standard_parsel"),
+    Entry("scrapy", "scrapy", in_flight=128),
+    Entry("scrapy-parsel", "scrapy", ("--parser", "parsel"), in_flight=128),
+    Entry("scrapy-own-set", "scrapy", OWN_SET, in_flight=128),
+    Entry("scrapy-redis", "scrapy_redis", in_flight=128, scales=True),
+    Entry("scrapy-redis-own-set", "scrapy_redis", OWN_SET, in_flight=128, scales=True),
+    Entry("crawlee", "crawlee"),
+    Entry("crawlee-own-set", "crawlee", OWN_SET),
+    Entry(LIMIT, "bare"),
+    Entry("bare-aiohttp", "bare", ("--client", "aiohttp")),
+)
+NAMES = [entry.name for entry in ENTRIES]
+
+
+def chosen(names: list[str], processes: list[int]) -> list[Entry]:
+    """The entries of these names; those that scale once for each number of processes."""
+    return [
+        entry._replace(processes=count)
+        for entry in ENTRIES
+        if entry.name in names
+        for count in (processes if entry.scales else [1])
+    ]
+
+
+def in_turn(entries: list[Entry], round_number: int, rounds: int) -> list[Entry]:
+    """The order of one round: each starts elsewhere, so that none is always first or last."""
+    first = round_number * len(entries) // rounds
+    return entries[first:] + entries[:first]

@@ -1,0 +1,138 @@
+"""Report: the figures of the standard job as tables, as JSON and as a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.lab import results
+from benchmarks.lab.chart import Bar, Panel
+from benchmarks.lab.job import keep, show
+from benchmarks.lab.results import Spread
+from benchmarks.standard.figures import Figures, Goal, as_dict, goals
+from benchmarks.standard.rounds import JOB, Rounds
+
+CPU = """\
+User and system time of all processes of the crawler, from their start to their end, with imports;
+start: of it, before the task was submitted. times ours: beside crawlframe in the same round, with
+as many workers. All figures are medians, with the least and the most of the rounds.
+"""
+WALL = """\
+pages/s: ours from submission to the end of the task, else from the first request to the last row.
+peak RSS: MiB of the largest process; sum PSS: MiB of all processes of the crawler at a time, with
+shared pages shared out.
+"""
+
+
+def write_text(rounds: Rounds) -> None:
+    """Prints the tables, the goals, and how each entry was tuned."""
+    found = rounds.figures()
+    _show_cpu(found, _title(rounds))
+    _show_wall(found)
+    if judged := goals(found, rounds.done):
+        _show_goals(judged)
+    for one in found:
+        print(f"{one.entry.label}: {one.notes}")
+    print()
+    for name, version in rounds.versions.items():
+        print(f"{name}: {version}")
+    print(f"{rounds.machine['processors']} x {rounds.machine['processor']}")
+
+
+def write_files(rounds: Rounds, output: Path | None) -> None:
+    """Everything as JSON, and beside it a chart if there is anything to draw."""
+    found = rounds.figures()
+    told: dict[str, Any] = {
+        "pages": rounds.pages,
+        "versions": rounds.versions,
+        "figures": as_dict(found),
+        "goals": [
+            {**goal._asdict(), "value": goal.value._asdict(), "met": goal.met}
+            for goal in goals(found, rounds.done)
+        ],
+        "rounds": [[result._asdict() for result in one.values()] for one in rounds.done],
+        "failures": rounds.failures,
+    }
+    if found:
+        keep(JOB, told, _title(rounds), _panels(found), output)
+    else:
+        results.write(JOB, told, output)
+
+
+def _title(rounds: Rounds) -> str:
+    return f"The standard job: {rounds.pages:,} pages, {results.counted(len(rounds.done), 'round')}"
+
+
+def _show_cpu(found: Sequence[Figures], title: str) -> None:
+    rows = [
+        (
+            one.entry.label,
+            one.cpu.told(".3f"),
+            f"{one.start.median:.3f}" if one.start else "",
+            _ratio(one.more_cpu),
+            one.redis.told(".3f"),
+            one.postgres.told(".3f"),
+        )
+        for one in found
+    ]
+    show(
+        f"{title}. CPU milliseconds per page",
+        ("crawler", "start", "times ours", "Redis", "PostgreSQL"),
+        rows,
+    )
+    print(CPU)
+
+
+def _show_wall(found: Sequence[Figures]) -> None:
+    rows = [
+        (
+            one.entry.label,
+            one.rate.told(".0f"),
+            _ratio(one.slower),
+            one.peak.told(".0f"),
+            one.total.told(".0f"),
+        )
+        for one in found
+    ]
+    show("Time and memory", ("pages/s", "times slower", "peak RSS", "sum PSS"), rows)
+    print(WALL)
+
+
+def _show_goals(judged: Sequence[Goal]) -> None:
+    rows = [
+        (
+            goal.what,
+            goal.value.told(),
+            f"{'at least' if goal.least else 'at most'} {goal.goal:g}",
+            "met" if goal.met else "missed",
+        )
+        for goal in judged
+    ]
+    show("Goals", ("measured", "goal", ""), rows)
+
+
+def _panels(found: Sequence[Figures]) -> list[Panel]:
+    cpu = [
+        Bar(
+            one.entry.label,
+            {
+                "crawler": one.cpu.median,
+                "Redis": one.redis.median,
+                "PostgreSQL": one.postgres.median,
+            },
+        )
+        for one in found
+    ]
+    rate = [
+        Bar(one.entry.label, {"pages/s": one.rate.median}, one.rate.low, one.rate.high)
+        for one in found
+    ]
+    return [
+        Panel("CPU time per page (less is better)", "milliseconds", cpu),
+        Panel("Speed (more is better)", "pages per second", rate),
+    ]
+
+
+def _ratio(spread: Spread | None) -> str:
+    return spread.told() if spread else ""
