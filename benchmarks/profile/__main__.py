@@ -41,9 +41,9 @@ def main() -> int:
 def measure(count: int, work: Path, output: Path | None) -> int:
     found: list[Part] = []
     with Nginx(work / "site", work, log=False) as nginx:
-        site = Site(5 * count, nginx.url)
+        site = Site(count, nginx.url)
         say("profile", f"making {count:,} pages")
-        pages = parts.pages_of(site, count)
+        pages = parts.pages_of(site)
         (work / "site" / "p").mkdir(parents=True)
         for page in pages:
             (work / "site" / page.url.removeprefix(nginx.url)).write_bytes(page.body)
@@ -55,7 +55,7 @@ def measure(count: int, work: Path, output: Path | None) -> int:
         say("profile", "storing")
         dsn = postgres.new_database(migrated(postgres, work / "migrate"))
         os.environ.update(environment(work / "var", dsn, redis.url))
-        found += stored(site, pages, redis, postgres)
+        found += stored(pages, redis, postgres)
     told(found)
     panels = [Panel("Processor time of a page", "microseconds", bars(found))]
     keep("profile", {"pages": count, "parts": [part._asdict() for part in found]},
@@ -63,9 +63,7 @@ def measure(count: int, work: Path, output: Path | None) -> int:
     return 0
 
 
-def stored(
-    site: Site, pages: list[parts.Page], redis: RedisServer, postgres: Postgres
-) -> list[Part]:
+def stored(pages: list[parts.Page], redis: RedisServer, postgres: Postgres) -> list[Part]:
     """Storing needs the service's models, and these an environment that names the database."""
     import django
 
@@ -77,7 +75,7 @@ def stored(
 
     task = Task.objects.create(spider="standard", arguments={})
     try:
-        return storing(site, pages, DjangoLedger(), task.pk, redis, postgres)
+        return storing(pages, DjangoLedger(), task.pk, redis, postgres)
     finally:
         DjangoLedger().close()
 

@@ -50,11 +50,9 @@ class Page(NamedTuple):
         return Response(self.url, 200, HEADERS, self.body, Request.plain(self.url))
 
 
-def pages_of(site: Site, count: int) -> list[Page]:
-    """Pages of the middle of the site, where most links have been seen."""
-    first = (site.pages - count) // 2
-    numbers = range(first, first + count)
-    return [Page(site.url_of(number), site.page(number).encode()) for number in numbers]
+def pages_of(site: Site) -> list[Page]:
+    """All pages of the site."""
+    return [Page(site.url_of(n), site.page(n).encode()) for n in range(site.pages)]
 
 
 def best(work: Callable[[], object], pages: int) -> float:
@@ -164,7 +162,6 @@ def callback(pages: list[Page]) -> list[Part]:
         return best(lambda: [step(page.response()) for page in pages], len(pages))
 
     bare = upto(lambda response: response)
-    text = upto(lambda response: response.text)
     tree = upto(lambda response: response.tree)
     links = upto(lambda response: response.links())
     spider = Standard()
@@ -176,8 +173,7 @@ def callback(pages: list[Page]) -> list[Part]:
     parsel = upto(lambda response: collected(StandardParsel(), response, known))
     fields = upto(lambda response: [next(spider.parse(response))]) - links
     return [
-        Part("worker", "decode", text - bare),
-        Part("worker", "parse", tree - text),
+        Part("worker", "parse", tree - bare),
         Part("worker", "fields", fields),
         Part("worker", "links", links - tree),
         Part("worker", "follow, links known", all_known - links - fields),

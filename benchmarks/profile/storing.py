@@ -12,7 +12,6 @@ from typing import Any
 from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.profile.parts import HERE, Page, Part
-from benchmarks.standard.site import Site
 from benchmarks.standard.spiders.standard import Standard
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Claimed, TaskLimits
@@ -48,7 +47,6 @@ class _Meter:
 
 
 def storing(
-    site: Site,
     pages: list[Page],
     ledger: Ledger,
     task: int,
@@ -56,27 +54,35 @@ def storing(
     postgres: Postgres,
 ) -> list[Part]:
     """Crawls ``pages`` without a fetch: each is claimed, its outcome made, committed, completed.
-    Redis has seen the whole site."""
+    It begins as if the start had named every page."""
     frontier, store = _Meter(Frontier.connect(redis.url, HERE)), _Meter(ledger)
     frontier.open_task(task, TaskLimits(concurrency=1 << 20), [root_admission(task)])
     settled = threading.Semaphore(0)
-    committer = Committer(
-        HERE,
-        GENERATION,
-        frontier,  # type: ignore[arg-type]
-        store,
-        Sieve(),
-        lambda rids: settled.release(len(rids)),
-        lambda: None,
-    )
-    committer.start()
-    # As if the start had named every page of the site, ours first.
-    urls = dict.fromkeys([page.url for page in pages] + [*map(site.url_of, range(site.pages))])
+
+    def committer(sieve: Sieve) -> Committer:
+        return Committer(
+            HERE,
+            GENERATION,
+            frontier,  # type: ignore[arg-type]
+            store,
+            sieve,
+            lambda rids: settled.release(len(rids)),
+            lambda: None,
+        )
+
+    # The start names every page; the worker that is measured has still to learn that.
     (root,) = frontier.claim(GENERATION, 0, 1).requests
-    committer.put(_outcome(root, (Request.plain(url, "parse") for url in urls)))
+    first = committer(Sieve())
+    first.start()
+    first.put(_outcome(root, (Request.plain(page.url, "parse") for page in pages), Sieve()))
+    first.close()
+    first.join()
     settled.acquire()
+    sieve = Sieve()
+    measured = committer(sieve)
+    measured.start()
     times: list[float] = []  # of the commit thread, before and after
-    committer.call(lambda: times.append(time.thread_time()))
+    measured.call(lambda: times.append(time.thread_time()))
     frontier.seconds.clear()
     store.seconds.clear()
     servers = redis.cpu_seconds(), postgres.cpu_seconds()
@@ -87,13 +93,13 @@ def storing(
         claimed = frontier.claim(GENERATION, sequence, min(BATCH, len(pages) - done)).requests
         for request in claimed:
             page = by_url[Request.decode(request.record).url]
-            committer.put(_outcome(request, spider.parse(page.response())))
+            measured.put(_outcome(request, spider.parse(page.response()), sieve))
         for _ in claimed:
             settled.acquire()
         done += len(claimed)
-    committer.call(lambda: times.append(time.thread_time()))
-    committer.close()
-    committer.join()
+    measured.call(lambda: times.append(time.thread_time()))
+    measured.close()
+    measured.join()
     micros = {name: 1e6 * seconds / len(pages) for name, seconds in frontier.seconds.items()}
     micros |= {name: 1e6 * seconds / len(pages) for name, seconds in store.seconds.items()}
     steps = [Part("commit thread", told, micros[name]) for name, told in STEPS.items()]
@@ -107,15 +113,13 @@ def storing(
     ]
 
 
-def _outcome(request: Claimed, things: Iterable[Any]) -> Outcome:
+def _outcome(request: Claimed, things: Iterable[Any], sieve: Sieve) -> Outcome:
     outcome = Outcome(
         *request[:3], request.record, request.attempts, request.deliveries,
         Request.decode(request.record).url, "parse", 1, status=200, size=20_000, fetch_ms=10,
     )  # fmt: skip
-    nothing: set[bytes] = set()
-    collector = Collector(
-        outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=(nothing, nothing)
-    )
+    known = sieve.of(request.task)
+    collector = Collector(outcome, priority=0, depth=1, depth_limit=0, allowed=None, known=known)
     for thing in things:
         collector.take(thing)
     return outcome

@@ -1,0 +1,1 @@
+"""Memory: what each process of a node takes over a million pages."""

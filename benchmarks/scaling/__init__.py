@@ -1,0 +1,1 @@
+"""Scaling: the standard job by several workers and several nodes."""

@@ -1,0 +1,1 @@
+"""Startup: how soon after its start a node fetches its first page."""

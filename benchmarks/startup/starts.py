@@ -1,0 +1,141 @@
+"""Starts: a node is started while a task waits for it, and the site says when it answered."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from benchmarks.lab.counted import CountedSite
+from benchmarks.lab.node import CHECKOUT, MANAGE, PATIENCE, environment, manage
+from benchmarks.lab.tree import Tree
+from crawlframe import guardian
+from crawlservice.household import die_with_parent
+
+LOOK = 0.02  # seconds between two looks at the site
+SPIDER = "site"
+
+
+class Start(NamedTuple):
+    """What passed from the start of runcrawler to its first page, in seconds."""
+
+    seconds: float
+    cpu: float  # of all processes of the node; does not depend on what else the machine does
+
+
+class Place(NamedTuple):
+    """Where a node starts. ``options`` are words for runcrawler."""
+
+    name: str
+    var: Path
+    env: Mapping[str, str]
+    options: tuple[str, ...] = ()
+
+
+def embedded(var: Path) -> dict[str, str]:
+    """The variables of a node for which nothing is configured."""
+    env = environment(var, "", "")
+    del env["DATABASE_URL"], env["REDIS_URL"]
+    return env
+
+
+def starts(place: Place, count: int) -> Iterator[Start]:
+    """So many starts. Before the first one a node runs once, which makes the tables and tells of
+    its spiders. Raises RuntimeError."""
+    place.var.mkdir(exist_ok=True)
+    tree = Tree(1)
+    with CountedSite(tree) as site:
+        with _node(place):
+            _submit(place, site.url + tree.start)
+            _wait_for_page(place, site)
+        for _ in range(count):
+            _wait_for_redis(place)
+            _submit(place, site.url + tree.start)
+            _wait_for_redis(place)
+            started = time.monotonic()
+            with _node(place) as process:
+                answered = _wait_for_page(place, site)
+                yield Start(answered - started, _cpu_seconds(process))
+
+
+@contextmanager
+def _node(place: Place) -> Iterator[psutil.Process]:
+    command = [*MANAGE, "runcrawler", "--node", "startup", *place.options]
+    with (place.var / "node.log").open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=CHECKOUT,
+            env=place.env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=die_with_parent(signal.SIGKILL),
+        )
+    try:
+        yield psutil.Process(process.pid)
+        process.send_signal(signal.SIGTERM)
+        if process.wait(PATIENCE):
+            raise problem(place, f"ended with status {process.returncode}")
+    except subprocess.TimeoutExpired:
+        raise problem(place, f"has not ended after {PATIENCE:.0f} s") from None
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    """Of a process, and of all that it has started."""
+    total = 0.0
+    for member in (process, *process.children(recursive=True)):
+        try:
+            total += sum(member.cpu_times()[:4])
+        except psutil.NoSuchProcess:
+            continue
+    return total
+
+
+def _submit(place: Place, url: str) -> None:
+    """Without a node nobody has told of the spider yet; then it is tried again."""
+    deadline = time.monotonic() + PATIENCE
+    while (done := manage(place.env, "submit", SPIDER, f"-aurl={url}")).returncode:
+        if time.monotonic() > deadline:
+            raise problem(place, f"knows no spider: {done.stdout}{done.stderr}")
+        time.sleep(LOOK)
+
+
+def _wait_for_page(place: Place, site: CountedSite) -> float:
+    """The time.monotonic() of the answer."""
+    deadline = time.monotonic() + PATIENCE
+    while not (answered := site.take()).pages:
+        if time.monotonic() > deadline:
+            raise problem(place, "has fetched nothing")
+        time.sleep(LOOK)
+    return answered.first
+
+
+def _wait_for_redis(place: Place) -> None:
+    """Until the private server of a place has stopped with its last user; the next start makes a
+    new one."""
+    deadline = time.monotonic() + PATIENCE
+    while guardian.ask(place.var / "redis" / "redis.sock", "PING"):
+        if time.monotonic() > deadline:
+            raise problem(place, "has left its Redis running")
+        time.sleep(LOOK)
+
+
+def problem(place: Place, what: str) -> RuntimeError:
+    """An error that shows the end of the node's log."""
+    log = place.var / "node.log"
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+    return RuntimeError(f"the node ({place.name}) {what}; the end of its log:\n{tail}")
