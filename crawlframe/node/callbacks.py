@@ -16,6 +16,7 @@ from typing import Any
 
 from crawlframe.conf import Settings
 from crawlframe.node.marks import LOOP
+from crawlframe.node.pace import Pace
 from crawlframe.request import Request
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,8 @@ class Callbacks:
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="callback")
         self._slots = [*range(LOOP + 1, LOOP + 1 + settings.concurrency)]
         self._began: dict[int, tuple[float, bytes]] = {}  # slot -> time.monotonic(), rid
-        self._turns = _Turns()
+        self._pace = Pace()
+        self._computing = _Queue()
         self._slow: dict[tuple[int, str], bool] = {}  # (task, callback) -> does it compute?
 
     def expect(self, task: int, name: str, computes: bool) -> None:
@@ -63,9 +65,10 @@ class Callbacks:
         these raise."""
         computes = self._slow.get((task, name)) if self._slow else None
         if computes is None:
+            await self._pace.turn()
             unfinished = self._in_loop(task, name, rid, function, take)
         elif computes:
-            async with self._turns.next():
+            async with self._computing.next():
                 unfinished = await self._in_thread(task, name, rid, function, take)
         else:
             unfinished = await self._in_thread(task, name, rid, function, take)
@@ -179,7 +182,7 @@ class Callbacks:
                 step = _throwing(steps, error)
 
 
-class _Turns:
+class _Queue:
     """Who computes next: one after the other, and not behind a long one for ever."""
 
     def __init__(self) -> None:
