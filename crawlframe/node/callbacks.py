@@ -29,13 +29,20 @@ REMEMBERED = 10_000  # slow callbacks
 
 
 class Callbacks:
-    """Of one worker. ``mark`` is told (slot, rid) whose callback is running, b"" when none is.
+    """Of one worker. ``mark`` is told (slot, rid) whose callback is running, b"" when none is;
+    ``tell`` (task, callback, does it compute) when it is known why one is slow.
 
     Callbacks that wait (for a file, a database, another server) run in as many threads as there are
     requests in flight. Those that compute take turns, because the interpreter runs one thread at a
     time and the event loop must get its share; a long one lets the next begin, a few times."""
 
-    def __init__(self, settings: Settings, mark: Callable[[int, bytes], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        mark: Callable[[int, bytes], None],
+        tell: Callable[[int, str, bool], None] = lambda task, name, computes: None,
+    ) -> None:
+        self._tell = tell
         self._deadline = settings.deadline
         self._mark = mark
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="callback")
@@ -44,14 +51,16 @@ class Callbacks:
         self._pace = Pace()
         self._computing = _Queue()
         self._slow: dict[tuple[int, str], bool] = {}  # (task, callback) -> does it compute?
+        self._told: set[tuple[int, str]] = set()
 
     def expect(self, task: int, name: str, computes: bool) -> None:
         """This callback is slow, because it computes or because it waits."""
         if len(self._slow) >= REMEMBERED:
             self._slow.clear()
+            self._told.clear()
         if computes:
             sys.setswitchinterval(SWITCH)
-        self._slow.setdefault((task, name), computes)
+        self._slow[task, name] = computes
 
     async def run(
         self,
@@ -116,6 +125,8 @@ class Callbacks:
         function: Callable[[], Any],
         take: Callable[[Any], None],
     ) -> Any:
+        loop = asyncio.get_running_loop()
+
         def call() -> Any:
             slot = self._slots.pop()
             began, worked = time.monotonic(), time.thread_time()
@@ -128,9 +139,16 @@ class Callbacks:
                 del self._began[slot]
                 self._slots.append(slot)
                 if time.monotonic() - began > SLOW:
-                    self._slow[task, name] = time.thread_time() - worked > SLOW
+                    computes = time.thread_time() - worked > SLOW
+                    loop.call_soon_threadsafe(self._learn, task, name, computes)
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return await loop.run_in_executor(self._threads, call)
+
+    def _learn(self, task: int, name: str, computes: bool) -> None:
+        if (task, name) not in self._told or self._slow.get((task, name)) != computes:
+            self._told.add((task, name))
+            self._slow[task, name] = computes
+            self._tell(task, name, computes)
 
     # -- coroutines and async generators ----------------------------------------------------------
 

@@ -42,6 +42,7 @@ class Crew:
         self.marks = Marks(8 * settings.workers + 1024, settings.concurrency)
         self.members: list[Child] = []
         self.hurried = False  # nobody gets the grace time
+        self.aside_wanted = False  # one worker more, for callbacks that compute
         self._failed_boots = 0
         self._next_spawn = 0.0
 
@@ -50,7 +51,14 @@ class Crew:
 
     @property
     def workers(self) -> list[Child]:
+        """Those that take any request."""
         return [child for child in self.members if child.role == "worker"]
+
+    @property
+    def aside(self) -> Child | None:
+        """The worker that callbacks which compute are for, when it can be given requests."""
+        found = [child for child in self.members if child.role == "aside" and child.taking]
+        return found[0] if found else None
 
     # -- coming -----------------------------------------------------------------------------------
 
@@ -73,17 +81,11 @@ class Crew:
     def staff(self, template: Template, generation: int) -> None:
         """Forks the workers that are missing from the live template, and lets as many older ones
         leave as new ones are ready: at no time do fewer than all work."""
+        self._staff_aside(template, generation)
         staying = [child for child in self.workers if child.staying]
         ours = [child for child in staying if child.origin is template.loaded]
         for _ in range(self._settings.workers - len(ours)):
-            try:
-                self.add(template.fork(self.marks, generation))
-            except IndexError:  # so many are leaving still
-                return
-            except OSError as error:
-                log.error("the template %d forks no worker: %s", template.child.pid, error)
-                template.child.kill()
-                self.failed_boot()
+            if not self._fork("worker", template, generation):
                 return
         older = [child for child in staying if child.origin is not template.loaded]
         for child in older:
@@ -93,6 +95,26 @@ class Crew:
         ready = sum(child.ready for child in ours)
         for child in working[: max(0, len(working) + ready - self._settings.workers)]:
             self.retire(child)
+
+    def _staff_aside(self, template: Template, generation: int) -> None:
+        asides = [child for child in self.members if child.role == "aside" and child.staying]
+        if self.aside_wanted and not any(child.origin is template.loaded for child in asides):
+            self._fork("aside", template, generation)
+        for child in asides:
+            if child.ready and not (self.aside_wanted and child.origin is template.loaded):
+                self.retire(child)
+
+    def _fork(self, role: str, template: Template, generation: int) -> bool:
+        try:
+            self.add(template.fork(role, self.marks, generation))
+            return True
+        except IndexError:  # so many are leaving still
+            return False
+        except OSError as error:
+            log.error("the template %d forks no worker: %s", template.child.pid, error)
+            template.child.kill()
+            self.failed_boot()
+            return False
 
     # -- messages ---------------------------------------------------------------------------------
 
@@ -111,7 +133,7 @@ class Crew:
         try:
             messages = child.channel.receive()
         except ChannelClosed:
-            if not CAN_ADOPT and child.role == "worker":
+            if not CAN_ADOPT and child.role in ("worker", "aside"):
                 self._lose(child, None)
             return  # it is dead or dying; reap sees to it
         for kind, *rest in messages:
@@ -163,7 +185,7 @@ class Crew:
                 child.signal(signal.SIGKILL)
                 child.last_beat = now
             elif (
-                child.role == "worker"
+                child.role != "steward"
                 and child.staying
                 and (child.rss > limit or now - child.born > self._settings.max_age)
             ):

@@ -20,7 +20,6 @@ from crawlframe.frontier import Claim, Frontier
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.child import Child, adopt_orphans
 from crawlframe.node.crew import Crew
-from crawlframe.node.dispatch import share_out
 from crawlframe.node.errands import Errands
 from crawlframe.node.generation import begin, replay_dead
 from crawlframe.node.oversight import HANDED_OVER, Oversight
@@ -152,8 +151,7 @@ class Master:
         if self._stopping_since is not None or not self._crew.may_spawn:
             return
         if not any(child.role == "steward" and child.staying for child in self._crew):
-            run_steward = self._services.run_steward
-            self._crew.add(Child.spawn("steward", run_steward))
+            self._crew.add(Child.spawn("steward", self._services.run_steward))
         self._renewal.turn(sum(child.staying for child in self._crew.workers))
         if self._renewal.live is not None:
             self._crew.staff(self._renewal.live, self._generation)
@@ -184,7 +182,9 @@ class Master:
             for rid in settled:
                 child.settle(rid)
             self._next_claim = 0.0
-        elif kind == "ready" and child.role == "worker":
+        elif kind == "slow":
+            self._relief.learn(*rest)
+        elif kind == "ready" and child.role != "steward":
             (child.credits,) = rest
             self._next_claim = self._next_retake = 0.0
             self._relief.brief(child)
@@ -242,7 +242,7 @@ class Master:
             self._next_claim = now + max(0.001, pause)
 
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
-        for child, requests in share_out(claim.requests, workers):
+        for child, requests in self._relief.share_out(claim.requests, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}
             self._crew.say(child, "run", requests, views)
 

@@ -14,6 +14,7 @@ from crawlframe.errors import BadRequest
 from crawlframe.frontier import Claimed
 from crawlframe.node.child import Child
 from crawlframe.node.crew import Crew
+from crawlframe.node.dispatch import share_out
 from crawlframe.request import Request
 
 log = logging.getLogger(__name__)
@@ -45,12 +46,15 @@ class Relief:
         self._next_look = 0.0
         self._code: object = None  # what _slow is about
         self._slow: dict[tuple[int, str], tuple[bool, float]] = {}  # -> computes, time.monotonic()
+        self._computing: set[int] = set()  # tasks
 
     def brief(self, child: Child) -> None:
         """Tells a new worker which callbacks are slow. Another version's are judged anew."""
         if child.origin is not self._code:
             self._code = child.origin
             self._slow.clear()
+            self._computing.clear()
+            self._crew.aside_wanted = False
         for (task, name), (computes, _) in self._slow.items():
             self._crew.say(child, "slow", task, name, computes)
 
@@ -72,7 +76,7 @@ class Relief:
             if sum(member.relieved for member in self._crew) >= MOST:
                 continue
             for name in names:
-                self._learn(request.task, name, computes)
+                self.learn(request.task, name, computes)
             others = child.relieve(request.rid)
             log.warning(
                 "worker %d has been in callback %s of task %d for %.1f s; others take over the %d "
@@ -82,13 +86,36 @@ class Relief:
             self._give_back(others)
             self._crew.say(child, "relieve", request.rid)
 
-    def _learn(self, task: int, name: str, computes: bool) -> None:
+    def learn(self, task: int, name: str, computes: bool) -> None:
+        """A callback is slow, because it computes or because it waits. All workers are told."""
         if len(self._slow) >= REMEMBERED:
             del self._slow[next(iter(self._slow))]
-        self._slow.setdefault((task, name), (computes, time.monotonic()))
-        for member in self._crew.workers:
+        _, learnt = self._slow.get((task, name), (computes, time.monotonic()))
+        self._slow[task, name] = computes, learnt
+        if computes:
+            self._computing.add(task)
+            self._crew.aside_wanted = True
+        for member in self._crew:
             if member.origin is self._code:
                 self._crew.say(member, "slow", task, name, computes)
+
+    def share_out(
+        self, requests: list[Claimed], workers: list[Child]
+    ) -> list[tuple[Child, list[Claimed]]]:
+        """Gives each request to a worker; those whose callbacks compute to one of their own, as far
+        as it has credits."""
+        aside = self._crew.aside if self._computing else None
+        if aside is None:
+            return share_out(requests, workers)
+        theirs = [request for request in requests if self._computes(request)][: aside.credits]
+        rids = {request.rid for request in theirs}
+        others = [request for request in requests if request.rid not in rids]
+        return share_out(others, workers) + share_out(theirs, [aside])
+
+    def _computes(self, request: Claimed) -> bool:
+        return request.task in self._computing and any(
+            self._slow.get((request.task, name), (False, 0.0))[0] for name in _callbacks(request)
+        )
 
     def _stalls(self, now: float) -> Iterator[tuple[Child, Claimed, float, bool]]:
         """Workers that stand still, in which request, since when, and whether they compute."""

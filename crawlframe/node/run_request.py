@@ -85,8 +85,9 @@ class RequestRunner:
         load_task: Callable[[int], Awaitable[TaskSpec | None]],
         load_cookies: Callable[[int], Awaitable[dict[str, str]]],
         mark: Callable[[int, bytes], None],
+        tell_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
     ) -> None:
-        """``mark`` is told (slot, rid) whose callback is running; b"" when none is."""
+        """``mark`` and ``tell_slow`` are those of Callbacks."""
         self._settings = settings
         self._registry = registry
         self._version = version
@@ -95,7 +96,7 @@ class RequestRunner:
         self._load_task = load_task
         self._load_cookies = load_cookies
         self._mark = mark
-        self.callbacks = Callbacks(settings, mark)
+        self.callbacks = Callbacks(settings, mark, tell_slow)
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:

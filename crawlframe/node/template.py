@@ -95,7 +95,7 @@ class Template:
         ours.settimeout(PATIENCE)
         return cls(child, ours)
 
-    def fork(self, marks: Marks, generation: int) -> Child:
+    def fork(self, role: str, marks: Marks, generation: int) -> Child:
         """A worker of this version. Raises OSError when the template cannot fork or is gone."""
         ours, theirs = Channel.pair()
         place = marks.take()
@@ -113,7 +113,7 @@ class Template:
             raise
         finally:
             theirs.close()
-        worker = Child("worker", pid, ours, marks, place)
+        worker = Child(role, pid, ours, marks, place)
         worker.origin = self.loaded
         return worker
 

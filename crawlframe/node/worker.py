@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import psutil
@@ -104,6 +105,7 @@ class Worker:
             load_task=lambda task: self._in_commit_thread(lambda: ledger.task(task)),
             load_cookies=lambda task: self._in_commit_thread(lambda: self._frontier.cookies(task)),
             mark=self._mark,
+            tell_slow=partial(self._send, "slow"),
         )
         self._committer.start()
         self._send("ready", self._settings.concurrency)
