@@ -98,8 +98,9 @@ class Crew:
 
     def _staff_aside(self, template: Template, generation: int) -> None:
         asides = [child for child in self.members if child.role == "aside" and child.staying]
-        if self.aside_wanted and not any(child.origin is template.loaded for child in asides):
-            self._fork("aside", template, generation)
+        missing = self.aside_wanted and not any(child.origin is template.loaded for child in asides)
+        if missing and self._fork("aside", template, generation):
+            log.info("worker %d is for callbacks that compute", self.members[-1].pid)
         for child in asides:
             if child.ready and not (self.aside_wanted and child.origin is template.loaded):
                 self.retire(child)

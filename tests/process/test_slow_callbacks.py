@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,3 +46,27 @@ def test_the_others_go_on(
     assert len({item["url"] for item in look.items(pk)}) == len(look.items(pk)) == PAGES + held
     assert look.finishes(pk) == 1
     assert "others take over" in node.output
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_what_computes_has_a_worker_of_its_own(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    tmp_path: Path,
+) -> None:
+    node = start_manage("runcrawler", "--node", "one", "--workers", 1)
+    gate = tmp_path / "gate"
+    pk = submit("computing", url=web.url, gate=gate)
+    node.wait_for("is for callbacks that compute")
+    (aside,) = re.findall(r"worker (\d+) is for callbacks", node.output)
+    look.wait(pk, lambda task: int(aside) in _pids(look, pk, "heavy"))
+    gate.touch()
+    assert look.wait(pk).ne == 0
+    assert int(aside) not in _pids(look, pk, "light")
+
+
+def _pids(look: Look, pk: int, kind: str) -> set[int]:
+    return {item["pid"] for item in look.items(pk) if kind in item["url"]}

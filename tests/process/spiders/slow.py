@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -37,3 +38,30 @@ class Slow(Spider):
         while "held" in response.url and not Path(self.gate).exists():
             if not self.computes:
                 time.sleep(0.05)
+
+
+class Computing(Spider):
+    """Pages of which one callback is quick, and the other computes, until ``gate`` exists."""
+
+    name = "computing"
+    url: str
+    gate: str
+
+    def start(self) -> Iterator[Request]:
+        yield Request(f"{self.url}light/0")
+        yield Request(f"{self.url}heavy/0", self.parse_heavy)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from self.next(response, "parse")
+
+    def parse_heavy(self, response: Response) -> Iterator[Any]:
+        end = time.thread_time() + 0.15
+        while time.thread_time() < end:
+            pass
+        yield from self.next(response, "parse_heavy")
+
+    def next(self, response: Response, callback: str) -> Iterator[Any]:
+        yield {"url": response.url, "pid": os.getpid()}
+        if not Path(self.gate).exists():
+            base, number = response.url.rsplit("/", 1)
+            yield Request(f"{base}/{int(number) + 1}", callback)
