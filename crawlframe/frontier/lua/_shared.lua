@@ -204,11 +204,12 @@ local function hash_of(fingerprint)
   return hash < 0 and -hash or hash
 end
 
--- The key of the bucket in which a fingerprint of this hash is, if it is known.
+-- The key of the bucket in which a fingerprint of this hash is, if it is known. %d, because joined
+-- to a text as it is, a number takes the slow way through a fraction's digits.
 local function bucket_of(task, hash)
   local bucket = hash % task.size
   if bucket < task.split then bucket = hash % (2 * task.size) end
-  return task.buckets .. bucket
+  return task.buckets .. string.format('%d', bucket)
 end
 
 local function split_bucket(task)
