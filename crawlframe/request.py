@@ -92,8 +92,8 @@ class Request:
         depth: int = 0,
     ) -> None:
         self.url = normalise(url)
-        self.callback = _method_name(callback, "callback")
-        self.errback = _method_name(errback, "errback")
+        self.callback = callback_name(callback)
+        self.errback = callback_name(errback, "errback")
         self.method = method.upper()
         self.headers: dict[str, str] = dict(headers) if headers else {}
         self.body = body.encode() if isinstance(body, str) else body
@@ -115,7 +115,7 @@ class Request:
         ``links.normalise`` has made."""
         request = cls.__new__(cls)
         request.url = url
-        request.callback = _method_name(callback, "callback")
+        request.callback = callback_name(callback)
         request.method = "GET"
         request.headers, request.cookies, request.cb_kwargs, request.meta = {}, {}, {}, {}
         request.body = request.errback = request.downloader = None
@@ -171,11 +171,12 @@ class Request:
 
     def fingerprint(self) -> bytes:
         """What makes two requests the same: method, canonical URL and body."""
-        url = canonical(self.url).encode("utf-8", "surrogatepass")
+        url = self.url if "?" not in self.url else canonical(self.url)
+        mark = url.encode("utf-8", "surrogatepass")
         if self.method == "GET" and self.body is None:
-            return url
+            return mark
         body = hashlib.blake2b(self.body or b"", digest_size=16).digest()
-        return b"%s\0%s\0%s" % (self.method.encode(), url, body)
+        return b"%s\0%s\0%s" % (self.method.encode(), mark, body)
 
     def rank(self, task_priority: int = 0) -> int:
         """Place in its host's queue, lower is earlier."""
@@ -282,7 +283,8 @@ def unpack_admissions(packed: bytes | memoryview) -> list[Admission]:
     return [Admission(*fields) for fields in msgpack.unpackb(packed)]
 
 
-def _method_name(callback: Callback | None, field: str) -> str | None:
+def callback_name(callback: Callback | None, field: str = "callback") -> str | None:
+    """The name of a spider's method. Raises BadRequest on any other function."""
     if callback is None or isinstance(callback, str):
         return callback or None
     name = getattr(callback, "__name__", "")

@@ -13,12 +13,12 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from crawlframe.charset import encoding_of
 from crawlframe.errors import BadRequest, NotJson
 from crawlframe.links import join
-from crawlframe.request import Callback, Request
+from crawlframe.request import Callback, Request, callback_name
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
     from parsel import Selector, SelectorList
-    from selectolax.lexbor import LexborHTMLParser
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 _BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
 _MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(\?xml)?")
@@ -167,7 +167,9 @@ class Response:
         """What relative links start from: ``<base href>`` if the page has one, else ``url``."""
         if self.kind != "html" or not _BASE_TAG.search(self._utf8):
             return self.url
-        node = self.tree.css_first("base[href]")
+        return self._base(self.tree.css_first("base[href]"))
+
+    def _base(self, node: LexborNode | None) -> str:
         href = node.attributes["href"] if node is not None else None
         return (join(self.url, href) if href else None) or self.url
 
@@ -183,7 +185,12 @@ class Response:
         document order, without repeats and fragments. Cheaper than a selector."""
         if self.kind != "html":
             return []
-        nodes = self.tree.css("a[href], area[href]")
+        nodes = self.tree.css("a[href], area[href], base[href]")
+        bases = [node for node in nodes if node.tag == "base"]
+        if "base_url" not in self.__dict__:  # to look for it is a walk through the page
+            self.base_url = self._base(bases[0] if bases else None)
+        if bases:
+            nodes = [node for node in nodes if node.tag != "base"]
         hrefs = dict.fromkeys([node.attributes["href"] for node in nodes])
         urls = dict.fromkeys([self._join(href) for href in hrefs if href])
         urls.pop(None, None)
@@ -220,14 +227,17 @@ class Response:
     def _follow_each(
         self, links: Iterable[Any], callback: Callback | None, options: dict[str, Any]
     ) -> Iterator[Request]:
+        joined, plain, name = self._joined, Request.plain, callback_name(callback)
         for link in links:
-            try:
-                url = self._join(link if type(link) is str else _href(link))
-            except BadRequest:
-                continue
+            url = joined.get(link) if type(link) is str else None
             if url is None:
-                continue
-            yield Request(url, callback, **options) if options else Request.plain(url, callback)
+                try:
+                    url = self._join(_href(link))
+                except BadRequest:
+                    continue
+                if url is None:
+                    continue
+            yield Request(url, name, **options) if options else plain(url, name)
 
     def _join(self, link: str) -> str | None:
         joined = self._joined

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REPORT_EVERY = 0.004  # seconds; reports of that time go in one message
+BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker has enough to do until then, mostly
 BEAT_EVERY = 1.0  # seconds
 BUSY = 0.4  # share of one processor from which a worker counts as busy
 
@@ -78,7 +79,7 @@ class Worker:
         self._settled: list[bytes] = []
         self._busy = False
         self._credits = 0  # free slots not reported yet
-        self._report_due = False
+        self._timer: asyncio.TimerHandle | None = None  # of the next report
         self._end = asyncio.Event()
 
     async def live(self) -> None:
@@ -184,12 +185,16 @@ class Worker:
         self._report_soon()
 
     def _report_soon(self) -> None:
-        if not self._report_due:
-            self._report_due = True
-            self._loop.call_later(REPORT_EVERY, self._report)
+        if 2 * self._credits >= self._settings.concurrency:
+            self._report()
+        elif self._timer is None:
+            pause = BUSY_REPORT_EVERY if self._busy else REPORT_EVERY
+            self._timer = self._loop.call_later(pause, self._report)
 
     def _report(self) -> None:
-        self._report_due = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         settled, self._settled = self._settled, []
         credits = 0
         if self._committer.held < self._settings.backlog:
