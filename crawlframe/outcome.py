@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import Any
 
 import orjson
-from itemadapter import ItemAdapter
 
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.request import Admission, Request, make_rid
@@ -150,6 +149,8 @@ def encode_item(item: Any) -> bytes:
 
     Raises SpiderError naming the field."""
     if type(item) is not dict:
+        from itemadapter import ItemAdapter  # imports pydantic, which most do not need
+
         if not ItemAdapter.is_item(item):
             raise SpiderError(
                 f"a callback yielded {type(item).__name__} {str(item)[:80]!r}; yield items (dict, "
@@ -177,6 +178,8 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, set | frozenset):
         return list(value)
+    from itemadapter import ItemAdapter
+
     if ItemAdapter.is_item(value):
         return ItemAdapter(value).asdict()
     raise TypeError

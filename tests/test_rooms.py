@@ -53,6 +53,7 @@ RULES = (
         ("spiders", "crawlframe.node"),
         but=(
             ("crawlservice.management.commands.runcrawler", "crawlframe.node"),
+            *(("crawlservice.services", f"crawlframe.node.{name}") for name in ("channel", "code")),
             ("crawlservice.steward", "crawlframe.node.channel"),
         ),
     ),

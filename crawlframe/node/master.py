@@ -22,12 +22,13 @@ from crawlframe.node.child import Child, adopt_orphans
 from crawlframe.node.crew import Crew
 from crawlframe.node.errands import Errands
 from crawlframe.node.generation import begin, replay_dead
-from crawlframe.node.oversight import HANDED_OVER, Oversight
+from crawlframe.node.oversight import Oversight
 from crawlframe.node.relief import LOOK, Relief
 from crawlframe.node.renewal import Renewal
 from crawlframe.node.services import Services
 from crawlframe.node.signals import Signals
 from crawlframe.node.template import Loaded, Template
+from crawlframe.node.ward import HANDED_OVER
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from crawlframe.node.renewal import Renewal
 from crawlframe.node.template import Loaded
 from crawlframe.node.welcome import Welcome
 
-HANDED_OVER = 3  # exit code of a master that made room for another; Django's reloader uses it too
 PROGRESS = 1.0  # seconds between two signs of life while code is loaded
 GREETING = 30.0  # seconds until the supervisor must have said who it is
 

@@ -20,12 +20,11 @@ from crawlframe.node.child import describe_exit
 from crawlframe.node.code import Code
 from crawlframe.node.follow import Follower
 from crawlframe.node.mailbox import Mailbox
-from crawlframe.node.oversight import HANDED_OVER
 from crawlframe.node.pulling import Pulling
 from crawlframe.node.reload import TreeReloader, Watch
 from crawlframe.node.restarts import Restarts
 from crawlframe.node.signals import Signals
-from crawlframe.node.ward import Ward
+from crawlframe.node.ward import HANDED_OVER, Ward
 from crawlframe.node.wards import Wards
 from crawlframe.node.welcome import Welcome
 

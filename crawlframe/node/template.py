@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import itemadapter  # noqa: F401
 import msgspec
 import parsel  # noqa: F401  # once here, and not again in each worker of each version
 import psutil

@@ -14,6 +14,7 @@ from typing import Any
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.node.child import describe_exit
 
+HANDED_OVER = 3  # exit code of a master that made room for another; Django's reloader uses it too
 MAX_WORDS = 16384  # bytes of its standard error that a master's failure is told with
 
 

@@ -5,80 +5,29 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.management.base import CommandParser
-from django.db import DatabaseError, connections
+from django.db import connections
 from django.utils.autoreload import get_child_arguments
 
 from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlframe.frontier import Frontier
-from crawlframe.ledger import LedgerAway
 from crawlframe.node import succession
 from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
 from crawlframe.node.follow import Follower
-from crawlframe.node.master import Master
-from crawlframe.node.oversight import Oversight, release_output
 
 # Also for masters: a version in which it cannot be imported must be refused.
 from crawlframe.node.supervisor import Supervisor
-from crawlframe.registry import Registry, find_package
+from crawlframe.registry import find_package
 from crawlservice.checks import check_redis, network_filesystem
-from crawlservice.models import Generation
 from crawlservice.redis import redis_url
-from crawlservice.steward import Steward
-from crawlservice.store import DjangoLedger
 from crawlservice.terminal import Command as BaseCommand
-
-
-class DjangoServices:
-    """What the engine needs, made of Django, Redis and the spiders package."""
-
-    def __init__(self, settings: Settings, redis: str) -> None:
-        self._settings = settings
-        self._redis = redis
-        self._code = code_of(settings)
-
-    def frontier(self) -> Frontier:
-        return Frontier.connect(self._redis, self._settings)
-
-    def ledger(self) -> DjangoLedger:
-        return DjangoLedger()
-
-    def code(self) -> Code:
-        return self._code
-
-    def registry(
-        self, skip: Mapping[str, str], limit: float, loading: Callable[[str], None]
-    ) -> Registry:
-        try:
-            return Registry.load(
-                self._settings.spiders,
-                skip=skip,
-                limit=limit,
-                loading=loading,
-                bytecode=self._settings.var_dir / "bytecode",
-            )
-        finally:
-            connections.close_all()  # a spider's module may have used a model
-
-    def begin_generation(self, node: str, machine: str, pid: int) -> int:
-        try:
-            return Generation.objects.create(node=node, machine=machine, pid=pid).pk
-        except DatabaseError as error:
-            raise LedgerAway(str(error)) from None
-        finally:
-            connections.close_all()  # the master forks: no connection may be open then
-
-    def run_steward(self, channel: Channel) -> None:
-        Steward(self._settings, self.frontier()).live(channel)
 
 
 def code_of(settings: Settings) -> Code:
@@ -181,7 +130,12 @@ class Command(BaseCommand):
 
     def _work(self, settings: Settings, options: dict[str, Any]) -> int:
         url = redis_url()
-        services = DjangoServices(settings, url)
+        # A supervisor starts without all this.
+        from crawlframe.node.master import Master
+        from crawlframe.node.oversight import Oversight, release_output
+        from crawlservice.services import DjangoServices
+
+        services = DjangoServices(settings, url, code_of(settings))
         frontier = services.frontier()
         for warning in check_redis(frontier.redis):
             self.stderr.write(f"warning: {warning}")
