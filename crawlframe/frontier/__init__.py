@@ -1,6 +1,23 @@
 """The frontier: everything about requests that lives in Redis."""
 
 from crawlframe.frontier.frontier import Frontier
-from crawlframe.frontier.records import Claim, Claimed, Completion, Counts, NodeInfo, TaskLimits
+from crawlframe.frontier.records import (
+    Claim,
+    Claimed,
+    Completion,
+    Counts,
+    Fetched,
+    NodeInfo,
+    TaskLimits,
+)
 
-__all__ = ["Claim", "Claimed", "Completion", "Counts", "Frontier", "NodeInfo", "TaskLimits"]
+__all__ = [
+    "Claim",
+    "Claimed",
+    "Completion",
+    "Counts",
+    "Fetched",
+    "Frontier",
+    "NodeInfo",
+    "TaskLimits",
+]

@@ -5,7 +5,7 @@ The claim and complete protocol is told in docs/architecture.md; the keys are in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -22,6 +22,7 @@ from crawlframe.frontier.records import (
     Claim,
     Claimed,
     Completion,
+    Fetched,
     TaskView,
     fingerprints,
     groups,
@@ -70,31 +71,44 @@ class Frontier(Tasks):
 
     # -- claim and complete -----------------------------------------------------------------------
 
-    def claim(self, generation: int, sequence: int, n: int) -> Claim:
-        """Up to n requests for a generation. Repeat with the same ``sequence`` (it grows by one per
-        claim) after an error: a batch whose answer was lost is answered again."""
+    def claim(
+        self, generation: int, sequence: int, n: int, fetched: Sequence[Fetched] = ()
+    ) -> Claim:
+        """Up to n requests for a generation, after the slots that ``fetched`` (at most MAX_ENTRIES)
+        had of their hosts are free again; n may be 0, for that alone. Repeat with the same
+        ``sequence`` (it grows by one per claim) after an error: a batch whose answer was lost is
+        answered again, whatever n is."""
         claim = Claim(-1, [], {})
+        over = dict(self.split(fetched, lambda one: one.host))
         turns = [(sequence + turn) % self.partitions for turn in range(self.partitions)]
         if self.partitions > 1 and self._last_claim == (generation, sequence):
             # Which partition had answered is not known: first ask all for what was lost.
             for partition in turns:
-                self._claim_from(partition, claim, generation, sequence, 0)
+                self._claim_from(partition, claim, generation, sequence, 0, over.pop(partition, []))
             if claim.requests:
                 return claim
         self._last_claim = (generation, sequence)
         n = min(n, MAX_ENTRIES)
         for partition in turns:
-            if n <= len(claim.requests):
-                claim.wait = 0  # those that were not asked may have more
-                break
             left = n - len(claim.requests)
-            self._claim_from(partition, claim, generation, sequence, left)
+            if left <= 0:
+                claim.wait = 0  # it is not asked and may have more
+            if left > 0 or partition in over:
+                some = over.get(partition, [])
+                self._claim_from(partition, claim, generation, sequence, max(0, left), some)
         return claim
 
     def _claim_from(
-        self, partition: int, claim: Claim, generation: int, sequence: int, n: int
+        self,
+        partition: int,
+        claim: Claim,
+        generation: int,
+        sequence: int,
+        n: int,
+        fetched: Sequence[Fetched],
     ) -> None:
-        wait, states, batch = self.run("claim", partition, generation, sequence, n)
+        over = pack([part for rid, _, number in fetched for part in (rid, number)])
+        wait, states, batch = self.run("claim", partition, generation, sequence, n, over)
         if wait >= 0:
             claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
         for i in range(0, len(states), 3):
@@ -105,7 +119,7 @@ class Frontier(Tasks):
             task, _, host = lane.decode().split(":", 2)
             attempts, deliveries = map(int, tries.split(b",")[:2]) if tries else (0, 0)
             claim.requests.append(
-                Claimed(rid, int(task), host, attempts, deliveries, whole(record, host))
+                Claimed(rid, int(task), host, attempts, deliveries, whole(record, host), sequence)
             )
 
     def known(self, asked: list[tuple[int, list[Admission]]]) -> list[list[bool]]:

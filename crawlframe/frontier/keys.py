@@ -20,9 +20,13 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "LANES": ("l:.", "zset of a host: <task>:<rank> -> rank and turn"),
     "LANE": ("q:.", "list of a lane: rids that are ready"),
-    "HOST": ("h:.", "hash of a host: a in flight, n next time (ms), t turn"),
+    "HOST": ("h:.", "hash of a host: a fetches going on, n next time (ms), t turn"),
     "REQ": ("req", "hash rid -> record (as records.cut leaves it); every pending request"),
-    "OWN": ("own", "hash rid -> <holder>|<lane>; holder = generation, d (delayed) or p (parked)"),
+    "OWN": (
+        "own",
+        "hash rid -> <holder>|<lane>; holder = <generation>.<claim> (being fetched), "
+        "<generation>+ (fetched), d (delayed) or p (parked)",
+    ),
     "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>[,<trail>]; absent = 0,0"),
     "CURSOR": ("cursor", "hash rid -> follow-ups of a long list that were pushed"),
     "DELAYED": ("delayed", "zset rid -> due time (ms)"),

@@ -43,6 +43,16 @@ class Claimed(NamedTuple):
     attempts: int  # tries that failed before
     deliveries: int  # workers that died with it before
     record: bytes
+    claim: int = 0  # the sequence number of the claim that gave it
+
+
+class Fetched(NamedTuple):
+    """A request in the hands of this generation whose fetch is over: its host need not wait until
+    it is settled."""
+
+    rid: bytes
+    host: str
+    claim: int  # as in Claimed: by another claim the same request is fetched anew
 
 
 class TaskView(NamedTuple):

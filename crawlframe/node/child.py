@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from crawlframe.errors import CrawlframeError
@@ -78,6 +78,12 @@ class Child:
         if request.rid in self.held:
             self._again[request.rid] = self._again.get(request.rid, 0) + 1
         self.held[request.rid] = request
+
+    def report(self, credits: int, settled: Iterable[bytes]) -> None:
+        """It says that it has so many more free slots, and what it has done with."""
+        self.credits += credits
+        for rid in settled:
+            self.settle(rid)
 
     def settle(self, rid: bytes) -> None:
         """It says that it has done with this request. A retry may be claimed again, and be given to

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import selectors
 import signal
@@ -19,6 +20,7 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.child import Child, adopt_orphans
+from crawlframe.node.claims import Claims
 from crawlframe.node.crew import Crew
 from crawlframe.node.errands import Errands
 from crawlframe.node.generation import begin, replay_dead
@@ -32,7 +34,6 @@ from crawlframe.node.ward import HANDED_OVER
 
 log = logging.getLogger(__name__)
 
-IDLE_CLAIM = 0.1  # seconds between claims while nothing is due
 FULL_TURN = 0.5  # seconds a turn waits at most
 ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
 RETAKE = 1.0  # seconds between two looks for parked requests that this code has not tried
@@ -62,11 +63,11 @@ class Master:
         self._renewal = Renewal(settings, self._spawn_template, self._on_code)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
-        self._sequence = 0
-        self._next_claim = self._next_beat = self._next_once = self._next_retake = 0.0
+        self._next_beat = self._next_once = self._next_retake = 0.0
         self._unparked = self._untold = False
         self._published: Loaded | None = None  # what the cluster was told of
         self._errands = Errands(self._start_over)
+        self._claims = Claims(self._errands)
 
     def run(self) -> int:
         """Works until told to stop. Answers the exit code."""
@@ -93,7 +94,7 @@ class Master:
         beside = self._oversight.beside if self._oversight else ()
         self._me = begin(self._settings, self._services, self._frontier, beside)
         self._generation = self._me.generation
-        self._sequence = 0
+        self._claims.start_over()
 
     def _turn(self) -> None:
         self._take_signals()
@@ -178,16 +179,16 @@ class Master:
             if self._oversight is not None:
                 self._oversight.tell_progress()
         elif kind == "report":
-            credits, settled = rest
-            child.credits += credits
-            for rid in settled:
-                child.settle(rid)
-            self._next_claim = 0.0
+            credits, fetched, settled = rest
+            child.report(credits, settled)
+            self._claims.end_fetches(child, fetched)
+            self._claims.hurry()
         elif kind == "slow":
             self._relief.learn(*rest)
         elif kind == "ready" and child.role != "steward":
             (child.credits,) = rest
-            self._next_claim = self._next_retake = 0.0
+            self._next_retake = 0.0
+            self._claims.hurry()
             self._relief.brief(child)
             self._renewal.worker_ready(child)
             if self._oversight is not None:
@@ -221,26 +222,23 @@ class Master:
         self._next_retake = now + RETAKE
         moved = self._errands.attempt(lambda: self._frontier.retake(version, credits))
         if moved:
-            self._next_claim = self._next_retake = 0.0
+            self._next_retake = 0.0
+            self._claims.hurry()
+
+    @property
+    def _claim_due(self) -> float:
+        if self._stopping_since is not None:
+            return math.inf
+        return self._claims.due(taking=any(child.taking for child in self._crew.workers))
 
     def _claim(self) -> None:
-        now = time.monotonic()
+        if time.monotonic() < self._claim_due:
+            return
         workers = [child for child in self._crew.workers if child.taking]
-        if self._stopping_since is not None or now < self._next_claim or not workers:
-            return
-        claim = self._errands.attempt(
-            lambda: self._frontier.claim(
-                self._generation, self._sequence, sum(child.credits for child in workers)
-            )
-        )
-        if claim is None:
-            self._next_claim = now + FULL_TURN
-            return
-        self._sequence += 1
-        self._dispatch(claim, workers)
-        if not claim.requests or claim.wait != 0:
-            pause = IDLE_CLAIM if claim.wait < 0 else min(IDLE_CLAIM, claim.wait / 1000)
-            self._next_claim = now + max(0.001, pause)
+        credits = sum(child.credits for child in workers)
+        claim = self._claims.make(self._frontier, self._generation, credits)
+        if claim is not None:
+            self._dispatch(claim, workers)
 
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
         for child, requests in self._relief.share_out(claim.requests, workers):
@@ -285,9 +283,10 @@ class Master:
         """This generation was declared dead, its requests belong to others: kill the workers and go
         on as a new one."""
         log.warning("generation %d was declared dead", self._generation)
-        for child in self._crew.workers:
-            child.held.clear()  # they belong to whoever replayed us
-            child.kill()
+        for child in self._crew:
+            if child.role in ("worker", "aside"):
+                child.held.clear()  # they belong to whoever replayed us
+                child.kill()
         self._errands.forget()
         while self._stopping_since is None:
             try:
@@ -304,9 +303,7 @@ class Master:
 
     def _wait(self) -> None:
         now = time.monotonic()
-        timeout = min(FULL_TURN, max(0.0, self._next_beat - now))
-        if self._stopping_since is None and any(child.taking for child in self._crew):
-            timeout = min(timeout, max(0.0, self._next_claim - now))
+        timeout = min(FULL_TURN, max(0.0, min(self._next_beat, self._claim_due) - now))
         if self._renewal.live is None and self._stopping_since is None:
             timeout = min(timeout, SPAWN_CHECK)
         if any(child.held for child in self._crew):

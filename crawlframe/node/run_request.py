@@ -86,8 +86,10 @@ class RequestRunner:
         load_cookies: Callable[[int], Awaitable[dict[str, str]]],
         mark: Callable[[int, bytes], None],
         tell_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
+        fetched: Callable[[Claimed], None] = lambda claimed: None,
     ) -> None:
-        """``mark`` and ``tell_slow`` are those of Callbacks."""
+        """``mark`` and ``tell_slow`` are those of Callbacks. ``fetched`` is told of each fetch that
+        is over, whether or not it brought a response."""
         self._settings = settings
         self._registry = registry
         self._version = version
@@ -96,12 +98,13 @@ class RequestRunner:
         self._load_task = load_task
         self._load_cookies = load_cookies
         self._mark = mark
+        self._fetched = fetched
         self.callbacks = Callbacks(settings, mark, tell_slow)
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """The outcome of one request; only cancellation raises."""
-        rid, task, host, attempts, deliveries, record = claimed
+        rid, task, host, attempts, deliveries, record, _ = claimed
         outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
         try:
             request = Request.decode(claimed.record)
@@ -122,13 +125,15 @@ class RequestRunner:
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
                 return await self._call(outcome, crawl, request, None)
-            return await self._fetch_and_call(outcome, crawl, request)
+            return await self._fetch_and_call(outcome, crawl, request, claimed)
         except Park as error:
             if not error.lack_of_code:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
 
-    async def _fetch_and_call(self, outcome: Outcome, crawl: Crawl, request: Request) -> Outcome:
+    async def _fetch_and_call(
+        self, outcome: Outcome, crawl: Crawl, request: Request, claimed: Claimed
+    ) -> Outcome:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
         started = time.perf_counter()
@@ -137,11 +142,11 @@ class RequestRunner:
                 request, crawl.settings, crawl.spider, crawl.cookies, crawl.allows
             )
         except FetchError as error:
-            outcome.fetch_ms = round((time.perf_counter() - started) * 1000)
+            outcome.fetch_ms = self._end_fetch(claimed, started)
             return await self._fail(outcome, crawl, request, error)
         except BadRequest as error:
             return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
-        outcome.fetch_ms = round((time.perf_counter() - started) * 1000)
+        outcome.fetch_ms = self._end_fetch(claimed, started)
         outcome.status, outcome.size = response.status, len(response.body)
         if crawl.cookies is not None:
             outcome.cookies = crawl.cookies.changes()
@@ -150,6 +155,11 @@ class RequestRunner:
             return await self._call(outcome, crawl, request, response)
         retryable = response.status in crawl.settings.retry_statuses
         return await self._fail(outcome, crawl, request, StatusError(response, retryable))
+
+    def _end_fetch(self, claimed: Claimed, started: float) -> int:
+        """Answers the milliseconds that it took."""
+        self._fetched(claimed)
+        return round((time.perf_counter() - started) * 1000)
 
     async def _fail(
         self, outcome: Outcome, crawl: Crawl, request: Request, error: FetchError

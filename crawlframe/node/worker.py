@@ -1,5 +1,5 @@
 """Worker: a forked process with one event loop, in which many requests run at a time, and one
-commit thread. Takes requests from its master, says what it has settled."""
+commit thread. Takes requests from its master, says what it has fetched and what it has settled."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ class Worker:
         self._sieve = Sieve()
         self._running: dict[asyncio.Task[None], Claimed] = {}
         self._foreign: set[bytes] = set()  # rids of requests that others have taken over
+        self._fetched: list[tuple[bytes, int]] = []  # rid, number of its claim
         self._settled: list[bytes] = []
         self._busy = False
         self._credits = 0  # free slots not reported yet
@@ -107,6 +108,7 @@ class Worker:
             load_cookies=lambda task: self._in_commit_thread(lambda: self._frontier.cookies(task)),
             mark=self._mark,
             tell_slow=partial(self._send, "slow"),
+            fetched=self._on_fetched,
         )
         self._committer.start()
         self._send("ready", self._settings.concurrency)
@@ -166,7 +168,7 @@ class Worker:
         self._committer.put(outcome)
 
     def _of(self, claimed: Claimed) -> Outcome:
-        rid, task, host, attempts, deliveries, record = claimed
+        rid, task, host, attempts, deliveries, record, _ = claimed
         return Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
 
     # -- worker -> master -------------------------------------------------------------------------
@@ -174,6 +176,10 @@ class Worker:
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
         self._credits += 1
+        self._report_soon()
+
+    def _on_fetched(self, claimed: Claimed) -> None:
+        self._fetched.append((claimed.rid, claimed.claim))
         self._report_soon()
 
     def _on_settled(self, rids: list[bytes]) -> None:
@@ -195,12 +201,13 @@ class Worker:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        fetched, self._fetched = self._fetched, []
         settled, self._settled = self._settled, []
         credits = 0
         if self._committer.held < self._settings.backlog:
             credits, self._credits = self._credits, 0
-        if settled or credits:
-            self._send("report", credits, settled)
+        if fetched or settled or credits:
+            self._send("report", credits, fetched, settled)
 
     async def _beat(self) -> None:
         process = psutil.Process()

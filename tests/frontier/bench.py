@@ -8,7 +8,7 @@ from typing import Any
 
 from redis import Redis
 
-from crawlframe.frontier import Claim, Claimed, Completion, Counts, Frontier, TaskLimits
+from crawlframe.frontier import Claim, Claimed, Completion, Counts, Fetched, Frontier, TaskLimits
 from crawlframe.frontier.leases import Leases
 from crawlframe.request import Admission, make_rid, rank_of
 
@@ -41,7 +41,7 @@ class Resending(Frontier):
 
     def run(self, verb: str, partition: int, *args: Any) -> Any:
         answer = super().run(verb, partition, *args)
-        if verb == "claim" and not answer[2]:
+        if verb == "claim" and not answer[2] and args[2]:
             return answer  # it may find something the next time
         once = dump(self.redis)
         again = super().run(verb, partition, *args)
@@ -93,12 +93,17 @@ class Bench:
     def requests(self, n: int, host: str = "a.example", **options: Any) -> list[Admission]:
         return [self.request(f"{host}/{i}", host, **options) for i in range(n)]
 
-    def claim(self, n: int = 500, generation: int = NODE) -> list[Claimed]:
-        return self.whole_claim(n, generation).requests
+    def claim(
+        self, n: int = 500, generation: int = NODE, fetched: Iterable[Claimed] = ()
+    ) -> list[Claimed]:
+        return self.whole_claim(n, generation, fetched).requests
 
-    def whole_claim(self, n: int = 500, generation: int = NODE) -> Claim:
+    def whole_claim(
+        self, n: int = 500, generation: int = NODE, fetched: Iterable[Claimed] = ()
+    ) -> Claim:
         self.sequences[generation] += 1
-        claim = self.frontier.claim(generation, self.sequences[generation], n)
+        over = [Fetched(request.rid, request.host, request.claim) for request in fetched]
+        claim = self.frontier.claim(generation, self.sequences[generation], n, over)
         self.wait = claim.wait
         return claim
 

@@ -130,6 +130,10 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
         lambda b: b.redis.hset(b.key("OWN"), b.ready.rid, f"d|{b.lane(b.ready)}"),
         "is delayed but has no due time",
     ),
+    "fetch of a held one": (
+        lambda b: b.redis.hset(b.key("OWN"), b.held.rid, f"1+|1:{b.late.rank}:a.example"),
+        "host a.example: -1 requests in flight are not counted",
+    ),
     "unknown task": (
         lambda b: b.redis.hset(b.key("OWN"), b.held.rid, "1|77:5:a.example"),
         "belongs to task 77, which is not listed",

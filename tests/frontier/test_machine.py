@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,7 +24,7 @@ from hypothesis.stateful import (
 from redis import Redis
 
 from crawlframe.errors import Fenced, FrontierError
-from crawlframe.frontier import Completion, Frontier, TaskLimits
+from crawlframe.frontier import Completion, Fetched, Frontier, TaskLimits
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.request import Admission, make_rid, rank_of
 from tests.frontier.bench import dump
@@ -56,6 +57,8 @@ class Task:
     places: dict[bytes, Any] = field(default_factory=dict)
     tries: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     versions: dict[bytes, list[str]] = field(default_factory=lambda: defaultdict(list))
+    claims: dict[bytes, int] = field(default_factory=dict)  # by which it was given last
+    fetched: set[bytes] = field(default_factory=set)  # its fetch is over, if someone holds it
 
     @property
     def pending(self) -> dict[bytes, Any]:
@@ -109,13 +112,30 @@ class Machine(RuleBasedStateMachine):
         )
 
     def in_flight(self, host: str) -> int:
-        places = [item for task in self.tasks.values() for item in task.pending.items()]
-        return sum(isinstance(p, int) and self.host_of(rid) == host for rid, p in places)
+        return sum(
+            isinstance(place, int) and rid not in task.fetched and self.host_of(rid) == host
+            for task in self.tasks.values()
+            for rid, place in task.pending.items()
+        )
 
     def owner(self, rid: bytes) -> str | None:
         partition = self.frontier.partition_of(self.host_of(rid))
         own = self.redis.hget(self.frontier.keys[partition]("OWN"), rid)
         return own.decode().split("|")[0] if own else None
+
+    def told(
+        self, generation: int, chosen: Sequence[tuple[int, int]], *, late: bool
+    ) -> list[Fetched]:
+        """A generation says of these that their fetches are over; ``late`` of those before."""
+        told = []
+        for number, name in chosen:
+            one = self.admission(number, name)
+            task = self.tasks.get(number)
+            claim = task.claims.get(one.rid, 0) if task else 0
+            told.append(Fetched(one.rid, one.host, claim - late))
+            if task and task.places.get(one.rid) == generation and not late:
+                task.fetched.add(one.rid)
+        return told
 
     def generation(self, choice: int) -> int:
         everyone = self.generations + self.fenced
@@ -205,8 +225,24 @@ class Machine(RuleBasedStateMachine):
 
     # -- requests ---------------------------------------------------------------------------------
 
+    @rule(
+        choice=st.integers(0, 9),
+        n=st.integers(0, 12),
+        names=st.lists(st.integers(0, NAMES - 1), max_size=NAMES),
+        late=st.booleans(),
+        done=name_sets,
+    )
+    def fetch(self, choice: int, n: int, names: list[int], late: bool, done: list[int]) -> None:
+        """Some fetches are over, and their hosts have more slots for this very claim. Then some of
+        what is held is done."""
+        self.claim(choice, 12)
+        self.claim(choice, n, [(task, name) for task in TASKS for name in names], late)
+        self.worked(choice, done)
+
     @rule(choice=st.integers(0, 9), n=st.integers(1, 12))
-    def claim(self, choice: int, n: int) -> None:
+    def claim(
+        self, choice: int, n: int, chosen: Sequence[tuple[int, int]] = (), late: bool = False
+    ) -> None:
         generation = self.generation(choice)
         self.sequences[generation] += 1
         sequence = self.sequences[generation]
@@ -214,10 +250,10 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(Fenced):
                 self.frontier.claim(generation, sequence, n)
             return
-        self.claimed(generation, sequence, n)
+        self.claimed(generation, sequence, n, self.told(generation, chosen, late=late))
 
-    def claimed(self, generation: int, sequence: int, n: int) -> None:
-        claim = self.frontier.claim(generation, sequence, n)
+    def claimed(self, generation: int, sequence: int, n: int, told: list[Fetched]) -> None:
+        claim = self.frontier.claim(generation, sequence, n, told)
         assert len(claim.requests) <= n
         for task in self.tasks.values():
             for rid, place in task.places.items():
@@ -235,6 +271,9 @@ class Machine(RuleBasedStateMachine):
             if task.state == "running":
                 assert flying[request.host] < task.concurrency
             task.places[request.rid] = generation
+            assert request.claim == sequence
+            task.claims[request.rid] = sequence
+            task.fetched.discard(request.rid)
             flying[request.host] += 1
         if claim.wait != 0 and len(claim.requests) < n:
             # Nothing that could be given was kept back.
@@ -251,9 +290,9 @@ class Machine(RuleBasedStateMachine):
 
         def again() -> None:
             if claim.requests:
-                assert self.frontier.claim(generation, sequence, n).requests == claim.requests
+                assert self.frontier.claim(generation, sequence, n, told).requests == claim.requests
             else:
-                self.claimed(generation, sequence, n)
+                self.claimed(generation, sequence, n, told)
 
         self.again = again
 
@@ -271,11 +310,17 @@ class Machine(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 9), follow_ups=name_sets, delay=delays)
     def work(self, choice: int, follow_ups: list[int], delay: int) -> None:
         """All that a generation holds is done."""
+        self.worked(choice, range(NAMES), follow_ups, delay)
+
+    def worked(
+        self, choice: int, names: Sequence[int], follow_ups: Sequence[int] = (), delay: int = 0
+    ) -> None:
         generation = self.generation(choice)
         completions = []
         for number, task in self.tasks.items():
+            chosen = {self.admission(number, name).rid for name in names}
             for rid, place in task.pending.items():
-                if place == generation:
+                if place == generation and rid in chosen:
                     links = [self.admission(number, link, delay) for link in follow_ups]
                     host = self.host_of(rid)
                     completions.append(Completion(rid, number, host, False, links))
@@ -461,6 +506,12 @@ class Machine(RuleBasedStateMachine):
         for generation in self.generations + self.fenced:
             rids = [keys("INPROGRESS", generation) for keys in self.frontier.keys]
             assert {rid for key in rids for rid in self.redis.smembers(key)} == held[generation]
+
+    @invariant()
+    def a_slot_of_its_host_is_taken_by_each_fetch(self) -> None:
+        for host in HOSTS:
+            keys = self.frontier.keys[self.frontier.partition_of(host)]
+            assert int(self.redis.hget(keys("HOST", host), "a") or 0) == self.in_flight(host)
 
     @invariant()
     def tries_are_kept(self) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -24,6 +25,8 @@ class OddWeb:
         self.pages: dict[str, list[str]] = {}
         self.statuses: dict[str, int] = {}
         self.hits: Counter[str] = Counter()
+        self.most = self._asked = 0  # requests at a time
+        self._lock = threading.Lock()
         self.latency = 0.0  # seconds
         self.delays: dict[str, float] = {}  # of single paths
         web = self
@@ -33,7 +36,8 @@ class OddWeb:
 
             def do_GET(self) -> None:
                 web.hits[self.path] += 1
-                time.sleep(web.delays.get(self.path, web.latency))
+                with web._at_work():
+                    time.sleep(web.delays.get(self.path, web.latency))
                 links = web.pages.get(self.path, [])
                 body = "".join(f'<a href="{link}">{link}</a>' for link in links).encode()
                 self.send_response(web.statuses.get(self.path, 200))
@@ -52,6 +56,15 @@ class OddWeb:
         self._server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        with self._lock:
+            self._asked += 1
+            self.most = max(self.most, self._asked)
+        yield
+        with self._lock:
+            self._asked -= 1
 
     def close(self) -> None:
         self._server.shutdown()

@@ -100,7 +100,7 @@ local function enqueue(queues, to_head)
   end
 end
 
--- Host slots --------------------------------------------------------------------------------------
+-- Host slots: `a` of a host counts the requests in progress whose fetch is not over ----------------
 -- Nothing of a host waits or is in flight: only its next time is kept, as long as it matters.
 local function rest_host(host)
   local next_time = tonumber(call('HGET', HOST(host), 'n')) or 0
@@ -124,10 +124,14 @@ local function free_slots(freed)
 end
 
 -- Owners ------------------------------------------------------------------------------------------
--- Splits "<holder>|<lane>".
+local OVER = '+'
+
+-- Splits "<holder><hold>|<lane>" into holder, lane, hold. The hold of a request in progress is
+-- ".<number of its claim>" (or "", of older code) as long as it has a slot of its host, OVER when the
+-- fetch is over and the slot given back.
 local function split_own(own)
-  local bar = string.find(own, '|', 1, true)
-  return string.sub(own, 1, bar - 1), string.sub(own, bar + 1)
+  local holder, hold, lane = string.match(own, '^(%w*)([^|]*)|(.*)$')
+  return holder, lane, hold
 end
 
 -- <attempts>,<deliveries>,<trail>; a trail is the marks of the code versions that could not run the
@@ -171,7 +175,7 @@ end
 -- Takes rid from where `own` says it is. Answers the lane. The caller removes or rewrites OWN, and
 -- gives `groups` to leave_groups() where rid may be parked.
 local function leave(rid, own, freed, groups)
-  local holder, lane = split_own(own)
+  local holder, lane, hold = split_own(own)
   local id, _, host = split_lane(lane)
   local task = task_of(id)
   if holder == 'd' then
@@ -185,7 +189,7 @@ local function leave(rid, own, freed, groups)
   else
     append(left_by, holder, rid)
     count(task, 'inprogress', -1)
-    freed[host] = (freed[host] or 0) + 1
+    if hold ~= OVER then freed[host] = (freed[host] or 0) + 1 end
   end
   return lane
 end

@@ -57,7 +57,7 @@ local function walk(key, visit)
 end
 
 walk(OWN, function(rid, own)
-  local holder, lane = split_own(own)
+  local holder, lane, hold = split_own(own)
   local id, _, host = split_lane(lane)
   local mine = per_task[id]
   if call('HEXISTS', REQ, rid) == 0 then problem('%s has an owner but is not pending', hex(rid)) end
@@ -77,7 +77,7 @@ walk(OWN, function(rid, own)
     end
   else
     mine.inprogress = mine.inprogress + 1
-    add(active, host, 1)
+    if hold ~= OVER then add(active, host, 1) end
     add(held, holder, 1)
     if call('SISMEMBER', INPROGRESS(holder), rid) == 0 then
       problem('%s is held by generation %s but not on its list', hex(rid), holder)

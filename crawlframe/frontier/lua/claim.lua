@@ -1,6 +1,10 @@
--- claim: give a generation up to n requests of due hosts that have free slots.
+-- claim: take back the slots of hosts whose fetches are over, and give a generation up to n requests
+-- of due hosts that have free slots.
 -- KEYS[1] tag of the partition; host, lane and task keys are reached through HOSTS
 -- ARGV[1] generation; ARGV[2] sequence number of this claim; ARGV[3] n
+-- ARGV[4] msgpack {rid, sequence number of the claim that gave it, ...}: requests whose fetch is over,
+--         at most 500. They stay with the generation until they are settled. What it does not hold by
+--         that claim, or has told before, is left alone.
 -- Answer: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}}
 -- Sent again with the same sequence number it answers the same batch. Error FENCED.
@@ -9,6 +13,27 @@ if call('SISMEMBER', FENCED, generation) == 1 then
   return redis.error_reply('FENCED generation ' .. generation .. ' was declared dead')
 end
 local now = now_ms()
+
+local function end_fetches(over)
+  if #over == 0 then return end
+  local rids, told, freed, marked = {}, {}, {}, {}
+  for i = 1, #over, 2 do rids[#rids + 1] = over[i] end
+  for i, own in ipairs(call('HMGET', OWN, unpack(rids))) do
+    local holder, lane, hold = split_own(own or '|')
+    if holder == generation and hold == '.' .. over[2 * i] and not told[rids[i]] then
+      local _, _, host = split_lane(lane)
+      told[rids[i]] = true
+      freed[host] = (freed[host] or 0) + 1
+      marked[#marked + 1] = rids[i]
+      marked[#marked + 1] = generation .. OVER .. '|' .. lane
+    end
+  end
+  if #marked > 0 then call('HSET', OWN, unpack(marked)) end
+  free_slots(freed)
+end
+
+end_fetches(cmsgpack.unpack(ARGV[4]))
+
 local rids, lanes, found = {}, {}, {}  -- what is claimed, each with its lane and record
 
 local function answer(wait)
@@ -67,7 +92,7 @@ end
 
 -- Takes up to n rids of a lane that are really ready; an entry whose request is gone or already has
 -- an owner is a leftover and falls out here. Answers how many, and whether the lane is empty now.
-local taken, owners = {}, {}
+local taken, owners, hold = {}, {}, generation .. '.' .. sequence .. '|'
 
 local function take_lane(lane, n)
   local got, popped = 0, 0
@@ -82,7 +107,7 @@ local function take_lane(lane, n)
         got = got + 1
         local place = #rids + 1
         rids[place], lanes[place], found[place] = rid, lane, kept[i]
-        owners[2 * place - 1], owners[2 * place] = rid, generation .. '|' .. lane
+        owners[2 * place - 1], owners[2 * place] = rid, hold .. lane
       end
     end
     popped = popped + #some

@@ -55,3 +55,10 @@ class OddSpider(Spider):
 
     def failed(self, error: FetchError) -> Iterator[dict[str, Any]]:
         yield {"failed": error.request.url, "reason": error.reason}
+
+
+class NarrowSpider(OddSpider):
+    """With few requests at a time."""
+
+    name = "narrow"
+    settings = {"concurrency": 2}

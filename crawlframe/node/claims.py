@@ -1,0 +1,71 @@
+"""Claims: when a master asks the frontier for requests, and what it says on that way: which fetches
+are over, so that the slots of their hosts are free before their results are written."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from itertools import islice
+
+from crawlframe.frontier import Claim, Fetched, Frontier
+from crawlframe.frontier.batches import MAX_ENTRIES
+from crawlframe.node.child import Child
+from crawlframe.node.errands import Errands
+
+IDLE = 0.1  # seconds between claims while nothing is due
+AWAY = 0.5  # seconds after a claim that failed
+PATIENCE = 0.01  # seconds that fetches wait to be told when no worker has a free slot
+
+
+class Claims:
+    """Of one master."""
+
+    def __init__(self, errands: Errands) -> None:
+        self._errands = errands
+        self._over: dict[Fetched, None] = {}
+        self.start_over()
+
+    def start_over(self) -> None:
+        """A generation begins: it holds nothing."""
+        self._sequence = 0
+        self._over.clear()
+        self._answered = True
+        self._next = self._next_telling = 0.0
+
+    def hurry(self) -> None:
+        """The next one may bring something."""
+        self._next = 0.0
+
+    def end_fetches(self, child: Child, over: Iterable[tuple[bytes, int]]) -> None:
+        """A worker says (rid, number of the claim) of fetches that are over."""
+        if not self._over:
+            self._next_telling = time.monotonic() + PATIENCE
+        for rid, claim in over:
+            held = child.held.get(rid)
+            if held is not None and held.claim == claim:
+                self._over[Fetched(rid, held.host, claim)] = None
+
+    def due(self, *, taking: bool) -> float:
+        """time.monotonic() of the next one. ``taking``: has any worker a free slot?"""
+        # What an answer that was lost gave is given again, and somebody must be there to take it.
+        telling = self._next_telling if self._over and self._answered else math.inf
+        return min(telling, self._next) if taking else telling
+
+    def make(self, frontier: Frontier, generation: int, n: int) -> Claim | None:
+        """Claims up to n requests; None when Redis is away or the generation dead."""
+        now = time.monotonic()
+        sequence, fetched = self._sequence, [*islice(self._over, MAX_ENTRIES)]
+        claim = self._errands.attempt(lambda: frontier.claim(generation, sequence, n, fetched))
+        self._answered = claim is not None
+        if claim is None:
+            self._next = now + AWAY
+            return None
+        self._sequence += 1
+        for one in fetched:
+            del self._over[one]
+        self._next_telling = now
+        if not claim.requests or claim.wait != 0:
+            pause = IDLE if claim.wait < 0 else min(IDLE, claim.wait / 1000)
+            self._next = now + max(0.001, pause)
+        return claim

@@ -1,0 +1,146 @@
+"""When a master claims and what it tells Redis on that way, with a real frontier and children that
+are not forked."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from redis import Redis
+
+from crawlframe.frontier import Claimed, Frontier
+from crawlframe.node.channel import Channel
+from crawlframe.node.child import Child
+from crawlframe.node.claims import Claims
+from crawlframe.node.errands import Errands
+from tests.frontier.bench import Bench
+
+GENERATION = 1
+
+
+@pytest.fixture
+def bench(redis_client: Redis) -> Bench:
+    return Bench(redis_client, kind=Frontier)
+
+
+@pytest.fixture
+def claims() -> Claims:
+    made = Claims(Errands(lambda: made.start_over()))
+    return made
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    ours, theirs = Channel.pair()
+    with closing(ours), closing(theirs):
+        yield Child("worker", 1, ours)
+
+
+def claim(claims: Claims, bench: Bench, child: Child, n: int) -> list[Claimed]:
+    made = claims.make(bench.frontier, GENERATION, n)
+    assert made is not None
+    for request in made.requests:
+        child.hold(request)
+    return made.requests
+
+
+def over(*requests: Claimed) -> list[tuple[bytes, int]]:
+    """As a worker says it."""
+    return [(request.rid, request.claim) for request in requests]
+
+
+class Away(Frontier):
+    """Its next claim does its work, and the answer is lost."""
+
+    def claim(self, *args: object) -> object:  # type: ignore[override]
+        super().claim(*args)  # type: ignore[arg-type]
+        raise ConnectionError
+
+
+def test_fetches_that_are_over_go_with_the_next_claim(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open(*bench.requests(5), concurrency=2)
+    held = claim(claims, bench, child, 8)
+    assert len(held) == 2
+    claims.end_fetches(child, over(*held))
+    assert len(claim(claims, bench, child, 8)) == 2
+    assert claim(claims, bench, child, 8) == []
+    assert bench.places() == (1, 4, 0, 0)
+
+
+def test_they_are_told_when_no_worker_has_a_free_slot(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open(*bench.requests(2), concurrency=1)
+    held = claim(claims, bench, child, 1)
+    assert claims.due(taking=False) == math.inf
+    claims.end_fetches(child, over(*held))
+    assert claims.due(taking=False) < time.monotonic() + 1
+    assert claim(claims, bench, child, 0) == []
+    assert claims.due(taking=False) == math.inf
+    assert len(bench.claim(generation=2)) == 1
+
+
+def test_what_the_worker_does_not_hold_any_more_is_not_told(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open(*bench.requests(3), concurrency=3)
+    settled, again, held = claim(claims, bench, child, 3)
+    child.settle(settled.rid)
+    child.hold(again._replace(claim=7))
+    claims.end_fetches(child, [*over(settled, again), (b"unknown", 1)])
+    assert claims.due(taking=False) == math.inf
+    claims.end_fetches(child, over(held))
+    assert claims.due(taking=False) < math.inf
+
+
+def test_many_are_told_in_parts(claims: Claims, bench: Bench, child: Child) -> None:
+    bench.open()
+    bench.frontier.admit(1, bench.requests(600))
+    held = claim(claims, bench, child, 500) + claim(claims, bench, child, 500)
+    assert len(held) == 600
+    claims.end_fetches(child, over(*held))
+    for left in ("100", None):
+        assert claims.due(taking=False) <= time.monotonic() + 1
+        claim(claims, bench, child, 0)
+        told = bench.redis.hget(bench.key("HOST", "a.example"), "a")
+        assert told == (left.encode() if left else None)
+    assert claims.due(taking=False) == math.inf
+
+
+def test_after_a_lost_answer_somebody_must_be_there_to_take_what_it_gave(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open(*bench.requests(4), concurrency=1)
+    held = claim(claims, bench, child, 1)
+    claims.end_fetches(child, over(*held))
+    assert claims.make(Away(bench.redis), GENERATION, 1) is None
+    assert claims.due(taking=False) == math.inf
+    assert time.monotonic() < claims.due(taking=True) < math.inf
+    found = claim(claims, bench, child, 1)
+    assert bench.redis.smembers(bench.key("INPROGRESS", GENERATION)) == {
+        request.rid for request in held + found
+    }
+    assert bench.redis.hget(bench.key("HOST", "a.example"), "a") == b"1"
+    claims.end_fetches(child, over(*found))
+    assert claims.due(taking=False) < math.inf
+
+
+def test_a_new_generation_tells_nothing_of_the_old_one(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    """The numbers of its claims begin anew, and may be those of the old one."""
+    bench.open(*bench.requests(2), concurrency=1)
+    held = claim(claims, bench, child, 1)
+    claims.end_fetches(child, over(*held))
+    bench.leases.replay(GENERATION)
+    claims.start_over()
+    assert claims.due(taking=False) == math.inf
+    assert claims.make(bench.frontier, GENERATION, 1) is None  # it is fenced
+    made = claims.make(bench.frontier, GENERATION + 1, 1)
+    assert made is not None
+    assert [(one.rid, one.claim) for one in made.requests] == over(*held)
