@@ -36,8 +36,8 @@ class Metered:
     """``with Metered(command, log) as run: usage = run.wait(60)``. Output goes to the file ``log``;
     what is left at the end of the block is killed.
 
-    ``cpu`` is exact, as the kernel adds it up; ``peak`` misses what a process took on only in its
-    last quarter of a second; ``total`` is looked at four times a second. Needs Linux."""
+    ``cpu`` and ``peak`` are exact, as the kernel keeps them; ``total`` is looked at four times a
+    second. Needs Linux."""
 
     def __init__(
         self,
@@ -51,7 +51,6 @@ class Metered:
         self.log = log
         self._cwd = cwd
         self._env = env
-        self._peaks: dict[int, int] = {}
         self._total = 0
         self._ended = threading.Event()
         self.usage: Usage | None = None  # known when it has ended
@@ -93,8 +92,7 @@ class Metered:
             raise self.problem("could not be measured")
         self._stop_looking()
         answer = json.loads(told)
-        peak = max(self._peaks.values(), default=0)
-        self.usage = Usage(answer["code"], seconds, answer["cpu"], peak, self._total)
+        self.usage = Usage(answer["code"], seconds, answer["cpu"], answer["peak"], self._total)
         return self.usage
 
     def send(self, number: signal.Signals) -> None:
@@ -137,8 +135,6 @@ class Metered:
             total = 0
             for process in self.processes():
                 try:
-                    peak = _high_water(process.pid)
-                    self._peaks[process.pid] = max(self._peaks.get(process.pid, 0), peak)
                     total += process.memory_full_info().pss
                 except (psutil.Error, OSError):
                     continue
@@ -166,11 +162,3 @@ class Metered:
             except subprocess.TimeoutExpired:
                 continue
         self._answer.close()
-
-
-def _high_water(pid: int) -> int:
-    """Bytes: the largest resident set since the process started its program or was forked."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) << 10
-    return 0

@@ -1,7 +1,8 @@
 """Runs a command and tells what it and all its descendants used, also those that it left behind.
 
 A program of its own (Linux, standard library only), which meter.py runs: it adopts orphans, so that
-the kernel adds up the CPU time of every descendant here when it is waited for. Arguments: a file
+the kernel adds up the CPU time of every descendant here when it is waited for, and keeps the largest
+resident set. Arguments: a file
 descriptor for the answer, and the command. SIGTERM and SIGINT are passed on to the command."""
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ def main(answer: int, command: list[str]) -> None:
     for number in passed_on:
         signal.signal(number, pass_on)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
-    cpu = 0.0
+    cpu, peak = 0.0, 0
     while True:
         try:
             pid, status, usage = os.wait4(-1, 0)
         except ChildProcessError:
             break
         cpu += usage.ru_utime + usage.ru_stime
+        peak = max(peak, usage.ru_maxrss * 1024)
         if pid == child.pid:
             code = os.waitstatus_to_exitcode(status)
-    os.write(answer, json.dumps({"code": code, "cpu": cpu}).encode())
+    os.write(answer, json.dumps({"code": code, "cpu": cpu, "peak": peak}).encode())
 
 
 if __name__ == "__main__":
