@@ -1,9 +1,9 @@
 """Runs a command and tells what it and all its descendants used, also those that it left behind.
 
 A program of its own (Linux, standard library only), which meter.py runs: it adopts orphans, so that
-the kernel adds up the CPU time of every descendant here when it is waited for, and keeps the largest
-resident set. Arguments: a file descriptor for the answer, and the command. SIGTERM and SIGINT are
-passed on to the command."""
+the kernel adds up the CPU time of every descendant here when it is waited for, and keeps the
+largest resident set. Arguments: a file descriptor for the answer, and the command. SIGTERM and
+SIGINT are passed on to the command."""
 
 from __future__ import annotations
 
