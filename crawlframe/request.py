@@ -171,12 +171,11 @@ class Request:
 
     def fingerprint(self) -> bytes:
         """What makes two requests the same: method, canonical URL and body."""
-        url = self.url if "?" not in self.url else canonical(self.url)
-        mark = url.encode("utf-8", "surrogatepass")
+        url = canonical(self.url).encode("utf-8", "surrogatepass")
         if self.method == "GET" and self.body is None:
-            return mark
+            return url
         body = hashlib.blake2b(self.body or b"", digest_size=16).digest()
-        return b"%s\0%s\0%s" % (self.method.encode(), mark, body)
+        return b"%s\0%s\0%s" % (self.method.encode(), url, body)
 
     def rank(self, task_priority: int = 0) -> int:
         """Place in its host's queue, lower is earlier."""

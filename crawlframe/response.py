@@ -202,7 +202,7 @@ class Response:
         ``url`` is one (relative ones too), or a parsel selector of an element with ``href`` or
         ``src`` or of an attribute, a node of ``tree`` or a tag of ``soup``. ``options`` are those
         of Request. Raises BadRequest when it is no http(s) link."""
-        target = self.urljoin(url if type(url) is str else _href(url))
+        target = self.urljoin(_href(url))
         return Request(target, callback, **options) if options else Request.plain(target, callback)
 
     def follow_all(

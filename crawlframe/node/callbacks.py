@@ -146,8 +146,8 @@ class Callbacks:
 
     def _learn(self, task: int, name: str, computes: bool) -> None:
         if (task, name) not in self._told or self._slow.get((task, name)) != computes:
+            self.expect(task, name, computes)
             self._told.add((task, name))
-            self._slow[task, name] = computes
             self._tell(task, name, computes)
 
     # -- coroutines and async generators ----------------------------------------------------------

@@ -156,6 +156,21 @@ class Bench:
         given = [(request.rid, request.host, reason) for request in requests]
         return self.frontier.park(generation, given, version)
 
+    def give_up(self, request: Claimed, verb: str) -> None:
+        """The node no longer holds it: "complete", "retry" (a minute from now), "release", "park",
+        or "replay" of all that the node held."""
+        if verb == "complete":
+            self.complete(request)
+        elif verb == "retry":
+            self.retry(request, 60_000)
+        elif verb == "release":
+            self.release(request)
+        elif verb == "park":
+            self.park(request)
+        else:
+            assert verb == "replay"
+            self.leases.replay(NODE)
+
     def counts(self, task: int = 1) -> Counts:
         counts: Counts | None = self.frontier.counts(task)
         assert counts is not None

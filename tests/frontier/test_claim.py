@@ -294,16 +294,7 @@ def test_a_full_host_comes_back_when_a_slot_is_free(bench: Bench, verb: str) -> 
     [held] = bench.claim()
     assert bench.claim(generation=2) == []
     assert bench.wait == -1
-    if verb == "complete":
-        bench.complete(held)
-    elif verb == "retry":
-        bench.retry(held, 60_000)
-    elif verb == "release":
-        bench.release(held)
-    elif verb == "park":
-        bench.park(held)
-    else:
-        bench.leases.replay(1)
+    bench.give_up(held, verb)
     assert len(bench.claim(generation=2)) == 1
     assert bench.claim(generation=2) == []
 

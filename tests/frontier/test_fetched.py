@@ -47,16 +47,7 @@ def test_a_slot_is_given_back_once(bench: Bench, verb: str) -> None:
     done, other = bench.claim()
     bench.claim(0, fetched=[done])
     assert slots(bench) == 1
-    if verb == "complete":
-        bench.complete(done)
-    elif verb == "retry":
-        bench.retry(done, 60_000)
-    elif verb == "release":
-        bench.release(done)
-    elif verb == "park":
-        bench.park(done)
-    else:
-        bench.leases.replay(1)
+    bench.give_up(done, verb)
     left = 0 if verb == "replay" else 1
     assert slots(bench) == left
     assert len(bench.claim(generation=2)) == 2 - left
