@@ -12,7 +12,7 @@ import time
 import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawlframe.conf import Settings
 from crawlframe.node.marks import LOOP
@@ -26,6 +26,17 @@ LOUD = 1.0  # seconds of one step of an async callback, which has to stay there,
 LONG = 8  # computing callbacks that may go on beside the one whose turn it is
 SWITCH = 0.001  # seconds until another thread gets the processor, while callbacks compute
 REMEMBERED = 10_000  # slow callbacks
+
+
+class Call(NamedTuple):
+    """``function`` is the callback ``name`` with its arguments; ``take`` is given everything that
+    it returns or yields."""
+
+    task: int
+    name: str
+    rid: bytes
+    function: Callable[[], Any]
+    take: Callable[[Any], None]
 
 
 class Callbacks:
@@ -62,28 +73,20 @@ class Callbacks:
             sys.setswitchinterval(SWITCH)
         self._slow[task, name] = computes
 
-    async def run(
-        self,
-        task: int,
-        name: str,
-        rid: bytes,
-        function: Callable[[], Any],
-        take: Callable[[Any], None],
-    ) -> None:
-        """Calls ``function`` and gives ``take`` everything that it returns or yields. Raises what
-        these raise."""
-        computes = self._slow.get((task, name)) if self._slow else None
+    async def run(self, call: Call) -> None:
+        """Raises what its ``function`` and ``take`` raise."""
+        computes = self._slow.get((call.task, call.name)) if self._slow else None
         if computes is None:
             await self._pace.turn()
-            unfinished = self._in_loop(task, name, rid, function, take)
+            unfinished = self._in_loop(call)
         elif computes:
             async with self._computing.next():
-                unfinished = await self._in_thread(task, name, rid, function, take)
+                unfinished = await self._in_thread(call)
         else:
-            unfinished = await self._in_thread(task, name, rid, function, take)
+            unfinished = await self._in_thread(call)
         if unfinished is not None:
             async with asyncio.timeout(self._deadline):
-                await self._finish(unfinished, name, rid, take)
+                await self._finish(unfinished, call)
 
     def overdue(self) -> bytes | None:
         """A request whose callback has been in a thread for longer than the deadline. Threads
@@ -99,50 +102,38 @@ class Callbacks:
 
     # -- functions and generators -----------------------------------------------------------------
 
-    def _in_loop(
-        self,
-        task: int,
-        name: str,
-        rid: bytes,
-        function: Callable[[], Any],
-        take: Callable[[Any], None],
-    ) -> Any:
+    def _in_loop(self, call: Call) -> Any:
         began = time.monotonic()
-        self._mark(LOOP, rid)
+        self._mark(LOOP, call.rid)
         try:
-            return _collect(function, take)
+            return _collect(call.function, call.take)
         finally:
             self._mark(LOOP, b"")
             if (seconds := time.monotonic() - began) > SLOW:
-                self.expect(task, name, computes=True)  # until its first time in a thread
-                log.info("callback %s took %.2f s; from now on it runs in threads", name, seconds)
+                self.expect(call.task, call.name, computes=True)  # until its first time in a thread
+                log.info(
+                    "callback %s took %.2f s; from now on it runs in threads", call.name, seconds
+                )
 
-    async def _in_thread(
-        self,
-        task: int,
-        name: str,
-        rid: bytes,
-        function: Callable[[], Any],
-        take: Callable[[Any], None],
-    ) -> Any:
+    async def _in_thread(self, call: Call) -> Any:
         loop = asyncio.get_running_loop()
 
-        def call() -> Any:
+        def work() -> Any:
             slot = self._slots.pop()
             began, worked = time.monotonic(), time.thread_time()
-            self._began[slot] = began, rid
-            self._mark(slot, rid)
+            self._began[slot] = began, call.rid
+            self._mark(slot, call.rid)
             try:
-                return _collect(function, take)
+                return _collect(call.function, call.take)
             finally:
                 self._mark(slot, b"")
                 del self._began[slot]
                 self._slots.append(slot)
                 if time.monotonic() - began > SLOW:
                     computes = time.thread_time() - worked > SLOW
-                    loop.call_soon_threadsafe(self._learn, task, name, computes)
+                    loop.call_soon_threadsafe(self._learn, call.task, call.name, computes)
 
-        return await loop.run_in_executor(self._threads, call)
+        return await loop.run_in_executor(self._threads, work)
 
     def _learn(self, task: int, name: str, computes: bool) -> None:
         if (task, name) not in self._told or self._slow.get((task, name)) != computes:
@@ -152,34 +143,30 @@ class Callbacks:
 
     # -- coroutines and async generators ----------------------------------------------------------
 
-    async def _finish(
-        self, unfinished: Any, name: str, rid: bytes, take: Callable[[Any], None]
-    ) -> None:
+    async def _finish(self, unfinished: Any, call: Call) -> None:
         """They belong to the event loop, which they leave whenever they wait."""
         if isinstance(unfinished, AsyncGenerator):
             while True:
                 try:
-                    thing = await self._stepwise(anext(unfinished), name, rid)
+                    thing = await self._stepwise(anext(unfinished), call)
                 except StopAsyncIteration:
                     return
-                take(thing)
-        result = await self._stepwise(unfinished, name, rid)
-        self._mark(LOOP, rid)
+                call.take(thing)
+        result = await self._stepwise(unfinished, call)
+        self._mark(LOOP, call.rid)
         try:
-            _collect(lambda: result, take)
+            _collect(lambda: result, call.take)
         finally:
             self._mark(LOOP, b"")
 
     @types.coroutine
-    def _stepwise(
-        self, awaitable: Awaitable[Any], name: str, rid: bytes
-    ) -> Generator[Any, Any, Any]:
+    def _stepwise(self, awaitable: Awaitable[Any], call: Call) -> Generator[Any, Any, Any]:
         """``await awaitable``, marked whenever it holds the event loop: others run in between."""
         steps: Any = awaitable.__await__()
         step: Callable[[], Any] = steps.__next__
         while True:
             began = time.monotonic()
-            self._mark(LOOP, rid)
+            self._mark(LOOP, call.rid)
             try:
                 waits_for = step()
             except StopIteration as end:
@@ -190,7 +177,7 @@ class Callbacks:
                     log.warning(
                         "callback %s held the event loop for %.1f s, and with it all requests of "
                         "this worker; let it wait with await, or make it a plain method",
-                        name,
+                        call.name,
                         seconds,
                     )
             try:

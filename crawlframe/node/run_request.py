@@ -27,7 +27,7 @@ from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
 from crawlframe.node import callbacks
-from crawlframe.node.callbacks import Callbacks
+from crawlframe.node.callbacks import Call, Callbacks
 from crawlframe.node.marks import LOOP
 from crawlframe.node.sieve import Sieve
 from crawlframe.outcome import Collector, Outcome, Verdict, clean_text
@@ -204,7 +204,7 @@ class RequestRunner:
             known=self._sieve.of(outcome.task),
         )
         try:
-            await self.callbacks.run(outcome.task, name, outcome.rid, run, collector.take)
+            await self.callbacks.run(Call(outcome.task, name, outcome.rid, run, collector.take))
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise

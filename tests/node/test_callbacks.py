@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.node.callbacks import SLOW, Callbacks
+from crawlframe.node.callbacks import SLOW, Call, Callbacks
 from crawlframe.node.marks import LOOP, Marks
 
 RID = b"r" * 16
@@ -28,7 +28,7 @@ class Desk:
         self.taken: list[Any] = []
 
     async def run(self, function: Callable[[], Any], name: str = "parse", rid: bytes = RID) -> None:
-        await self.callbacks.run(1, name, rid, function, self.taken.append)
+        await self.callbacks.run(Call(1, name, rid, function, self.taken.append))
 
     @property
     def marked(self) -> frozenset[bytes]:
