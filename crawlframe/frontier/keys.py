@@ -46,6 +46,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "TASKS": ("tasks", "set of tasks that have not been closed"),
     "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie"),
     "GENERATIONS": ("generations", "zset generation -> end of its lease (ms)"),
+    "HUNGRY": ("hungry", "zset generation -> when it last got less than it asked for (ms)"),
     "FENCED": ("fenced", "set of generations declared dead, for ever"),
     "NODES": ("nodes", "hash generation -> JSON of its node (partition 0)"),
     "SPIDERS": ("spiders", "hash spider -> JSON of its description (partition 0)"),

@@ -19,7 +19,7 @@ def dump(redis: Any) -> dict[str, Any]:
     """Everything in Redis that has no end of life, comparable. Of a lease only that it is there."""
     content: dict[str, Any] = {}
     for key in redis.scan_iter(count=1000):
-        if redis.pttl(key) >= 0:
+        if redis.pttl(key) != -1:  # or gone meanwhile
             continue
         read = {
             b"string": redis.get,

@@ -4,7 +4,7 @@ step. MACHINE_EXAMPLES=2000 in the environment digs deeper, and elsewhere each t
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -94,6 +94,7 @@ class Machine(RuleBasedStateMachine):
         self.generations = [1, 2]  # alive
         self.fenced: list[int] = []
         self.sequences: dict[int, int] = defaultdict(int)
+        self.hungry: set[int] = set()  # got less than they asked for
         self.again: Any = None  # sends the last call again
 
     # -- words ------------------------------------------------------------------------------------
@@ -253,8 +254,10 @@ class Machine(RuleBasedStateMachine):
         self.claimed(generation, sequence, n, self.told(generation, chosen, late=late))
 
     def claimed(self, generation: int, sequence: int, n: int, told: list[Fetched]) -> None:
+        poorer = self.poorer(generation)
         claim = self.frontier.claim(generation, sequence, n, told)
         assert len(claim.requests) <= n
+        (self.hungry.add if len(claim.requests) < n else self.hungry.discard)(generation)
         for task in self.tasks.values():
             for rid, place in task.places.items():
                 if place == "soon" and self.owner(rid) != "d":
@@ -276,11 +279,13 @@ class Machine(RuleBasedStateMachine):
             task.fetched.discard(request.rid)
             flying[request.host] += 1
         if claim.wait != 0 and len(claim.requests) < n:
-            # Nothing that could be given was kept back.
+            # Nothing that could be given was kept back, but for one for each poorer generation.
+            ready: Counter[str] = Counter()
             for task in self.tasks.values():
                 waiting = [rid for rid, place in task.places.items() if place == "ready"]
-                for host in {self.host_of(rid) for rid in waiting if task.state != "paused"}:
-                    assert flying[host] >= self.strictest
+                ready.update(self.host_of(rid) for rid in waiting if task.state != "paused")
+            kept = [min(ready[host], max(0, self.strictest - flying[host])) for host in ready]
+            assert sum(kept) <= poorer
             if claim.wait < 0:
                 assert not any(
                     place in ("soon", "late")
@@ -295,6 +300,19 @@ class Machine(RuleBasedStateMachine):
                 self.claimed(generation, sequence, n, told)
 
         self.again = again
+
+    def poorer(self, generation: int) -> int:
+        """How many generations asked in vain and hold less than half of what this one holds, summed
+        up over the partitions."""
+        held: Counter[tuple[int, Any]] = Counter()
+        for task in self.tasks.values():
+            for rid, place in task.places.items():
+                held[self.frontier.partition_of(self.host_of(rid)), place] += 1
+        return sum(
+            2 * held[partition, other] < held[partition, generation] - 1
+            for partition in range(self.partitions)
+            for other in self.hungry - {generation}
+        )
 
     @rule(data=st.data(), failed=st.booleans(), delay=delays)
     def complete(self, data: st.DataObject, failed: bool, delay: int) -> None:

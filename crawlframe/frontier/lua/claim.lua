@@ -34,6 +34,25 @@ end
 
 end_fetches(cmsgpack.unpack(ARGV[4]))
 
+-- The claim of a node that has just freed a slot, or pushed follow-ups, comes before those of others,
+-- which would get nothing for as long as little is due at a time. So it leaves one request to each
+-- generation that asked in vain and holds less than half as much.
+local PATIENCE = 250  -- ms that a request may wait for such a generation; a node asks every 100 ms
+local LEFT = 20  -- ms in which a claim that left some need not come back for them
+
+local function count_poorer()
+  local n, mine = 0, nil
+  for _, other in ipairs(call('ZRANGEBYSCORE', HUNGRY, integer(now - PATIENCE), '+inf')) do
+    if other ~= generation then
+      mine = mine or call('SCARD', INPROGRESS(generation))
+      if 2 * call('SCARD', INPROGRESS(other)) < mine - 1 then n = n + 1 end
+    end
+  end
+  return n
+end
+
+local poorer, left = 0, 0  -- how many such generations there are, and how many requests were left
+
 local rids, lanes, found = {}, {}, {}  -- what is claimed, each with its lane and record
 
 local function answer(wait)
@@ -128,7 +147,7 @@ local function take(host, quota)
     return 0
   end
   local members = call('ZRANGE', LANES(host), 0, LOOK - 1)
-  local got, gone, limit, waits = 0, 0, math.huge, false
+  local got, gone, kept, limit, waits = 0, 0, 0, math.huge, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = task_of(id), member .. ':' .. host
@@ -144,8 +163,13 @@ local function take(host, quota)
       if polite then
         -- The strictest limit met so far holds, so that a task with a low limit is never starved.
         limit = math.min(limit, task.concurrency)
-        n = math.min(n, limit - active)
+        local room = limit - active - kept
+        n = math.min(n, room)
         if task.delay > 0 then n = math.min(n, 1) end
+        if left < poorer and n > 0 then
+          local due = math.min(room, call('LLEN', LANE(lane)))
+          if n >= due then n, kept, left = due - 1, kept + 1, left + 1 end
+        end
       end
       if n > 0 then
         local some, empty = take_lane(lane, n)
@@ -181,6 +205,7 @@ local function take(host, quota)
 end
 
 promote()
+poorer = count_poorer()
 local due = call('ZRANGEBYSCORE', HOSTS, '-inf', integer(now), 'LIMIT', 0, want)
 local got = 0
 for i, host in ipairs(due) do
@@ -197,6 +222,13 @@ local function sooner(first)
 end
 sooner(call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
 sooner(call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES'))
+if left > 0 then wait = LEFT end
+if got < want then
+  call('ZADD', HUNGRY, integer(now), generation)
+  call('PEXPIRE', HUNGRY, PATIENCE)
+else
+  call('ZREM', HUNGRY, generation)
+end
 save_tasks()
 if #rids > 0 then
   call('HSET', OWN, unpack(owners))
