@@ -73,6 +73,10 @@ class Callbacks:
             sys.setswitchinterval(SWITCH)
         self._slow[task, name] = computes
 
+    def is_slow(self, task: int, name: str) -> bool:
+        """Is this callback known to be?"""
+        return bool(self._slow) and (task, name) in self._slow
+
     async def run(self, call: Call) -> None:
         """Raises what its ``function`` and ``take`` raise."""
         computes = self._slow.get((call.task, call.name)) if self._slow else None

@@ -146,7 +146,9 @@ class RequestRunner:
             return await self._fail(outcome, crawl, request, error)
         except BadRequest as error:
             return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
-        outcome.fetch_ms = self._end_fetch(claimed, started)
+        # What runs a slow callback keeps its host's slot: else these would take all slots of workers.
+        keep = self.callbacks.is_slow(outcome.task, outcome.callback)
+        outcome.fetch_ms = self._end_fetch(claimed, started, keep)
         outcome.status, outcome.size = response.status, len(response.body)
         if crawl.cookies is not None:
             outcome.cookies = crawl.cookies.changes()
@@ -156,9 +158,10 @@ class RequestRunner:
         retryable = response.status in crawl.settings.retry_statuses
         return await self._fail(outcome, crawl, request, StatusError(response, retryable))
 
-    def _end_fetch(self, claimed: Claimed, started: float) -> int:
+    def _end_fetch(self, claimed: Claimed, started: float, keep_slot: bool = False) -> int:
         """Answers the milliseconds that it took."""
-        self._fetched(claimed)
+        if not keep_slot:
+            self._fetched(claimed)
         return round((time.perf_counter() - started) * 1000)
 
     async def _fail(

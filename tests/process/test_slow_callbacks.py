@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from crawlservice.models import Task
 from tests.conftest import Running
 from tests.process.conftest import Look, OddWeb, Submit
 
@@ -70,3 +71,26 @@ def test_what_computes_has_a_worker_of_its_own(
 
 def _pids(look: Look, pk: int, kind: str) -> set[int]:
     return {item["pid"] for item in look.items(pk) if kind in item["url"]}
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_no_more_run_at_once_than_the_host_may_be_asked(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    """Else they would take all slots of the workers, and nothing else would go on."""
+    start_manage("runcrawler", "--node", "one", "--workers", 1)
+    pk = submit("naps", url=web.url, pages=40)
+    waiting = []  # pages that were fetched and have not ended, once it is known that they are slow
+
+    def ended(task: Task) -> bool:
+        done = look.counts(pk).nf
+        if done > 5:
+            waiting.append(1 + sum(web.hits.values()) - done)
+        return task.state not in Task.ACTIVE
+
+    assert look.wait(pk, ended).nf == 41
+    assert max(waiting) <= 3 + 2  # it is not one instant in which both are read
