@@ -146,7 +146,7 @@ class RequestRunner:
             return await self._fail(outcome, crawl, request, error)
         except BadRequest as error:
             return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
-        # What runs a slow callback keeps its host's slot: else these would take all slots of workers.
+        # Slow callbacks keep their hosts' slots: else they would take all slots of the workers.
         keep = self.callbacks.is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end_fetch(claimed, started, keep)
         outcome.status, outcome.size = response.status, len(response.body)

@@ -1,5 +1,5 @@
-"""What little is due is shared by the generations that ask for it, though the one that freed the slot
-or pushed the follow-ups asks first."""
+"""What little is due is shared by the generations that ask for it, though the one that freed the
+slot or pushed the follow-ups asks first."""
 
 from __future__ import annotations
 
