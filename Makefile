@@ -25,10 +25,10 @@ test: .venv/dev ## run the tests; ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest $(ARGS)
 
 soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minutes; SEED=2
-	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -s -m process tests/process/test_paper.py
-	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -s -m process tests/process/test_reload_kills.py
-	LISTINGS=5000 $(BIN)/python -m pytest tests/process/test_demo_crawl.py tests/process/test_kills.py
-	$(BIN)/python -m pytest -m long tests/process/test_rollout.py
+	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_paper.py
+	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_reload_kills.py
+	LISTINGS=5000 $(BIN)/python -m pytest -n0 tests/process/test_demo_crawl.py tests/process/test_kills.py
+	$(BIN)/python -m pytest -n0 -m long tests/process/test_rollout.py
 
 bench: .venv/dev ## the standard job beside Scrapy, scrapy-redis and Crawlee; JOB=latency ARGS="--quick"
 	$(BIN)/python -m benchmarks.$(or $(JOB),standard) $(ARGS)

@@ -67,6 +67,13 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts processes, or measures them, runs in one line; the rest beside it."""
+    for item in items:
+        together = item.get_closest_marker("process") or "benchmarks" in item.path.parts
+        item.add_marker(pytest.mark.xdist_group("processes" if together else item.path.name))
+
+
 def pytest_unconfigure() -> None:
     shutil.rmtree(VAR_DIR, ignore_errors=True)
 
