@@ -47,6 +47,11 @@ class Fenced(FrontierError):
     """This generation was declared dead; its requests belong to others now. Start a new one."""
 
 
+class EraChanged(Fenced):
+    """Redis lost something and is filled again from the database, or was. What this process holds
+    belongs to others now."""
+
+
 class NotJson(CrawlframeError, ValueError):
     """The body of a response is not JSON."""
 

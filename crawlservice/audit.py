@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from collections.abc import Iterator
+from itertools import chain, islice, pairwise
 from uuid import UUID
 
 from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
+from crawlframe.frontier import Frontier
 from crawlframe.request import unpack_admissions
-from crawlservice.models import Item, Page, Task
+from crawlservice.models import Era, Generation, Item, Page, Task
 
+ENDS = (Task.State.FINISHED, Task.State.CANCELLED)
+PART = 1_000_000  # ledger rows whose rids are held in memory at a time
 NAMED = 10  # offending requests named per problem
-CHUNK = 1000  # rids asked for at a time
+CHUNK = 1000  # rows read at a time
+
+
+def audit_cluster(frontier: Frontier) -> list[str]:
+    """Every way in which Redis breaks the promise at this instant, all tasks together: counters and
+    queues, holders, generations and eras."""
+    problems = frontier.audit()
+    newest = Generation.objects.values_list("pk", flat=True).first() or 0
+    ahead = sorted(number for number in frontier.leases.left() if number > newest)
+    if ahead:
+        problems.append(f"generations that the database never gave: {ahead}")
+    era = Era.objects.values_list("number", flat=True).first() or 0
+    problems += [
+        f"Redis holds era {number}, the database knows none after {era}"
+        for number in sorted({number for number, _ in frontier.eras.read() if number > era})
+    ]
+    return problems
 
 
 def audit(task: Task) -> list[str]:
@@ -21,9 +40,9 @@ def audit(task: Task) -> list[str]:
 
     What must hold at every instant is looked at in one statement each, so a running task may be
     audited too; counters are compared once it has ended."""
-    problems = [*_items_and_pages(task), *_orphans(task)]
+    problems = [*_items_and_pages(task), *_other_runs(task), *_orphans(task), *_ends(task)]
     if task.state not in Task.ACTIVE:
-        problems += [*_counters(task), *_lost(task)]
+        problems += [*_counters(task), *_closure(task)]
     return [f"task {task.pk}: {problem}" for problem in problems]
 
 
@@ -48,6 +67,24 @@ def _items_and_pages(task: Task) -> Iterator[str]:
     yield from _report("pages whose items are not all there, or too many", wrong)
 
 
+def _other_runs(task: Task) -> Iterator[str]:
+    """Items whose version or place is not that of the run that the ledger tells of."""
+    row = Page.objects.filter(rid=OuterRef("rid"))
+    run = row.filter(version=OuterRef("version"), items__gt=OuterRef("ordinal"))
+    items = Item.objects.filter(Exists(row), ~Exists(run), task=task).order_by("id")
+    rids = [str(rid) for rid in items.values_list("rid", flat=True)[: NAMED + 1]]
+    yield from _report("items that are not of the run in the ledger", rids)
+
+
+def _ends(task: Task) -> Iterator[str]:
+    """A task ends once, and is told so once."""
+    told = Count("event", filter=Q(event__kind__in=ENDS))
+    row = Task.objects.filter(pk=task.pk).annotate(told=told).order_by()
+    for state, times in row.values_list("state", "told"):
+        if times != (state in ENDS):
+            yield f"it is {state}, and its end was told {times} times"
+
+
 def _orphans(task: Task) -> Iterator[str]:
     row = Page.objects.filter(rid=OuterRef("rid"), task=OuterRef("task"))
     orphans = Item.objects.filter(~Exists(row), task=task).order_by("id")
@@ -67,32 +104,41 @@ def _counters(task: Task) -> Iterator[str]:
             yield f"its counter {name} is {getattr(task, name)}, the database has {number}"
 
 
-def _lost(task: Task) -> Iterator[str]:
-    """Recorded follow-ups without a ledger row of their own."""
-    if 0 < task.settings.get("page_limit", 0) <= task.na:
-        return  # what came after the limit was refused
-    rows = Page.objects.filter(task=task)
-    with_follow_ups = rows.filter(follow_ups__isnull=False).order_by("id")
-    lists = with_follow_ups.values_list("follow_ups", flat=True).iterator(chunk_size=200)
-    promised = (
-        UUID(bytes=admission.rid)
-        for packed in chain([task.seeds], lists)
-        if packed is not None
-        for admission in unpack_admissions(packed)
-    )
+def _closure(task: Task) -> Iterator[str]:
+    """Seeds and recorded follow-ups have one ledger row each, and no other request has one."""
+    rows = Page.objects.filter(task=task).order_by()
+    limited = 0 < task.settings.get("page_limit", 0) <= task.na  # what came later was refused
     missing: list[str] = []
-    for rids in _chunks(promised):
-        there = set(rows.filter(rid__in=rids).values_list("rid", flat=True))
-        missing += [str(rid) for rid in rids if rid not in there]
-        if len(missing) > NAMED:
-            break
+    strange: list[str] = []
+    for low, high in _ranges(1 + rows.count() // PART):
+        there = {
+            rid.bytes
+            for rid in rows.filter(rid__gte=low, rid__lte=high)
+            .values_list("rid", flat=True)
+            .iterator(chunk_size=CHUNK)
+        }
+        promised = {rid for rid in _promised(task) if low.bytes <= rid <= high.bytes}
+        if not limited:
+            missing += [str(UUID(bytes=rid)) for rid in islice(promised - there, NAMED + 1)]
+        strange += [str(UUID(bytes=rid)) for rid in islice(there - promised, NAMED + 1)]
     yield from _report("requests that were recorded but never ended", missing)
+    yield from _report("ledger rows of requests that nothing led to", strange)
 
 
-def _chunks(rids: Iterable[UUID]) -> Iterator[list[UUID]]:
-    rids = iter(rids)
-    while chunk := list(islice(rids, CHUNK)):
-        yield chunk
+def _promised(task: Task) -> Iterator[bytes]:
+    rows = Page.objects.filter(task=task, follow_ups__isnull=False).order_by("id")
+    lists = rows.values_list("follow_ups", flat=True).iterator(chunk_size=CHUNK)
+    for packed in chain([task.seeds], lists):
+        assert packed is not None
+        for admission in unpack_admissions(packed):
+            yield admission.rid
+
+
+def _ranges(n: int) -> Iterator[tuple[UUID, UUID]]:
+    """All rids, cut into n ranges of equal width: first and last of each."""
+    edges = [2**128 * i // n for i in range(n + 1)]
+    for low, high in pairwise(edges):
+        yield UUID(int=low), UUID(int=high - 1)
 
 
 def _report(what: str, offenders: list[str]) -> Iterator[str]:

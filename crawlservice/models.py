@@ -120,6 +120,21 @@ class Generation(models.Model):
         return f"{self.node}/{self.pk}"
 
 
+class Era(models.Model):
+    """One life of the data in Redis. A new one begins when Redis has lost some of it."""
+
+    number = models.BigIntegerField(primary_key=True)
+    reason = models.TextField()
+    started_at = models.DateTimeField(db_default=Now())
+    opened_at = models.DateTimeField(null=True, blank=True, help_text="Redis was whole again")
+
+    class Meta:
+        ordering = ("-number",)
+
+    def __str__(self) -> str:
+        return f"era {self.number}"
+
+
 class Event(models.Model):
     """Outbox: what happened to a task, written in the transaction that made it happen."""
 

@@ -18,7 +18,8 @@ def frontier() -> Frontier:
     """The frontier of this process. Raises ConfigError or FrontierError."""
     mine = _frontiers.get(os.getpid())
     if mine is None:
-        mine = _frontiers[os.getpid()] = Frontier.connect(redis_url(), settings.CRAWLFRAME)
+        mine = Frontier.connect(redis_url(), settings.CRAWLFRAME, follows=True)
+        _frontiers[os.getpid()] = mine
     return mine
 
 

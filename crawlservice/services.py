@@ -57,4 +57,5 @@ class DjangoServices:
             connections.close_all()  # the master forks: no connection may be open then
 
     def run_steward(self, channel: Channel) -> None:
-        Steward(self._settings, self.frontier()).live(channel)
+        frontier = Frontier.connect(self._redis, self._settings, follows=True)
+        Steward(self._settings, frontier).live(channel)

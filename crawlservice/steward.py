@@ -17,20 +17,19 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node.channel import Channel, ChannelClosed
-from crawlframe.request import unpack_admissions
-from crawlservice.models import Page, Task
+from crawlservice.era import is_whole, renew
+from crawlservice.models import Task
+from crawlservice.reconcile import Reconciliation, align
 from crawlservice.store import DjangoLedger
-from crawlservice.submit import limits_of
 
 log = logging.getLogger(__name__)
 
 TURN = 1.0  # seconds between two rounds of chores
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
-BATCH = 1000  # ledger rows read at a time
 
 
 class Steward:
-    """Replays dead generations, ends tasks, brings back what Redis lost of a task."""
+    """Replays dead generations, ends tasks, brings back what Redis lost."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
@@ -38,6 +37,7 @@ class Steward:
         name = f"{settings.key_prefix}:steward"
         self._lock = frontier.redis.lock(name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
+        self._run: str | None = None  # which life of the server that is
         self._beat: Callable[[], object] = lambda: None
         self._next_beat = 0.0
 
@@ -60,6 +60,7 @@ class Steward:
         """One round, if it is ours. A failure waits for the next round."""
         try:
             if self._lead():
+                self._look_after_redis()
                 self._replay_dead()
                 self._care_for_tasks()
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
@@ -85,6 +86,15 @@ class Steward:
         self._leading = bool(self._lock.acquire())
         return self._leading
 
+    def _look_after_redis(self) -> None:
+        run = self._frontier.redis.info("server").get("run_id")
+        if run != self._run:  # it was started again, or another one took over
+            if self._run and self._frontier.audit():
+                self._frontier.eras.doubt()
+            self._run = run
+        if not is_whole(self._frontier):
+            renew(self._frontier, self._still_here)
+
     def _replay_dead(self) -> None:
         for generation, left in self._frontier.leases.left().items():
             if left < 0:
@@ -99,7 +109,7 @@ class Steward:
             if counts is None:
                 self._restore(tasks[pk])
                 continue
-            self._align(tasks[pk], counts)
+            align(tasks[pk], self._frontier, counts)
             if counts.state == Task.State.CANCELLING and counts.delayed:
                 self._frontier.cancel(pk)  # a request in flight went to wait for its retry
             if counts.nr == 0:
@@ -112,55 +122,27 @@ class Steward:
             if Task.objects.filter(pk=pk).exclude(state__in=Task.ACTIVE).exists():
                 self._frontier.close_task(pk)
 
-    def _align(self, task: Task, counts: Counts) -> None:
-        """What was decided while Redis was away reaches the frontier now."""
-        if task.state != counts.state:
-            fresh = Task.objects.filter(pk=task.pk, state=task.state).exists()
-            change = {
-                "running": self._frontier.resume,
-                "paused": self._frontier.pause,
-                "cancelling": self._frontier.cancel,
-            }
-            if fresh:
-                change[task.state](task.pk)
-
     def _end(self, task: Task, counts: Counts) -> None:
         if self._ledger.finish(task.pk, counts):
             self._frontier.close_task(task.pk)
             log.info("task %d ended: %d pages, %d errors", task.pk, counts.nf, counts.ne)
             return
         # The ledger knows more than Redis admitted: Redis lost something.
-        moved = self._admit_recorded(task)
-        log.warning("task %d was not complete: %d requests brought back", task.pk, moved)
+        done = Reconciliation(task, self._frontier, self._still_here).run()
+        log.warning("task %d was not complete: %d requests brought back", task.pk, done.admitted)
 
     def _restore(self, task: Task) -> None:
-        """Makes the frontier know a task that it never got, or lost. Requests that have a ledger
-        row are admitted too; their next run finds the row and completes them."""
+        """Makes the frontier know a task that it never got, or lost."""
         # Whoever ends a task tells the database first, so this look comes after that of Redis.
         if not Task.objects.filter(pk=task.pk, state__in=Task.ACTIVE).exists():
             return
-        started = time.monotonic()
-        self._frontier.open_task(task.pk, limits_of(task), unpack_admissions(task.seeds))
-        moved = self._admit_recorded(task)
-        if task.state != Task.State.RUNNING:
-            counts = self._frontier.counts(task.pk)
-            if counts is not None:
-                self._align(task, counts)
+        done = Reconciliation(task, self._frontier, self._still_here).run()
         log.warning(
-            "task %d was not in the frontier; opened with %d recorded requests in %.1f s",
+            "task %d was not in the frontier; opened with %d requests, %d of them done",
             task.pk,
-            moved,
-            time.monotonic() - started,
+            done.admitted,
+            done.completed,
         )
-
-    def _admit_recorded(self, task: Task) -> int:
-        rows = Page.objects.filter(task=task, follow_ups__isnull=False).order_by("pk")
-        moved = 0
-        for packed in rows.values_list("follow_ups", flat=True).iterator(chunk_size=BATCH):
-            assert packed is not None
-            moved += self._frontier.admit(task.pk, unpack_admissions(packed))
-            self._still_here()
-        return moved
 
     def _still_here(self) -> None:
         """In the middle of a long chore: the master and the other stewards need not take over."""

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
-from django.db import DataError, Error, IntegrityError, transaction
+from django.db import DataError, Error, IntegrityError, OperationalError, transaction
 from django.db import connection as default_connection
 from django.db.models import Sum
 from django.utils import timezone
 
+from crawlframe import faults
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict, clean_text
@@ -97,7 +98,9 @@ class DjangoLedger:
             insert = (
                 _insert_postgres if default_connection.vendor == "postgresql" else _insert_sqlite
             )
+            faults.at("commit.before", OperationalError)
             won = insert(ordered)
+            faults.at("commit.after", OperationalError, default_connection.close)
             lost = [outcome.rid for outcome in ordered if outcome.rid not in won]
             recorded = _read(lost)
         for outcome in ordered:
@@ -107,26 +110,34 @@ class DjangoLedger:
         return recorded
 
     def finish(self, task: int, counts: Counts) -> bool:
-        with _named_errors(), transaction.atomic():
-            pages = Page.objects.filter(task_id=task)
-            rows = pages.count()
-            if rows != counts.na or counts.nr != 0:
-                return False
-            ended = timezone.now()
-            items = pages.aggregate(sum=Sum("items"))["sum"] or 0
-            numbers = {"na": counts.na, "nf": counts.nf, "ne": counts.ne, "items": items}
-            for before, after in (
-                (Task.State.RUNNING, Task.State.FINISHED),
-                (Task.State.PAUSED, Task.State.FINISHED),
-                (Task.State.CANCELLING, Task.State.CANCELLED),
-            ):
-                row = Task.objects.filter(pk=task, state=before)
-                if row.update(state=after, finished_at=ended, **numbers):
-                    Event.objects.create(task_id=task, kind=after)
-            return True  # ended, by us or by another
+        with _named_errors():
+            faults.at("finish.before", OperationalError)
+            with transaction.atomic():
+                ended = _end(task, counts)
+            faults.at("finish.after", OperationalError, default_connection.close)
+        return ended
 
     def close(self) -> None:
         default_connection.close()
+
+
+def _end(task: int, counts: Counts) -> bool:
+    pages = Page.objects.filter(task_id=task)
+    rows = pages.count()
+    if rows != counts.na or counts.nr != 0:
+        return False
+    ended = timezone.now()
+    items = pages.aggregate(sum=Sum("items"))["sum"] or 0
+    numbers = {"na": counts.na, "nf": counts.nf, "ne": counts.ne, "items": items}
+    for before, after in (
+        (Task.State.RUNNING, Task.State.FINISHED),
+        (Task.State.PAUSED, Task.State.FINISHED),
+        (Task.State.CANCELLING, Task.State.CANCELLED),
+    ):
+        row = Task.objects.filter(pk=task, state=before)
+        if row.update(state=after, finished_at=ended, **numbers):
+            Event.objects.create(task_id=task, kind=after)
+    return True  # ended, by us or by another
 
 
 def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:

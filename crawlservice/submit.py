@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 from redis import RedisError
 
+from crawlframe import faults
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import TaskLimits
 from crawlframe.registry import unknown_spider
@@ -64,6 +65,7 @@ def submit(
         )
         task.seeds = pack_admissions([root_admission(task.pk, priority)])
         task.save(update_fields=["seeds"])
+    faults.at("submit.recorded", FrontierError)
     _tell("is recorded", task.pk, lambda: open_in_frontier(task))
     return task
 

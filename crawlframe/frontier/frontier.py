@@ -5,10 +5,10 @@ The claim and complete protocol is told in docs/architecture.md; the keys are in
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,8 +16,9 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
 from crawlframe.frontier.connection import connect
+from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.leases import Leases
-from crawlframe.frontier.partitions import pack
+from crawlframe.frontier.partitions import Partitions, pack
 from crawlframe.frontier.records import (
     Claim,
     Claimed,
@@ -33,6 +34,8 @@ from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request import Admission
 from crawlframe.spider import SpiderInfo
 
+P = TypeVar("P", bound=Partitions)
+
 KNOWN = ord("1")
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
 
@@ -46,8 +49,9 @@ class Frontier(Tasks):
     _last_claim = (0, -1)  # generation and sequence number
 
     @classmethod
-    def connect(cls, url: str, settings: Settings) -> Frontier:
-        """A frontier on a fresh connection; never share it over a fork. Raises FrontierError."""
+    def connect(cls, url: str, settings: Settings, *, follows: bool = False) -> Frontier:
+        """A frontier on a fresh connection; never share it over a fork. ``follows``: goes on in the
+        next era, which is not for who holds requests. Raises FrontierError."""
         redis, partitions = connect(url), settings.partitions
         # Kept beside the data: with another number every host would be looked for elsewhere.
         name = f"{settings.key_prefix}:partitions"
@@ -57,17 +61,28 @@ class Frontier(Tasks):
                 f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is {partitions}; "
                 f"set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
             )
-        return cls(redis, settings.key_prefix, partitions)
+        frontier = cls(redis, settings.key_prefix, partitions, follows=follows)
+        frontier.eras.learn()
+        return frontier
 
     @cached_property
     def leases(self) -> Leases:
         """The lives of nodes, on the same connection."""
-        return Leases(self.redis, self.keys[0].prefix, self.partitions)
+        return self._beside(Leases)
+
+    @cached_property
+    def eras(self) -> Eras:
+        """What became of the data, on the same connection."""
+        return self._beside(Eras)
 
     @cached_property
     def rollouts(self) -> Rollouts:
         """The revisions that nodes are told to pull, on the same connection."""
-        return Rollouts(self.redis, self.keys[0].prefix, self.partitions)
+        return self._beside(Rollouts)
+
+    def _beside(self, kind: type[P]) -> P:
+        prefix = self.keys[0].prefix
+        return kind(self.redis, prefix, self.partitions, self.pulse, follows=self._follows)
 
     # -- claim and complete -----------------------------------------------------------------------
 
@@ -109,6 +124,8 @@ class Frontier(Tasks):
     ) -> None:
         over = pack([part for rid, _, number in fetched for part in (rid, number)])
         wait, states, batch = self.run("claim", partition, generation, sequence, n, over)
+        if batch or fetched:
+            self.pulse.count(partition)
         if wait >= 0:
             claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
         for i in range(0, len(states), 3):
@@ -149,6 +166,21 @@ class Frontier(Tasks):
             marks += self.run("known", partition, pack(questions))
         return map(KNOWN.__eq__, marks)
 
+    def pending(self, admissions: Iterable[Admission]) -> list[Admission]:
+        """Those that have been admitted and neither finished nor failed."""
+        found = []
+        for partition, mine in self.split(admissions, lambda admission: admission.host):
+            still = self._pending_in(partition, [admission.rid for admission in mine])
+            found += [admission for admission, pending in zip(mine, still, strict=True) if pending]
+        return found
+
+    def _pending_in(self, partition: int, rids: list[bytes]) -> list[bool]:
+        pipe = self.redis.pipeline(transaction=False)
+        for rid in rids:
+            pipe.hexists(self.keys[partition]("REQ"), rid)
+        answers: list[bool] = pipe.execute()
+        return answers
+
     def complete(self, completions: list[Completion]) -> set[int]:
         """Takes requests out of the frontier and their follow-ups in; call it after the commit of
         their ledger rows, with the follow-ups that the ledger recorded.
@@ -175,11 +207,9 @@ class Frontier(Tasks):
     def _send_abroad(self, partition: int, completions: list[Completion]) -> None:
         """Follow-ups of other partitions go there before their parents complete, so that the sum of
         all NR cannot reach 0 in between. A parent that is not pending has sent its own already."""
-        pipe = self.redis.pipeline(transaction=False)
-        for completion in completions:
-            pipe.hexists(self.keys[partition]("REQ"), completion.rid)
         abroad: dict[int, list[Admission]] = defaultdict(list)
-        for completion, pending in zip(completions, pipe.execute(), strict=True):
+        still = self._pending_in(partition, [completion.rid for completion in completions])
+        for completion, pending in zip(completions, still, strict=True):
             if pending:
                 abroad[completion.task] += [
                     f for f in completion.follow_ups if self.partition_of(f.host) != partition

@@ -45,6 +45,11 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "TASKS": ("tasks", "set of tasks that have not been closed"),
     "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie"),
+    "ERA": (
+        "era",
+        "string <number> <open, doubted or closed>: of the data in this partition; absent = 0 open",
+    ),
+    "PULSE": ("pulse:.", "string of a client: number of its last call that changed something"),
     "GENERATIONS": ("generations", "zset generation -> end of its lease (ms)"),
     "HUNGRY": ("hungry", "zset generation -> when it last got less than it asked for (ms)"),
     "FENCED": ("fenced", "set of generations declared dead, for ever"),
@@ -52,6 +57,10 @@ KEYS: dict[str, tuple[str, str]] = {
     "SPIDERS": ("spiders", "hash spider -> JSON of its description (partition 0)"),
     "ROLLOUT": ("rollout", "hash <branch>:[<node>] -> <id>|<JSON of a rollout> (partition 0)"),
 }
+
+
+# What is not rebuilt from the database, and so outlives an era.
+LASTING = {"ERA", "PULSE", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT", "COOKIES"}
 
 
 class Keys:

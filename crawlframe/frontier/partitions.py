@@ -13,19 +13,39 @@ import msgpack
 from redis import Redis
 from redis.exceptions import ConnectionError, RedisClusterException, ResponseError
 
-from crawlframe.errors import Fenced, FrontierError
+from crawlframe import faults
+from crawlframe.errors import EraChanged, Fenced, FrontierError
 from crawlframe.frontier.keys import Keys
-from crawlframe.frontier.scripts import Scripts
+from crawlframe.frontier.pulse import Pulse
+from crawlframe.frontier.scripts import UNCOUNTED, UNGUARDED, Scripts
 
 T = TypeVar("T")
+
+REFUSALS = {  # first word of a script's error -> what it means
+    "FENCED": Fenced,
+    "ERA": EraChanged,
+    "LOST": EraChanged,
+    "NOTASK": FrontierError,
+}
 
 
 class Partitions:
     """The frontier's keys cut by hash(host); every script touches one partition only."""
 
-    def __init__(self, redis: Redis, prefix: str = "cf", partitions: int = 1) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        prefix: str = "cf",
+        partitions: int = 1,
+        pulse: Pulse | None = None,
+        *,
+        follows: bool = False,
+    ) -> None:
+        """``follows``: goes on in the next era. Not for who holds requests of the one before."""
         self.redis: Any = redis  # the client's own types mix bytes and text
         self.partitions = partitions
+        self.pulse = pulse or Pulse()
+        self._follows = follows
         self.keys = [Keys(prefix, partition) for partition in range(partitions)]
         self._scripts = Scripts(redis)
 
@@ -46,17 +66,41 @@ class Partitions:
         yield from mine.items()
 
     def run(self, verb: str, partition: int, *args: Any) -> Any:
-        """Runs the script of a verb. Raises Fenced, FrontierError, redis.RedisError."""
+        """Runs the script of a verb. Raises Fenced, EraChanged, FrontierError, redis.RedisError."""
         try:
-            return getattr(self._scripts, verb)(keys=[self.keys[partition].tag], args=args)
+            return self._run(verb, partition, *args)
+        except EraChanged:
+            if not self._follows or verb in UNGUARDED:
+                raise
+            self.pulse.learn(partition, self._era_of(partition))
+            return self._run(verb, partition, *args)
+
+    def _run(self, verb: str, partition: int, *args: Any) -> Any:
+        keys, guarded = self.keys[partition], verb not in UNGUARDED
+        if guarded:
+            args = (*args, self.pulse.words(partition))
+        try:
+            faults.at(f"{verb}.before", ConnectionError, self._drop)
+            answer = getattr(self._scripts, verb)(keys=[keys.tag], args=args)
+            faults.at(f"{verb}.after", ConnectionError, self._drop)
         except RedisClusterException as error:  # not a RedisError, though it means one
             raise ConnectionError(str(error)) from None
         except ResponseError as error:
-            if "FENCED" in str(error):
-                raise Fenced(str(error)) from None
-            if "NOTASK" in str(error):
-                raise FrontierError(str(error)) from None
+            word = str(error).partition(" ")[0]
+            if word == "LOST":
+                self._scripts.era(keys=[keys.tag], args=[self.pulse.eras[partition], "doubted"])
+            if refusal := REFUSALS.get(word):
+                raise refusal(str(error)) from None
             raise
+        if guarded and verb not in UNCOUNTED:
+            self.pulse.count(partition)
+        return answer
+
+    def _drop(self) -> None:
+        self.redis.connection_pool.disconnect()
+
+    def _era_of(self, partition: int) -> int:
+        return int((self.redis.get(self.keys[partition]("ERA")) or b"0").split()[0])
 
 
 @lru_cache(maxsize=10_000)  # most links of a page are on hosts met a moment ago

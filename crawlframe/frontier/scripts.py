@@ -11,13 +11,20 @@ from redis.commands.core import Script
 from crawlframe.frontier.keys import lua_prelude
 
 LUA = Path(__file__).parent / "lua"
+READING = {"audit", "known", "leases"}
+UNGUARDED = {*READING, "era"}  # verbs that take no pulse
+UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
 
 
 @cache
 def source(verb: str) -> str:
     """The whole Lua text of a verb."""
-    parts = [lua_prelude(), (LUA / "_shared.lua").read_text(), (LUA / f"{verb}.lua").read_text()]
-    return "\n".join(parts)
+    parts = [lua_prelude(), (LUA / "_shared.lua").read_text()]
+    if verb not in UNGUARDED:
+        parts.append((LUA / "_guard.lua").read_text())
+    if verb not in UNGUARDED | UNCOUNTED:
+        parts.append("keep_pulse()")
+    return "\n".join([*parts, (LUA / f"{verb}.lua").read_text()])
 
 
 def verbs() -> list[str]:
@@ -34,7 +41,9 @@ class Scripts:
     claim: Script
     close: Script
     complete: Script
+    confirm: Script
     cookies: Script
+    era: Script
     hasten: Script
     known: Script
     lease: Script

@@ -70,6 +70,10 @@ class Committer(threading.Thread):
         """Runs ``job`` in this thread, which owns the connections. It must not raise."""
         self._inbox.put(job)
 
+    def confirm(self) -> None:
+        """Asks Redis whether it still knows what it said is done."""
+        self.call(self._confirm)
+
     def close(self) -> None:
         """Writes what is held, and ends; join() afterwards."""
         self._inbox.put(None)
@@ -103,6 +107,14 @@ class Committer(threading.Thread):
                 self._done += len(batch)
                 self._settled([outcome.rid for outcome in batch])
         self._ledger.close()
+
+    def _confirm(self) -> None:
+        try:
+            self._frontier.eras.confirm()
+        except Fenced:
+            self._on_fenced()
+        except (RedisError, OSError):
+            pass  # it is away; the next time tells
 
     def _gather(self) -> None:
         for _ in range(LOOKS):

@@ -1,4 +1,5 @@
-"""The begin of a generation: a fresh number, and the replay of dead predecessors on this node."""
+"""Generations: the lives of a master, each with a fresh number. One begins with the replay of dead
+predecessors on this node."""
 
 from __future__ import annotations
 
@@ -8,28 +9,75 @@ import socket
 import time
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import psutil
 from msgspec.structs import replace
+from redis import RedisError
 
+from crawlframe import faults
 from crawlframe.conf import Settings
-from crawlframe.errors import ConfigError
+from crawlframe.errors import ConfigError, EraChanged, FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.ledger import LedgerAway
 from crawlframe.node.services import Services
 
 log = logging.getLogger(__name__)
 
 
+class Life:
+    """The generations of one master, one after the other. ``me``: who it is; ``alive``: its
+    generation has begun and was not declared dead since."""
+
+    def __init__(self, settings: Settings, services: Services) -> None:
+        self.me = _myself(settings)
+        self.alive = False
+        self._services = services
+        self._concurrency = settings.concurrency
+        self._waiting = False
+
+    @property
+    def generation(self) -> int:
+        return self.me.generation
+
+    def begin(self, frontier: Frontier, beside: Collection[int]) -> bool:
+        """Begins the next one, if Redis and the database let it; answers whether it did. The first
+        one waits for nothing but Redis being filled: raises what ``begin`` raises."""
+        try:
+            self.me = begin(self.me, self._services, frontier, beside)
+        except (RedisError, LedgerAway, FrontierError, OSError) as error:
+            if not self.generation and not isinstance(error, EraChanged):
+                raise
+            if not self._waiting:
+                log.warning("a generation of this node waits to begin: %s", error)
+            self._waiting = True
+            return False
+        self.alive, self._waiting = True, False
+        crew = f"{self.me.workers} workers of {self._concurrency} requests"
+        log.info("node %s, generation %d: %s", self.me.node, self.generation, crew)
+        return True
+
+    def end(self) -> None:
+        """It was declared dead."""
+        self.alive = False
+
+    def change(self, **fields: Any) -> None:
+        """Fields of ``me`` are otherwise now."""
+        self.me = replace(self.me, **fields)
+
+
 def begin(
-    settings: Settings, services: Services, frontier: Frontier, beside: Collection[int] = ()
+    me: NodeInfo, services: Services, frontier: Frontier, beside: Collection[int] = ()
 ) -> NodeInfo:
     """Starts a life of this node and replays at once what dead masters of this node, or any on this
-    machine, left in progress. ``beside``: pids of masters of this node that it may live with.
-    Answers who it is now.
+    machine, left in progress. ``me``: who it was before. ``beside``: pids of
+    masters of this node that it may live with. Answers who it is now.
 
     Raises ConfigError when another living node has the same name; one that is leaving does not
-    count."""
-    me = _myself(settings)
+    count. Raises EraChanged when Redis must be filled again first."""
+    frontier.eras.learn()
+    if not frontier.eras.settled():
+        raise EraChanged("Redis is being filled from the database")
     for other in replay_dead(me, frontier):
         makes_room = other.place == me.place and (other.leaving or other.pid in beside)
         if other.node == me.node and not makes_room:
@@ -37,10 +85,12 @@ def begin(
                 f"node name {me.node!r} is in use by process {other.pid} on {other.machine}; "
                 "stop it, or give this node another name with --node"
             )
+    faults.at("begin.before")
     generation = services.begin_generation(me.node, me.machine, me.pid)
-    frontier.leases.renew(generation, settings.lease)
+    frontier.leases.renew(generation, me.lease_left)
     me = replace(me, generation=generation)
     frontier.leases.announce(me)
+    faults.at("begin.after")
     return me
 
 

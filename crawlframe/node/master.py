@@ -13,17 +13,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec.structs import replace
-from redis import RedisError
-
+from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
-from crawlframe.ledger import LedgerAway
 from crawlframe.node.child import Child, adopt_orphans
 from crawlframe.node.claims import Claims
 from crawlframe.node.crew import Crew
 from crawlframe.node.errands import Errands
-from crawlframe.node.generation import begin, replay_dead
+from crawlframe.node.generation import Life, replay_dead
 from crawlframe.node.oversight import Oversight
 from crawlframe.node.relief import LOOK, Relief
 from crawlframe.node.renewal import Renewal
@@ -37,6 +34,7 @@ log = logging.getLogger(__name__)
 FULL_TURN = 0.5  # seconds a turn waits at most
 ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
 RETAKE = 1.0  # seconds between two looks for parked requests that this code has not tried
+BEGIN_AGAIN = 0.1  # seconds between two tries to begin a life
 SPAWN_CHECK = 0.05  # seconds a turn waits at most while templates or workers are missing
 
 
@@ -78,11 +76,9 @@ class Master:
             self._oversight.greet(self._renewal)
             self._selector.register(self._oversight.channel, selectors.EVENT_READ, self._oversight)
         self._frontier: Frontier = self._services.frontier()
-        self._begin()
+        self._life = Life(self._settings, self._services)
         self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
         self._selector.register(self._signals, selectors.EVENT_READ, None)
-        workers = f"{self._settings.workers} workers of {self._settings.concurrency} requests"
-        log.info("node %s, generation %d: %s", self._settings.node, self._generation, workers)
         if self._oversight is not None:
             self._listen(self._oversight)  # what came with the welcome
         while not self._ended():
@@ -91,21 +87,28 @@ class Master:
         return self._code
 
     def _begin(self) -> None:
-        beside = self._oversight.beside if self._oversight else ()
-        self._me = begin(self._settings, self._services, self._frontier, beside)
-        self._generation = self._me.generation
-        self._claims.start_over()
+        if self._life.alive or self._stopping_since is not None:
+            return
+        if time.monotonic() < self._next_beat:
+            return
+        self._next_beat = time.monotonic() + BEGIN_AGAIN
+        if self._life.begin(self._frontier, self._oversight.beside if self._oversight else ()):
+            self._next_beat = 0.0
+            self._untold, self._published = True, None
+            self._claims.start_over()
 
     def _turn(self) -> None:
         self._take_signals()
         self._crew.reap()
         self._crew.watch()
-        self._relief.turn()
-        self._renew_lease()
+        self._begin()
         self._renew_code()
-        self._retake()
-        self._claim()
-        self._tell()
+        if self._life.alive:
+            self._relief.turn()
+            self._renew_lease()
+            self._retake()
+            self._claim()
+            self._tell()
         self._wait()
 
     # -- signals and the supervisor ---------------------------------------------------------------
@@ -123,7 +126,8 @@ class Master:
 
     def _stop(self, code: int = 0) -> None:
         self._stopping_since, self._code = time.monotonic(), code
-        self._me, self._untold = replace(self._me, leaving=True), True
+        self._life.change(leaving=True)
+        self._untold = True
         self._renewal.end()
         self._crew.dismiss()
 
@@ -137,7 +141,7 @@ class Master:
             if kind == "report":
                 oversight.tell_code(self._renewal)
             elif kind == "replay":
-                self._errands.owe(lambda: replay_dead(self._me, self._frontier))
+                self._errands.owe(lambda: replay_dead(self._life.me, self._frontier))
             elif kind == "hand over":
                 log.info("handing over to the new master; finishing what is in flight")
                 self._stop(HANDED_OVER)
@@ -155,8 +159,8 @@ class Master:
         if not any(child.role == "steward" and child.staying for child in self._crew):
             self._crew.add(Child.spawn("steward", self._services.run_steward))
         self._renewal.turn(sum(child.staying for child in self._crew.workers))
-        if self._renewal.live is not None:
-            self._crew.staff(self._renewal.live, self._generation)
+        if self._renewal.live is not None and self._life.alive:
+            self._crew.staff(self._renewal.live, self._life.generation)
 
     def _spawn_template(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> Template:
         template = Template.spawn(
@@ -206,7 +210,7 @@ class Master:
 
     def _give_back(self, requests: list[tuple[bytes, str, int]]) -> None:
         """Requests of a worker that has died or stands still are claimable again at once."""
-        generation = self._generation
+        generation = self._life.generation
         self._errands.owe(lambda: self._frontier.release(generation, requests))
 
     # -- claim and dispatch -----------------------------------------------------------------------
@@ -227,7 +231,7 @@ class Master:
 
     @property
     def _claim_due(self) -> float:
-        if self._stopping_since is not None:
+        if self._stopping_since is not None or not self._life.alive:
             return math.inf
         return self._claims.due(taking=any(child.taking for child in self._crew.workers))
 
@@ -236,14 +240,16 @@ class Master:
             return
         workers = [child for child in self._crew.workers if child.taking]
         credits = sum(child.credits for child in workers)
-        claim = self._claims.make(self._frontier, self._generation, credits)
+        claim = self._claims.make(self._frontier, self._life.generation, credits)
         if claim is not None:
             self._dispatch(claim, workers)
 
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
+        faults.at("dispatch.before")
         for child, requests in self._relief.share_out(claim.requests, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}
             self._crew.say(child, "run", requests, views)
+        faults.at("dispatch.after")
 
     # -- lease, Redis -----------------------------------------------------------------------------
 
@@ -257,12 +263,12 @@ class Master:
 
     def _beat(self) -> None:
         leases = self._frontier.leases
-        forgotten = self._generation not in leases.left()
-        leases.renew(self._generation, self._settings.lease)
+        forgotten = self._life.generation not in leases.left()
+        leases.renew(self._life.generation, self._settings.lease)
         if forgotten:  # Redis was emptied, or is older than we are
             self._untold, self._published = True, None
         if self._oversight is not None:
-            self._oversight.tell_rollout(self._frontier, self._me.node)
+            self._oversight.tell_rollout(self._frontier, self._life.me.node)
 
     def _tell(self) -> None:
         if self._untold and not self._errands.away:
@@ -272,8 +278,8 @@ class Master:
         loaded = self._renewal.accepted
         infos = loaded.infos if loaded else []
         spiders = tuple(info.name for info in infos)
-        self._me = replace(self._me, spiders=spiders, code=self._renewal.state)
-        self._frontier.leases.announce(self._me)
+        self._life.change(spiders=spiders, code=self._renewal.state)
+        self._frontier.leases.announce(self._life.me)
         if loaded is not self._published:
             self._frontier.publish_spiders(infos)
             self._published = loaded
@@ -282,22 +288,16 @@ class Master:
     def _start_over(self) -> None:
         """This generation was declared dead, its requests belong to others: kill the workers and go
         on as a new one."""
-        log.warning("generation %d was declared dead", self._generation)
+        if not self._life.alive:
+            return
+        log.warning("generation %d was declared dead; starting as a new one", self._life.generation)
         for child in self._crew:
             if child.role in ("worker", "aside"):
                 child.held.clear()  # they belong to whoever replayed us
                 child.kill()
         self._errands.forget()
-        while self._stopping_since is None:
-            try:
-                self._begin()
-                self._untold = True
-                log.info("starting as a new one: generation %d", self._generation)
-                return
-            except (RedisError, LedgerAway, OSError) as error:
-                log.warning("a new generation cannot begin yet: %s", error)
-                time.sleep(0.5)
-            self._take_signals()
+        self._life.end()
+        self._next_beat = 0.0
 
     # -- waiting and ending -----------------------------------------------------------------------
 
@@ -342,6 +342,6 @@ class Master:
 
     def _leave(self) -> None:
         replay = self._frontier.leases.replay
-        if not self._errands.away:  # else the next life of this node does it
-            self._errands.attempt(lambda: replay(self._generation))
+        if self._life.alive and not self._errands.away:  # else the next life of this node does it
+            self._errands.attempt(lambda: replay(self._life.generation))
         log.info("node %s ended (process %d)", self._settings.node, os.getpid())

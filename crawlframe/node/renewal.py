@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier.records import CodeState
 from crawlframe.node.child import Child, describe_exit
@@ -204,6 +205,7 @@ class Renewal:
             self._accept(trial, loaded)
 
     def _accept(self, trial: Template, loaded: Loaded) -> None:
+        faults.at("reload.ready")
         for module, text in loaded.broken.items():
             log.error("spider module %s is not loaded: %s", module, text)
         if self.live is not None:

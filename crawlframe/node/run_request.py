@@ -13,10 +13,12 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
 
+from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     ArgumentError,
     BadRequest,
+    ConnectionLost,
     FetchError,
     UnknownCallback,
     UnknownSpider,
@@ -138,9 +140,11 @@ class RequestRunner:
         check_fit(crawl, request)
         started = time.perf_counter()
         try:
+            faults.at("fetch.before", ConnectionLost)
             response = await self._downloader.fetch(
                 request, crawl.settings, crawl.spider, crawl.cookies, crawl.allows
             )
+            faults.at("fetch.after", ConnectionLost)
         except FetchError as error:
             outcome.fetch_ms = self._end_fetch(claimed, started)
             return await self._fail(outcome, crawl, request, error)
@@ -207,7 +211,9 @@ class RequestRunner:
             known=self._sieve.of(outcome.task),
         )
         try:
+            faults.at("parse.before")
             await self.callbacks.run(Call(outcome.task, name, outcome.rid, run, collector.take))
+            faults.at("parse.after")
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise

@@ -26,6 +26,7 @@ import psutil
 import selectolax.lexbor  # noqa: F401
 
 import crawlframe.fetch.requests_client  # noqa: F401  # later, the disk may hold another one
+from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.node.channel import Channel
 from crawlframe.node.child import Child, become_child
@@ -191,6 +192,7 @@ class _TemplateProcess:
         self._tell("trying", before.version)
         gc.disable()  # nothing of what is imported will be freed
         threads = psutil.Process().num_threads()
+        faults.at("reload.load")
         registry = self._services.registry(
             skip, self._settings.load_timeout, lambda module: self._tell("loading", module)
         )

@@ -17,6 +17,7 @@ import psutil
 import uvloop
 from redis import RedisError
 
+from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed, TaskView
@@ -220,6 +221,7 @@ class Worker:
                 log.error("the callback of request %s does not end; the worker does", rid.hex())
                 os._exit(1)  # the master gives back what we hold
             self._send("beat", process.memory_info().rss)
+            self._committer.confirm()
             await asyncio.sleep(BEAT_EVERY)
 
     def _worth_waiting_for(self) -> int:
@@ -244,6 +246,7 @@ class Worker:
 
     async def _finish(self) -> None:
         """Finishes what runs within the grace time, gives the rest back, writes everything."""
+        faults.at("drain.begin")
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.grace)
         for task in [*self._running]:
@@ -253,6 +256,7 @@ class Worker:
         self._committer.close()
         await asyncio.to_thread(self._committer.join)
         await asyncio.sleep(0)  # lets the last settled rids arrive
+        faults.at("drain.end")
         self._credits = 0
         self._report()
 

@@ -130,7 +130,7 @@ def ended_task(published: Frontier, add_page: Callable[..., Page]) -> Task:
     """A finished task in good order: start -> a, b; two items of a, an error of b."""
     from django.utils import timezone
 
-    from crawlservice.models import Page, Task
+    from crawlservice.models import Event, Page, Task
     from crawlservice.submit import submit
 
     task = submit("shop", {"city": "Ulm"})
@@ -140,4 +140,5 @@ def ended_task(published: Frontier, add_page: Callable[..., Page]) -> Task:
     task.state, task.finished_at = Task.State.FINISHED, timezone.now()
     task.na, task.nf, task.ne, task.items = 3, 2, 1, 2
     task.save()
+    Event.objects.create(task=task, kind=task.state)
     return task

@@ -9,9 +9,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from crawlframe.request import make_rid
-from crawlservice.audit import audit
-from crawlservice.models import Item, Page, Task
+from crawlframe.frontier import Frontier
+from crawlframe.request import Admission, make_rid, pack_admissions
+from crawlservice.audit import audit, audit_cluster
+from crawlservice.models import Event, Item, Page, Task
 
 
 def rid(task: Task, fingerprint: bytes) -> UUID:
@@ -24,6 +25,7 @@ def test_a_good_task_has_no_problem(ended_task: Task) -> None:
 
 def test_a_running_task_may_lag_behind(ended_task: Task) -> None:
     Task.objects.update(state=Task.State.RUNNING, na=0, nf=0, ne=0, items=0)
+    Event.objects.all().delete()
     Page.objects.filter(rid=rid(ended_task, b"b")).delete()
     assert audit(Task.objects.get()) == []
 
@@ -90,13 +92,11 @@ def test_a_recorded_request_that_never_ended_is_found(ended_task: Task, lost: by
     )
 
 
-def test_what_the_page_limit_left_out_is_not_lost(
-    ended_task: Task, add_page: Callable[..., Page]
-) -> None:
-    add_page(ended_task, b"c", follow_ups=[b"left out"])
-    ended_task.na, ended_task.nf = 4, 3
+def test_what_the_page_limit_left_out_is_not_lost(ended_task: Task) -> None:
+    left_out = Admission(make_rid(ended_task.pk, b"left out"), 0, "h", 0, b"")
+    Page.objects.filter(rid=rid(ended_task, b"a")).update(follow_ups=pack_admissions([left_out]))
     assert len(audit(ended_task)) == 1
-    ended_task.settings["page_limit"] = 4
+    ended_task.settings["page_limit"] = 3
     assert audit(ended_task) == []
 
 
@@ -108,3 +108,46 @@ def test_many_offenders_are_cut_short(ended_task: Task) -> None:
     (problem,) = [text for text in audit(ended_task) if "no ledger row" in text]
     assert problem.endswith(" and more")
     assert problem.count("-") == 4 * 10
+
+
+def test_a_row_that_nothing_led_to_is_found(
+    ended_task: Task, add_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.audit.PART", 1)  # several ranges of rids
+    assert audit(ended_task) == []
+    page = add_page(ended_task, b"stray")
+    ended_task.na, ended_task.nf = 4, 3
+    (problem,) = audit(ended_task)
+    assert "nothing led to" in problem
+    assert str(page.rid) in problem
+
+
+def test_items_of_another_run_are_found(ended_task: Task) -> None:
+    Item.objects.filter(ordinal=1).update(version="1f00")
+    (problem,) = audit(ended_task)
+    assert "not of the run in the ledger" in problem
+    Item.objects.filter(ordinal=1).update(version="", ordinal=5)
+    (problem,) = audit(ended_task)
+    assert str(rid(ended_task, b"a")) in problem
+
+
+@pytest.mark.parametrize(("state", "times"), [("finished", 0), ("finished", 2), ("running", 1)])
+def test_an_end_told_too_often_early_or_never_is_found(
+    ended_task: Task, state: str, times: int
+) -> None:
+    Task.objects.update(state=state)
+    Event.objects.all().delete()
+    for _ in range(times):
+        Event.objects.create(task=ended_task, kind="finished")
+    (problem,) = audit(Task.objects.get())
+    assert problem.endswith(f"it is {state}, and its end was told {times} times")
+
+
+def test_numbers_that_the_database_never_gave_are_found(service: Frontier) -> None:
+    assert audit_cluster(service) == []
+    service.leases.renew(7, 15)
+    service.eras.begin(3)
+    assert audit_cluster(service) == [
+        "generations that the database never gave: [7]",
+        "Redis holds era 3, the database knows none after 0",
+    ]

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 CHECKOUT = Path(__file__).resolve().parents[2]
-NODE = re.compile(r"/(\d+) crawlframe\.node\.master: node .* generation")
+NODE = re.compile(r"/(\d+) crawlframe\.node\.generation: node .* generation")
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_node_that_dies_is_told_with_its_log(
         os.kill(int(node[1]), signal.SIGKILL)
         assert crawl.process.wait(30) == 1
         assert "the node was killed by signal 9 while task 1 is running" in crawl.output
-        assert "crawlframe.node.master" in crawl.output
+        assert "crawlframe.node." in crawl.output
         assert "Traceback" not in crawl.output
         assert "python manage.py resume 1" in crawl.output
         assert manage("resume", 1).returncode == 0

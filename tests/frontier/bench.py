@@ -60,6 +60,7 @@ class Bench:
         self.leases: Leases = self.frontier.leases
         self.sequences: dict[int, int] = defaultdict(int)
         self.name_of: dict[bytes, str] = {}
+        self.held: Any = None  # for tests that hold one request all along
         self.wait = -1
 
     def open(

@@ -230,9 +230,9 @@ def test_very_many_problems_are_no_problem(broken: Broken) -> None:
 
 
 def test_all_partitions_are_looked_at(redis_client: Redis) -> None:
-    bench = Bench(redis_client, partitions=3)
     for partition in range(3):
         redis_client.flushall()
+        bench = Bench(redis_client, partitions=3)
         bench.open(*(bench.request(c, f"{c}.example") for c in "abcdef"))
         assert bench.frontier.audit() == []
         redis_client.hincrby(bench.key("TASK", 1, partition), "na", 1)

@@ -106,6 +106,7 @@ def test_the_delay_of_a_host_is_not_shortened(bench: Bench) -> None:
 
 def test_a_fenced_generation_frees_nothing(bench: Bench) -> None:
     bench.open(*bench.requests(2), concurrency=1)
+    bench.leases.renew(1, 15)
     [held] = bench.claim()
     bench.redis.sadd(bench.key("FENCED"), 1)
     before = bench.dump()

@@ -82,7 +82,7 @@ class Look:
     """What the database and the frontier say, seen from the test."""
 
     def __init__(self, redis_url: str) -> None:
-        self.frontier = Frontier.connect(redis_url, Settings())
+        self.frontier = Frontier.connect(redis_url, Settings(), follows=True)
 
     def counts(self, pk: int) -> Counts:
         """The counters of a task; zeros while Redis does not know it."""

@@ -343,7 +343,7 @@ def test_broken_versions_are_refused(
     stubborn_project = Project.make(project.root.with_name("stubborn"))
     stubborn_env = stubborn_project.env(env, CRAWLFRAME_KEY_PREFIX="other")
     other = Look.__new__(Look)
-    other.frontier = Frontier.connect(env["REDIS_URL"], Settings(key_prefix="other"))
+    other.frontier = Frontier.connect(env["REDIS_URL"], Settings(key_prefix="other"), follows=True)
     stubborn = household.node(stubborn_env, name="other", look=other)
     node = household.node(env)
     good = node.ready().version

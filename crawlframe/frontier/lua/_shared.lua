@@ -15,6 +15,11 @@ end
 
 local function integer(n) return string.format('%.0f', n) end
 
+-- The era of what this partition holds: number, and open, doubted or closed.
+local function read_era()
+  return string.match(call('GET', ERA) or '0 open', '^(%d+) (%a+)$')
+end
+
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
   'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit', 'cookies'}

@@ -129,6 +129,10 @@ for host, difference in pairs(active) do
   if difference ~= 0 then problem('host %s: %d requests in flight are not counted', host, difference) end
 end
 for generation, difference in pairs(held) do
+  if call('SISMEMBER', FENCED, generation) == 1 and not call('ZSCORE', GENERATIONS, generation)
+    and call('EXISTS', INPROGRESS(generation)) == 1 then
+    problem('generation %s was declared dead and holds requests that nobody gives back', generation)
+  end
   if difference < 0 then problem('generation %s lists %d requests it does not hold', generation, -difference) end
 end
 for _, trail in ipairs(call('SMEMBERS', TRAILS)) do

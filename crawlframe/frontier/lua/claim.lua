@@ -7,7 +7,10 @@
 --         that claim, or has told before, is left alone.
 -- Answer: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}}
--- Sent again with the same sequence number it answers the same batch. Error FENCED.
+-- Sent again with the same sequence number it answers the same batch. It counts as a change for the
+-- pulse when it is told of fetches or gives requests. Errors FENCED, ERA when the era is not open.
+local refusal = closed()
+if refusal then return refusal end
 local generation, sequence, want = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if call('SISMEMBER', FENCED, generation) == 1 then
   return redis.error_reply('FENCED generation ' .. generation .. ' was declared dead')
@@ -16,6 +19,7 @@ local now = now_ms()
 
 local function end_fetches(over)
   if #over == 0 then return end
+  keep_pulse()
   local rids, told, freed, marked = {}, {}, {}, {}
   for i = 1, #over, 2 do rids[#rids + 1] = over[i] end
   for i, own in ipairs(call('HMGET', OWN, unpack(rids))) do
@@ -80,6 +84,7 @@ local last = call('GET', BATCH(generation))
 if last then
   local mark, held = unpack(cmsgpack.unpack(last))
   if mark == sequence then
+    keep_pulse()
     for _, rid in ipairs(held) do
       local own, record = call('HGET', OWN, rid), call('HGET', REQ, rid)
       if own and record then
@@ -231,6 +236,7 @@ else
 end
 save_tasks()
 if #rids > 0 then
+  keep_pulse()
   call('HSET', OWN, unpack(owners))
   call('SADD', INPROGRESS(generation), unpack(rids))
   call('SET', BATCH(generation), cmsgpack.pack({sequence, rids}))

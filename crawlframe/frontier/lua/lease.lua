@@ -1,7 +1,9 @@
 -- lease: a generation is alive for so many milliseconds from now.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] milliseconds
--- Answer: 1. Error FENCED when it was declared dead.
+-- Answer: 1. Errors FENCED when it was declared dead, ERA when the era is not open.
+local refusal = closed()
+if refusal then return refusal end
 if call('SISMEMBER', FENCED, ARGV[1]) == 1 then
   return redis.error_reply('FENCED generation ' .. ARGV[1] .. ' was declared dead')
 end

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from crawlservice.audit import audit
+from crawlservice.audit import audit, audit_cluster
 from crawlservice.models import Task
 from crawlservice.redis import frontier
 from crawlservice.submit import get_task
@@ -21,7 +21,7 @@ class Command(ServiceCommand):
         parser.add_argument("ids", type=int, nargs="*", metavar="ID", help="all tasks by default")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        problems = frontier().audit()
+        problems = audit_cluster(frontier())
         tasks = [get_task(number) for number in options["ids"]] or [*Task.objects.order_by("id")]
         for task in tasks:
             found = audit(task)

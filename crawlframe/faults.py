@@ -1,0 +1,113 @@
+"""Faults: named points of the protocol at which a test makes a process die, stop, fail or wait.
+
+They are switched on by the environment only, and cost a call of an empty function when they are
+off. ``FAULT="complete.after:3:kill"``: the third time that this process comes to the point, it is
+killed. Several are joined by commas. ``FAULT_MARKS`` names a directory in which each leaves a file
+when it strikes, and strikes once in all processes; without it, once in each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from crawlframe.errors import ConfigError
+
+# Beside these every verb of the frontier has two: "claim.before", "claim.after", and so on.
+POINTS = (
+    "begin.before", "begin.after",  # a generation
+    "dispatch.before", "dispatch.after",  # the master hands requests out
+    "fetch.before", "fetch.after",
+    "parse.before", "parse.after",  # a callback
+    "commit.before", "commit.after",  # a transaction of the ledger
+    "finish.before", "finish.after",  # the end of a task, in the ledger
+    "submit.recorded",  # a task is in the database, Redis was not told
+    "reload.load",  # a template begins to load spiders
+    "reload.ready",  # the new version lives, no worker runs it
+    "drain.begin", "drain.end",  # a worker finishes what is in flight
+    "reconcile.batch",  # Redis is told what the database knows
+)  # fmt: skip
+ACTIONS = ("kill", "stop", "error", "delay", "droplink")
+DELAY = 1.5  # seconds
+
+
+class Fault:
+    """One entry of FAULT. Raises ConfigError."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.point, _, rest = text.partition(":")
+        nth, _, self.action = rest.partition(":")
+        stage = self.point.rpartition(".")[2]
+        if self.point not in POINTS and stage not in ("before", "after"):
+            raise ConfigError(f"FAULT={text}: there is no point {self.point!r}")
+        if not nth.isdecimal() or int(nth) < 1 or self.action not in ACTIONS:
+            raise ConfigError(
+                f"FAULT={text}: write point:nth:action, nth from 1, action one of "
+                f"{', '.join(ACTIONS)}"
+            )
+        self.nth = int(nth)
+
+    def is_first(self, marks: str) -> bool:
+        """Did it strike in no process before? It counts as done from now on."""
+        if not marks:
+            return True
+        mark = Path(marks) / self.text.replace(":", "_")
+        try:
+            mark.open("x").close()
+        except FileExistsError:
+            return False
+        return True
+
+
+class Faults:
+    """Those of this process."""
+
+    def __init__(self, text: str, marks: str = "") -> None:
+        self._faults = [Fault(entry) for entry in text.split(",")]
+        self._marks = marks
+        self._times: Counter[str] = Counter()
+
+    def at(
+        self,
+        point: str,
+        error: type[Exception] = OSError,
+        drop: Callable[[], object] | None = None,
+    ) -> None:
+        """The process is at this point. ``error`` is what fails here when something does; ``drop``
+        breaks the connection in use."""
+        self._times[point] += 1
+        for fault in self._faults:
+            strikes = fault.point == point and fault.nth == self._times[point]
+            if strikes and fault.is_first(self._marks):
+                self._strike(fault, error, drop)
+
+    def _strike(
+        self, fault: Fault, error: type[Exception], drop: Callable[[], object] | None
+    ) -> None:
+        if fault.action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif fault.action == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif fault.action == "delay":
+            time.sleep(DELAY)
+        elif fault.action == "droplink" and drop is not None:
+            drop()
+        else:
+            raise error(f"FAULT={fault.text}")
+
+
+def _nowhere(
+    point: str, error: type[Exception] = OSError, drop: Callable[[], object] | None = None
+) -> None:
+    pass
+
+
+at: Callable[..., None] = (
+    Faults(os.environ["FAULT"], os.environ.get("FAULT_MARKS", "")).at
+    if os.environ.get("FAULT")
+    else _nowhere
+)

@@ -1,0 +1,78 @@
+"""Eras: what becomes of the data in Redis when some of it was lost.
+
+The database keeps the numbers of the eras. When a client turns out to know of more than Redis does,
+the era is doubted; then nobody claims any more, until a steward has begun the next one, filled
+Redis again from the ledger, and opened it. What belongs to an earlier era is refused then."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from crawlframe.frontier.keys import KEYS, LASTING
+from crawlframe.frontier.partitions import Partitions
+
+OPEN, DOUBTED, CLOSED = "open", "doubted", "closed"
+
+
+class Era(NamedTuple):
+    """``state``: "open", "doubted" or "closed"."""
+
+    number: int
+    state: str
+
+
+class Eras(Partitions):
+    """Raises redis.RedisError, and EraChanged when another one has begun meanwhile."""
+
+    def read(self) -> list[Era]:
+        """What each partition says. Data without an era is of era 0."""
+        return [self._read(partition) for partition in range(self.partitions)]
+
+    def settled(self) -> int:
+        """The number of the era that all partitions are in, or 0 when it is not open everywhere."""
+        eras = {*self.read()}
+        (era, *others) = eras
+        return era.number if not others and era.state == OPEN else 0
+
+    def learn(self) -> None:
+        """From now on this client belongs to the present era."""
+        for partition in range(self.partitions):
+            self.pulse.learn(partition, self._read(partition).number)
+
+    def doubt(self) -> None:
+        """Something is wrong: nothing is claimed until a later era is open."""
+        for partition in range(self.partitions):
+            self.run("era", partition, self.pulse.eras[partition], DOUBTED)
+
+    def begin(self, number: int) -> None:
+        """A later era begins, and this client belongs to it. What others write is refused until
+        they have learned of it; what they claim, until it is open."""
+        for partition in range(self.partitions):
+            self.run("era", partition, number, CLOSED)
+            self.pulse.learn(partition, number)
+
+    def wipe(self) -> None:
+        """Drops everything that is rebuilt from the database. For a closed era."""
+        lasting = {KEYS[name][0].partition(":")[0].encode() for name in LASTING}
+        for keys in self.keys:
+            tag = keys.tag.encode()
+            pattern = re.sub(rb"([\[\]*?\\])", rb"\\\1", tag) + b"*"
+            for key in self.redis.scan_iter(match=pattern, count=1000):
+                if key[len(tag) :].partition(b":")[0] not in lasting:
+                    self.redis.unlink(key)
+
+    def open(self) -> None:
+        """The era of this client is whole."""
+        for partition in range(self.partitions):
+            self.run("era", partition, self.pulse.eras[partition], OPEN)
+
+    def confirm(self) -> None:
+        """Raises EraChanged when Redis does not know all that this client was told is done."""
+        for partition in range(self.partitions):
+            self.run("confirm", partition)
+
+    def _read(self, partition: int) -> Era:
+        row = self.redis.get(self.keys[partition]("ERA")) or b"0 open"
+        number, state = row.decode().split()
+        return Era(int(number), state)

@@ -1,0 +1,79 @@
+"""Era: a new one begins when Redis has lost something. All nodes start over, and Redis is filled
+again from the database."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from django.db.models import Q
+from django.utils import timezone
+from redis import RedisError
+
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.eras import CLOSED
+from crawlservice.models import Era, Task
+from crawlservice.reconcile import Reconciliation
+
+log = logging.getLogger(__name__)
+
+
+def is_whole(frontier: Frontier) -> bool:
+    """Does Redis hold the era that the database says is the present one, open everywhere?"""
+    return frontier.eras.settled() == _newest() != 0
+
+
+def renew(frontier: Frontier, still_here: Callable[[], None] = lambda: None) -> Era:
+    """Begins a new era, or goes on with one that was broken off, until Redis is whole.
+    ``still_here`` is called again and again meanwhile. Raises redis.RedisError, FrontierError and
+    django.db.Error."""
+    started = time.monotonic()
+    era = _begin(frontier)
+    frontier.eras.begin(era.number)
+    for generation in frontier.leases.left():  # all of them are of earlier eras
+        frontier.leases.replay(generation)
+        still_here()
+    if problems := frontier.audit():
+        # A power cut in the middle of a script: Redis 7.0 may do the first half of it later.
+        log.warning("Redis disagrees with itself and is filled anew: %s", problems[0])
+        frontier.eras.wipe()
+    known = frontier.open_tasks()
+    admitted = completed = 0
+    # What has ended is completed too, or it would be fetched once more.
+    for task in Task.objects.filter(Q(state__in=Task.ACTIVE) | Q(pk__in=known)).order_by("pk"):
+        done = Reconciliation(task, frontier, still_here).run()
+        admitted, completed = admitted + done.admitted, completed + done.completed
+    frontier.eras.open()
+    with suppress(RedisError):  # hosted servers may forbid it
+        frontier.redis.bgrewriteaof()  # a half script must not stay in the file
+    Era.objects.filter(pk=era.pk).update(opened_at=timezone.now())
+    log.warning(
+        "era %d begins: %s; %d requests brought back, %d known to be done, %.1f s",
+        era.number,
+        era.reason,
+        admitted,
+        completed,
+        time.monotonic() - started,
+    )
+    return era
+
+
+def _begin(frontier: Frontier) -> Era:
+    found = {*frontier.eras.read()}
+    newest = _newest()
+    if found == {(newest, CLOSED)}:
+        return Era.objects.get(pk=newest)  # whoever began it did not come to its end
+    numbers = [number for number, _ in found]
+    if max(numbers) == 0:
+        reason = "Redis is empty" if newest else "the first"
+    elif min(numbers) < newest:
+        reason = f"Redis went back to era {min(numbers)}"
+    else:
+        reason = "Redis has lost writes"
+    return Era.objects.create(number=max(newest, *numbers) + 1, reason=reason)
+
+
+def _newest() -> int:
+    return Era.objects.values_list("number", flat=True).first() or 0

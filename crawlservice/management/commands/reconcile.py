@@ -1,0 +1,40 @@
+"""reconcile: Redis is told again what the database knows."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from crawlservice.models import Task
+from crawlservice.reconcile import Reconciliation
+from crawlservice.redis import frontier
+from crawlservice.submit import get_task
+from crawlservice.terminal import Command as ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = (
+        "Tells Redis again what the database knows of tasks: requests that it lost come back, "
+        "requests that have a ledger row are completed. Nodes may work meanwhile, and doing it "
+        "again changes nothing. Nodes do it by themselves when they find that Redis lost something."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "ids", type=int, nargs="*", metavar="ID", help="tasks that go on, by default"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        active = Task.objects.filter(state__in=Task.ACTIVE).order_by("id")
+        tasks = [get_task(number) for number in options["ids"]] or [*active]
+        for task in tasks:
+            started = time.monotonic()
+            done = Reconciliation(task, frontier()).run()
+            self.stdout.write(
+                f"task {task.pk}: {done.admitted} requests brought back, {done.completed} of all "
+                f"that waited were done already, {time.monotonic() - started:.1f} s"
+            )
+            self.stdout.flush()
+        if not tasks:
+            self.stdout.write("no task goes on")

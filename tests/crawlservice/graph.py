@@ -1,0 +1,101 @@
+"""A crawl without pages: a task whose requests follow a given graph, through the real frontier and
+the real ledger, one step at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from crawlframe.frontier import Claimed, Completion, Frontier
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.request import Admission, make_rid, pack_admissions
+from crawlservice.models import Event, Item, Page, Task
+from crawlservice.reconcile import Reconciliation
+from crawlservice.store import DjangoLedger
+
+ROOT = 0
+
+
+class GraphCrawl:
+    """Page n links to 2n+1, 2n+2 and n//3, below ``pages``; each page has two items; every seventh
+    is an error. ``runs`` counts the callbacks that ran."""
+
+    def __init__(self, frontier: Frontier, pages: int = 60, page_limit: int = 0) -> None:
+        self.pages = pages
+        self.runs: Counter[bytes] = Counter()
+        self.task = Task.objects.create(
+            spider="graph",
+            settings={"delay": 0, "concurrency": 1000, "page_limit": page_limit},
+            seeds=b"",
+        )
+        self.task.seeds = pack_admissions([self.admission(ROOT)])
+        self.task.save()
+        self._ledger = DjangoLedger()
+        self._sequence = 0
+        Reconciliation(self.task, frontier).run()
+
+    def admission(self, page: int) -> Admission:
+        name = str(page).encode()
+        host = f"{page % 5}.example"
+        return Admission(make_rid(self.task.pk, name), 0, host, 0, name)
+
+    def links(self, page: int) -> list[int]:
+        return [link for link in (2 * page + 1, 2 * page + 2, page // 3) if link < self.pages]
+
+    def claim(self, frontier: Frontier, n: int, generation: int = 1) -> list[Claimed]:
+        self._sequence += 1
+        return frontier.claim(generation, self._sequence, n).requests
+
+    def commit(self, claimed: list[Claimed]) -> list[Completion]:
+        """Runs the callbacks and writes their results; the completions that Redis must be told."""
+        outcomes = []
+        for request in claimed:
+            page = int(request.record)
+            self.runs[request.rid] += 1
+            outcome = Outcome(
+                request.rid, request.task, request.host, request.record, 0, 0, url=f"/{page}"
+            )
+            if page % 7 == 6:
+                outcome.end(Verdict.ERROR, "http_404")
+            else:
+                outcome.items = [b'{"page":%d}' % page, b"{}"]
+                outcome.follow_ups = [self.admission(link) for link in self.links(page)]
+            outcomes.append(outcome)
+        recorded = self._ledger.commit(outcomes)
+        return [
+            Completion(o.rid, o.task, o.host, recorded[o.rid].failed, recorded[o.rid].follow_ups)
+            for o in outcomes
+        ]
+
+    def work(self, frontier: Frontier, n: int, generation: int = 1) -> int:
+        """Up to n requests, from the claim to the completion. Answers how many."""
+        claimed = self.claim(frontier, n, generation)
+        frontier.complete(self.commit(claimed))
+        return len(claimed)
+
+    def closure(self) -> set[int]:
+        """The pages that a whole crawl reaches."""
+        reached, waiting = set(), [ROOT]
+        while waiting:
+            page = waiting.pop()
+            if page not in reached:
+                reached.add(page)
+                waiting += [] if page % 7 == 6 else self.links(page)
+        return reached
+
+    def check_end(self, frontier: Frontier) -> None:
+        """Every page has one row and its items, the counters say so, and the end is told once."""
+        reached = self.closure()
+        failed = {page for page in reached if page % 7 == 6}
+        counts = frontier.counts(self.task.pk)
+        assert counts is not None
+        numbers = (counts.na, counts.nf, counts.ne)
+        assert numbers == (len(reached), len(reached - failed), len(failed))
+        assert frontier.audit() == []
+        assert self._ledger.finish(self.task.pk, counts)
+        frontier.close_task(self.task.pk)
+        rows = Page.objects.filter(task=self.task)
+        assert {int(url[1:]) for url in rows.values_list("url", flat=True)} == reached
+        assert rows.count() == len(reached)
+        assert Item.objects.filter(task=self.task).count() == 2 * len(reached - failed)
+        assert Event.objects.filter(task=self.task).count() == 1
+        assert frontier.open_tasks() == []

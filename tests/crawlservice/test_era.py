@@ -1,0 +1,226 @@
+"""A new era: whatever became of Redis, it is filled again from the database, and the crawl goes on
+to its exact end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from crawlframe.errors import EraChanged
+from crawlframe.frontier import Frontier
+from crawlservice.era import is_whole, renew
+from crawlservice.models import Era, Page, Task
+from crawlservice.store import DjangoLedger
+from tests.crawlservice.graph import GraphCrawl
+from tests.frontier.snapshot import Snapshot
+
+pytestmark = pytest.mark.usefixtures("service")
+
+
+@pytest.fixture(params=[1, 3])
+def partitions(request: Any) -> int:
+    number: int = request.param
+    return number
+
+
+@pytest.fixture
+def steward(redis_client: Redis, partitions: int) -> Frontier:
+    """The frontier that eras are begun with; the first has begun."""
+    frontier = Frontier(redis_client, partitions=partitions, follows=True)
+    renew(frontier)
+    return frontier
+
+
+@pytest.fixture
+def node(redis_client: Redis, partitions: int, steward: Frontier) -> Callable[[], Frontier]:
+    """Makes frontiers as processes of nodes have them."""
+
+    def make() -> Frontier:
+        frontier = Frontier(redis_client, partitions=partitions)
+        frontier.eras.learn()
+        return frontier
+
+    return make
+
+
+def test_the_first_era(redis_client: Redis, partitions: int) -> None:
+    frontier = Frontier(redis_client, partitions=partitions)
+    assert not is_whole(frontier)
+    era = renew(frontier)
+    assert (era.number, era.reason) == (1, "the first")
+    assert is_whole(frontier)
+    assert Era.objects.get().opened_at is not None
+
+
+def finish(crawl: GraphCrawl, frontier: Frontier, generation: int = 2) -> None:
+    while crawl.work(frontier, 90, generation):
+        pass
+
+
+@pytest.mark.parametrize("done", [0, 1, 20, 45])
+def test_an_emptied_redis(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, done: int
+) -> None:
+    crawl, frontier = GraphCrawl(steward), node()
+    while sum(crawl.runs.values()) < done:
+        crawl.work(frontier, 7)
+    redis_client.flushall()
+    assert not is_whole(steward)
+    with pytest.raises(EraChanged):
+        crawl.work(frontier, 7)
+    era = renew(steward)
+    assert (era.number, era.reason) == (2, "Redis is empty")
+    assert steward.audit() == []
+    finish(crawl, node())
+    crawl.check_end(steward)
+    assert max(crawl.runs.values()) == 1, "what has a row is not fetched again"
+
+
+@pytest.mark.parametrize("lost", [1, 3, 12])
+def test_an_older_copy(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, lost: int
+) -> None:
+    crawl, frontier = GraphCrawl(steward), node()
+    crawl.work(frontier, 12)
+    crawl.work(frontier, 12)
+    copy = Snapshot(redis_client)
+    for _ in range(lost):
+        assert crawl.work(frontier, 2)
+    copy.back()
+    with pytest.raises(EraChanged, match="LOST"):
+        frontier.eras.confirm()
+    assert not is_whole(steward)
+    assert renew(steward).reason == "Redis has lost writes"
+    assert steward.audit() == []
+    finish(crawl, node())
+    crawl.check_end(steward)
+    assert max(crawl.runs.values()) == 1
+
+
+def test_a_copy_of_an_earlier_era(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
+) -> None:
+    crawl = GraphCrawl(steward)
+    crawl.work(node(), 5)
+    copy = Snapshot(redis_client)
+    redis_client.flushall()
+    renew(steward)
+    crawl.work(node(), 9, 2)
+    copy.back()
+    assert not is_whole(steward)
+    era = renew(steward)
+    assert (era.number, era.reason) == (3, "Redis went back to era 1")
+    finish(crawl, node(), 3)
+    crawl.check_end(steward)
+
+
+def test_what_was_committed_and_not_told_is_not_fetched_again(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
+) -> None:
+    """Workers die between the commit and the completion, and Redis is lost."""
+    crawl, frontier = GraphCrawl(steward), node()
+    crawl.work(frontier, 12)
+    crawl.commit(crawl.claim(frontier, 5))
+    redis_client.flushall()
+    renew(steward)
+    finish(crawl, node())
+    crawl.check_end(steward)
+    assert max(crawl.runs.values()) == 1
+
+
+def test_what_was_held_is_claimed_by_others(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
+) -> None:
+    crawl, frontier = GraphCrawl(steward), node()
+    frontier.leases.renew(1, 1000)
+    crawl.work(frontier, 12)
+    copy = Snapshot(redis_client)
+    held = crawl.claim(frontier, 4)
+    assert held
+    copy.back()
+    renew(steward)
+    assert steward.leases.left() == {}
+    late = crawl.commit(held)  # of a worker that does not know yet: its rows count
+    finish(crawl, node())
+    crawl.check_end(steward)
+    with pytest.raises(EraChanged):
+        frontier.complete(late)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_a_renewal_that_is_broken_off_is_gone_on_with(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, steps: int
+) -> None:
+    class Died(Exception):
+        pass
+
+    def still_here(left: list[None]) -> None:
+        if not left:
+            raise Died
+        left.pop()
+
+    crawl, frontier = GraphCrawl(steward, pages=3000), node()
+    while sum(crawl.runs.values()) < 1400:
+        crawl.work(frontier, 300)
+    redis_client.flushall()
+    left: list[None] = [None] * steps
+    with pytest.raises(Died):
+        renew(steward, lambda: still_here(left))
+    with pytest.raises(EraChanged, match="is closed"):
+        node().leases.renew(5, 10)
+    assert renew(steward).number == 2
+    assert [era.opened_at is not None for era in Era.objects.all()] == [True, True]
+    finish(crawl, node())
+    crawl.check_end(steward)
+
+
+def test_a_page_limit_holds_and_no_page_is_fetched_beyond_it(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, partitions: int
+) -> None:
+    if partitions > 1:
+        pytest.skip("a page limit is one of each partition")
+    crawl, frontier = GraphCrawl(steward, page_limit=30), node()
+    for _ in range(3):
+        crawl.work(frontier, 6)
+    redis_client.flushall()
+    renew(steward)
+    finish(crawl, node())
+    counts = steward.counts(crawl.task.pk)
+    assert counts is not None
+    assert (counts.na, counts.nr) == (31, 0)
+    assert Page.objects.filter(task=crawl.task).count() == 31
+    assert DjangoLedger().finish(crawl.task.pk, counts)
+
+
+def test_a_task_that_has_ended_is_not_crawled_again(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
+) -> None:
+    crawl = GraphCrawl(steward)
+    frontier = node()
+    crawl.work(frontier, 5)
+    copy = Snapshot(redis_client)
+    finish(crawl, frontier)
+    crawl.check_end(steward)
+    copy.back()
+    renew(steward)
+    assert crawl.claim(node(), 100, 2) == []
+    counts = steward.counts(crawl.task.pk)
+    assert counts is not None
+    assert counts.nr == 0
+
+
+def test_a_paused_task_stays_paused(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
+) -> None:
+    crawl = GraphCrawl(steward)
+    crawl.work(node(), 5)
+    Task.objects.update(state=Task.State.PAUSED)
+    redis_client.flushall()
+    renew(steward)
+    counts = steward.counts(crawl.task.pk)
+    assert counts is not None
+    assert counts.state == "paused"
+    assert crawl.claim(node(), 100, 2) == []

@@ -1,0 +1,207 @@
+"""A Redis that lost writes is noticed by whoever was told that they are done, however few they are;
+then nothing is claimed, and nothing of before is taken, until a new era is open."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from crawlframe.errors import EraChanged
+from crawlframe.frontier import Frontier, TaskLimits
+from crawlframe.frontier.pulse import FRESH
+from crawlframe.frontier.scripts import UNGUARDED, verbs
+from tests.frontier.bench import Bench, dump
+from tests.frontier.snapshot import Snapshot
+
+
+@pytest.fixture
+def client(redis_client: Redis) -> Callable[..., Frontier]:
+    """Makes frontiers of their own, as each process has one, that know the present era."""
+
+    def make(**options: Any) -> Frontier:
+        frontier = Frontier(redis_client, **options)
+        frontier.eras.learn()
+        return frontier
+
+    return make
+
+
+def lose(redis: Any, call: Callable[[], object]) -> None:
+    """Redis forgets one call."""
+    before = Snapshot(redis)
+    call()
+    before.back()
+
+
+def test_data_without_an_era_is_of_era_0(client: Callable[..., Frontier]) -> None:
+    frontier = client()
+    assert frontier.eras.read() == [(0, "open")]
+    assert frontier.eras.settled() == 0
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_an_era_begins_closed_and_is_opened(
+    client: Callable[..., Frontier], partitions: int
+) -> None:
+    founder = client(partitions=partitions)
+    founder.eras.begin(1)
+    assert founder.eras.read() == [(1, "closed")] * partitions
+    assert founder.eras.settled() == 0
+    founder.eras.open()
+    assert founder.eras.settled() == 1
+
+
+def test_an_era_never_goes_back(client: Callable[..., Frontier]) -> None:
+    one, two = client(), client()
+    two.eras.begin(7)
+    two.eras.open()
+    with pytest.raises(EraChanged, match="it is 7 now, not 6"):
+        one.eras.begin(6)
+    one.eras.begin(8)
+    with pytest.raises(EraChanged, match="it is 8 now, not 7"):
+        two.eras.open()
+    assert one.eras.read() == [(8, "closed")]
+
+
+@pytest.mark.parametrize("verb", sorted(set(verbs()) - UNGUARDED))
+def test_every_verb_that_writes_refuses_an_earlier_era(
+    client: Callable[..., Frontier], redis_client: Redis, verb: str
+) -> None:
+    old = client()
+    old.open_task(1, TaskLimits(), [])
+    new = client()
+    new.eras.begin(1)
+    before = dump(redis_client)
+    with pytest.raises(EraChanged, match="it is 1 now, not 0"):
+        old.run(verb, 0, *["1"] * 6)
+    assert dump(redis_client) == before
+
+
+def test_who_follows_goes_on_in_the_next_era(client: Callable[..., Frontier]) -> None:
+    service = client(follows=True)
+    service.open_task(1, TaskLimits(), [])
+    founder = client()
+    founder.eras.begin(1)
+    service.open_task(2, TaskLimits(), [])  # while it is filled again, too
+    founder.eras.open()
+    service.pause(2)
+    assert service.open_tasks() == [1, 2]
+
+
+def test_while_an_era_is_closed_nothing_is_claimed_and_no_life_begins(
+    client: Callable[..., Frontier],
+) -> None:
+    client().eras.begin(1)
+    node = client()
+    with pytest.raises(EraChanged, match="ERA 1 is closed"):
+        node.claim(1, 1, 10)
+    with pytest.raises(EraChanged, match="ERA 1 is closed"):
+        node.leases.renew(1, 15)
+
+
+LOST: dict[str, Callable[[Bench], object]] = {
+    "claim": lambda bench: bench.claim(1),
+    "a fetch that is over": lambda bench: bench.claim(0, fetched=[bench.held]),
+    "complete": lambda bench: bench.complete(bench.held),
+    "retry": lambda bench: bench.retry(bench.held, 1000),
+    "release": lambda bench: bench.release(bench.held),
+    "park": lambda bench: bench.park(bench.held),
+    "admit": lambda bench: bench.frontier.admit(1, [bench.request("new")]),
+    "pause": lambda bench: bench.frontier.pause(1),
+    "lease": lambda bench: bench.leases.renew(1, 15),
+    "replay": lambda bench: bench.leases.replay(9),
+    "cookies": lambda bench: bench.frontier.share_cookies(1, {"a": "b"}),
+}
+
+
+@pytest.fixture
+def plain(make_bench: Callable[..., Bench]) -> Bench:
+    """A bench that sends each script once, with ``held``: a request that it holds."""
+    bench = make_bench(kind=Frontier)
+    bench.open(*bench.requests(5))
+    (bench.held,) = bench.claim(1)
+    return bench
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_the_loss_of_a_single_call_is_noticed(plain: Bench, what: str) -> None:
+    plain.frontier.eras.confirm()
+    lose(plain.redis, lambda: LOST[what](plain))
+    with pytest.raises(EraChanged, match=r"LOST what \w+ was told is done"):
+        plain.frontier.eras.confirm()
+    assert plain.frontier.eras.read() == [(0, "doubted")]
+
+
+def test_a_loss_that_one_noticed_stops_the_claims_of_all(
+    plain: Bench, client: Callable[..., Frontier]
+) -> None:
+    other = client()
+    lose(plain.redis, lambda: plain.claim(1))
+    other.claim(2, 1, 1)
+    with pytest.raises(EraChanged, match="LOST"):
+        plain.claim(1)
+    with pytest.raises(EraChanged, match="ERA 0 is doubted"):
+        other.claim(2, 2, 1)
+    assert other.admit(1, [plain.request("others")]) == 1
+
+
+def test_an_emptied_redis_is_noticed(client: Callable[..., Frontier], redis_client: Redis) -> None:
+    founder = client()
+    founder.eras.begin(1)
+    founder.eras.open()
+    node = client()
+    redis_client.flushall()
+    with pytest.raises(EraChanged, match="it is 0 now, not 1"):
+        node.claim(1, 1, 10)
+
+
+def test_an_answer_that_was_lost_is_no_loss(plain: Bench) -> None:
+    """The call was made, and nobody was told."""
+    calls = dict(plain.frontier.pulse._calls)
+    plain.release(plain.held)
+    plain.frontier.pulse._calls = calls
+    assert plain.release(plain.held) == 0
+    plain.frontier.eras.confirm()
+
+
+def test_what_others_write_hides_no_loss(plain: Bench, client: Callable[..., Frontier]) -> None:
+    other = client()
+    lose(plain.redis, lambda: plain.release(plain.held))
+    for n in range(20):
+        other.admit(1, [plain.request(f"others/{n}")])
+    with pytest.raises(EraChanged, match="LOST"):
+        plain.frontier.eras.confirm()
+
+
+def test_a_loss_in_one_partition_is_noticed(
+    make_bench: Callable[..., Bench], client: Callable[..., Frontier]
+) -> None:
+    bench = make_bench(kind=Frontier, partitions=3)
+    bench.open(*(bench.request(f"{n}", f"{n}.example") for n in range(30)))
+    lose(bench.redis, lambda: bench.complete(bench.claim(1)[0]))
+    with pytest.raises(EraChanged, match="LOST"):
+        bench.frontier.eras.confirm()
+    assert sorted(state for _, state in bench.frontier.eras.read()) == ["doubted", "open", "open"]
+    assert bench.frontier.eras.settled() == 0
+
+
+def test_a_claim_that_brings_nothing_leaves_no_trace(plain: Bench) -> None:
+    plain.claim()
+    before = {key: plain.redis.dump(key) for key in plain.redis.scan_iter(match="*pulse*")}
+    assert plain.claim() == []
+    assert {key: plain.redis.dump(key) for key in plain.redis.scan_iter(match="*pulse*")} == before
+
+
+def test_silent_clients_are_forgotten_without_a_false_alarm(plain: Bench) -> None:
+    key = plain.key("PULSE", plain.frontier.pulse.client)
+    assert 2 * FRESH - 5 < plain.redis.ttl(key) <= 2 * FRESH
+    plain.frontier.pulse._calls[0] = (3, time.monotonic() - FRESH - 1)
+    plain.redis.delete(key)
+    plain.frontier.eras.confirm()
+    plain.release(plain.held)
+    plain.frontier.eras.confirm()
+    assert plain.redis.get(key) == b"1"
