@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +17,16 @@ from typing import Any
 from crawlframe import guardian
 from crawlframe.embedded import server_command
 from crawlservice.household import die_with_parent
+
+
+def free_port() -> int:
+    """One that a cluster can use: its bus has the port 10,000 above."""
+    while True:
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            port: int = sock.getsockname()[1]
+        if port < 55536:
+            return port
 
 
 class RedisServer:
@@ -72,7 +83,9 @@ class PostgresServer:
         self.programs = self._reachable_programs()
 
     def start(self) -> None:
-        self._run("initdb", "-U", "crawlframe", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        """Returns when the server answers, with what was committed before."""
+        if not self.data.exists():
+            self._run("initdb", "-U", "crawlframe", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.directory),
@@ -98,6 +111,12 @@ class PostgresServer:
             if self.process.poll() is not None:
                 raise RuntimeError(log.read_text())
             time.sleep(0.01)
+
+    def crash(self) -> None:
+        """Its immediate shutdown: connections break, nothing is written any more."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(10)
 
     def stop(self) -> None:
         if self.process is not None:

@@ -1,4 +1,4 @@
-"""docs/architecture.md names files and functions; they exist, and the numbered way is whole."""
+"""The docs name files and functions; they exist, and the numbered way is whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-PAGE = (CHECKOUT / "docs" / "architecture.md").read_text()
+PAGES = {
+    name: (CHECKOUT / "docs" / name).read_text() for name in ("architecture.md", "survives.md")
+}
+PAGE = PAGES["architecture.md"]
 
 # `file.py` `Name` or `file.py` `Class.method`, with anything but a backquote in between.
 NAMED = re.compile(r"`([\w./]+\.py)`[^`]{1,20}`([A-Za-z_]\w*(?:\.\w+)?)`")
@@ -42,8 +45,9 @@ def problems(page: str) -> list[str]:
     return missing
 
 
-def test_everything_named_exists() -> None:
-    assert problems(PAGE) == []
+@pytest.mark.parametrize("name", PAGES)
+def test_everything_named_exists(name: str) -> None:
+    assert problems(PAGES[name]) == []
 
 
 def test_the_steps_are_numbered_without_a_gap_and_name_code() -> None:

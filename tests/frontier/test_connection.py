@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,19 +15,9 @@ from crawlframe.embedded import server_command
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.request import Admission, Request, make_rid
-from tests.servers import RedisServer
+from tests.servers import RedisServer, free_port
 
 PARTITIONS = 5
-
-
-def free_port() -> int:
-    """One that a cluster can use: its bus has the port 10,000 above."""
-    while True:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            port: int = sock.getsockname()[1]
-        if port < 55536:
-            return port
 
 
 def admission(task: int, url: str) -> Admission:

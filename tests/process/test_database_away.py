@@ -1,0 +1,78 @@
+"""PostgreSQL stops at once and comes back: workers hold their results, and the crawl goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.db import connections
+
+from crawlservice.audit import audit
+from crawlservice.models import Task
+from tests.conftest import Running, django_on
+from tests.process.conftest import Look, OddWeb
+from tests.servers import PostgresServer
+
+pytestmark = [pytest.mark.process, pytest.mark.postgres]
+
+PAGES = 400
+STOPS = 3
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def test_immediate_stops_change_nothing(
+    server: PostgresServer,
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    manage: Callable[..., subprocess.CompletedProcess[str]],
+    redis_url: str,
+    web: OddWeb,
+) -> None:
+    odd_env["DATABASE_URL"] = server.url
+    web.latency = 0.02
+    assert manage("migrate").returncode == 0
+    with django_on(server.url):
+        look = Look(redis_url)
+        nodes = [
+            start_manage("runcrawler", "--node", name, "--workers", 1, "--concurrency", 8)
+            for name in ("one", "two")
+        ]
+        wait(lambda: "odd" in look.frontier.spiders())
+        submitted = manage("submit", "odd", "-a", f"url={web.url}", "-a", f"many={PAGES}")
+        assert submitted.returncode == 0
+        for stop in range(1, STOPS + 1):
+            enough = stop * PAGES // (STOPS + 1)
+            wait(lambda: look.counts(1).nf > enough)  # noqa: B023
+            server.crash()
+            time.sleep(0.3 * stop)
+            assert look.frontier.audit() == []
+            server.start()
+        connections.close_all()
+        wait(lambda: look.task(1).state not in Task.ACTIVE)
+        task = look.task(1)
+        assert (task.state, task.na, task.nf, task.ne) == ("finished", PAGES + 2, PAGES + 2, 0)
+        assert (len(look.pages(1)), len(look.items(1))) == (PAGES + 2, PAGES + 1)
+        assert look.finishes(1) == 1
+        assert audit(task) == []
+        assert max(web.hits.values()) == 1, "a result that waits is not fetched again"
+        for node in nodes:
+            assert "died" not in node.output
+            assert node.stop() == 0
+
+
+def wait(ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
