@@ -110,11 +110,11 @@ def test_a_replica_that_was_behind_takes_over(
 ) -> None:
     port = free_port()
     primary = redis_server("--port", str(port))
-    running = crawl(primary)
     replica = redis_server("--replicaof", f"127.0.0.1 {port}")
-    running.advance(PAGES // 4)
     with Redis.from_url(replica.url) as client:
         _wait(lambda: client.info("replication")["master_link_status"] == "up")
+        running = crawl(primary)
+        running.advance(PAGES // 4)
         client.replicaof("NO", "ONE")  # it hears no more from here on
     running.advance(PAGES // 2)
     primary.kill()
