@@ -1,0 +1,98 @@
+"""Proxy: stands before a server on a unix socket, and loses what a test wants lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+CHUNK = 1 << 16  # bytes
+
+
+class Proxy:
+    """``with Proxy(front, back)``: who connects to the socket ``front`` speaks with ``back``. Runs
+    in a thread of its own; its methods may be called from any."""
+
+    def __init__(self, front: Path, back: Path) -> None:
+        self._front, self._back = front, back
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._lose = 0  # answers
+        self.lost = 0
+
+    def lose_answers(self, n: int) -> None:
+        """The next n answers do not arrive, and their connections break: what was asked is done."""
+        self._call(lambda: setattr(self, "_lose", self._lose + n))
+
+    def cut(self) -> None:
+        """All connections break."""
+        self._call(lambda: [writer.transport.abort() for writer in [*self._writers]])
+
+    def hold(self, seconds: float) -> None:
+        """Nothing passes for so long, in either direction, while connections stay."""
+
+        def begin() -> None:
+            self._open.clear()
+            self._loop.call_later(seconds, self._open.set)
+
+        self._call(begin)
+
+    def __enter__(self) -> Proxy:
+        started = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)))
+        self._thread.start()
+        started.wait()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._call(self._end.set)
+        self._thread.join()
+
+    def _call(self, what: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(what)
+
+    async def _serve(self, started: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._open, self._end = asyncio.Event(), asyncio.Event()
+        self._open.set()
+        self._front.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(self._accept, self._front)
+        self._front.chmod(0o777)
+        started.set()
+        await self._end.wait()
+        server.close()
+        for writer in [*self._writers]:
+            writer.transport.abort()
+        while self._writers:  # each connection sees its end
+            await asyncio.sleep(0.01)
+
+    async def _accept(self, asks: asyncio.StreamReader, told: asyncio.StreamWriter) -> None:
+        self._writers.add(told)
+        try:
+            answers, asked = await asyncio.open_unix_connection(self._back)
+        except OSError:
+            self._drop(told)
+            return
+        self._writers.add(asked)
+        with suppress(OSError):
+            await asyncio.gather(self._pass(asks, asked), self._pass(answers, told, answer=True))
+        self._drop(told)
+        self._drop(asked)
+
+    def _drop(self, writer: asyncio.StreamWriter) -> None:
+        self._writers.discard(writer)
+        writer.transport.abort()
+
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answer: bool = False
+    ) -> None:
+        while chunk := await reader.read(CHUNK):
+            await self._open.wait()
+            if answer and self._lose > 0:
+                self._lose -= 1
+                self.lost += 1
+                raise ConnectionResetError
+            writer.write(chunk)
+            await writer.drain()
+        raise ConnectionResetError  # one side is gone, so is the other
