@@ -27,7 +27,7 @@ class Proxy:
 
     def cut(self) -> None:
         """All connections break."""
-        self._call(lambda: [writer.transport.abort() for writer in [*self._writers]])
+        self._call(self._abort)
 
     def hold(self, seconds: float) -> None:
         """Nothing passes for so long, in either direction, while connections stay."""
@@ -62,10 +62,13 @@ class Proxy:
         started.set()
         await self._end.wait()
         server.close()
-        for writer in [*self._writers]:
-            writer.transport.abort()
+        self._abort()
         while self._writers:  # each connection sees its end
             await asyncio.sleep(0.01)
+
+    def _abort(self) -> None:
+        for writer in [*self._writers]:
+            writer.transport.abort()
 
     async def _accept(self, asks: asyncio.StreamReader, told: asyncio.StreamWriter) -> None:
         self._writers.add(told)

@@ -228,7 +228,7 @@ end
 sooner(call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
 sooner(call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES'))
 if left > 0 then wait = LEFT end
-if got < want then
+if got < want and call('EXISTS', REQ) == 1 then  -- an idle node writes nothing
   call('ZADD', HUNGRY, integer(now), generation)
   call('PEXPIRE', HUNGRY, PATIENCE)
 else
