@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier
 from crawlservice.era import is_whole, renew
 from crawlservice.models import Era, Page, Task
+from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
 from tests.crawlservice.graph import GraphCrawl
 from tests.frontier.snapshot import Snapshot
@@ -224,3 +226,35 @@ def test_a_paused_task_stays_paused(
     assert counts is not None
     assert counts.state == "paused"
     assert crawl.claim(node(), 100, 2) == []
+
+
+def test_a_task_does_not_end_while_a_partition_lacks_some_of_it(redis_client: Redis) -> None:
+    """Partition 1 forgets what it was sent, and everyone who knew is gone."""
+
+    def client() -> Frontier:
+        frontier = Frontier(redis_client, partitions=3, follows=True)
+        frontier.eras.learn()
+        return frontier
+
+    steward = Steward(Settings(), client())
+    steward.turn()
+    crawl = GraphCrawl(client())
+    for _ in range(4):
+        crawl.work(client(), 3)
+    older = Snapshot(redis_client, "cf:{1}:*")
+    for _ in range(3):
+        crawl.work(client(), 3)
+    older.back()
+    client().leases.replay(1)
+    while crawl.work(client(), 90, 2):
+        pass
+    rows = Page.objects.filter(task=crawl.task).count()
+    counts = client().counts(crawl.task.pk)
+    assert counts is not None
+    assert (counts.nr, counts.na) == (0, rows)
+    assert rows < len(crawl.closure())
+    steward.turn()
+    assert Task.objects.get().state == Task.State.RUNNING
+    while crawl.work(client(), 90, 2):
+        pass
+    crawl.check_end(client())

@@ -8,14 +8,17 @@ from redis import Redis
 
 
 class Snapshot:
-    """Taken when it is made; ``back`` makes Redis what it was then, as a restored copy does, or a
-    replica that was behind and took over."""
+    """Taken when it is made, of the keys that match; ``back`` makes them what they were then, as a
+    restored copy does, or a replica that was behind and took over."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, match: str = "*") -> None:
         self._redis: Any = redis
-        self._keys = {key: (redis.dump(key), redis.pttl(key)) for key in redis.scan_iter()}
+        self._match = match
+        keys = self._redis.scan_iter(match=match)
+        self._keys = {key: (redis.dump(key), redis.pttl(key)) for key in keys}
 
     def back(self) -> None:
-        self._redis.flushall()
+        for key in [*self._redis.scan_iter(match=self._match)]:
+            self._redis.delete(key)
         for key, (value, ttl) in self._keys.items():
             self._redis.restore(key, max(0, ttl), value)
