@@ -19,6 +19,8 @@ from crawlservice.reconcile import Reconciliation
 
 log = logging.getLogger(__name__)
 
+FIRST = "the first"
+
 
 def is_whole(frontier: Frontier) -> bool:
     """Does Redis hold the era that the database says is the present one, open everywhere?"""
@@ -49,7 +51,8 @@ def renew(frontier: Frontier, still_here: Callable[[], None] = lambda: None) -> 
     with suppress(RedisError):  # hosted servers may forbid it
         frontier.redis.bgrewriteaof()  # a half script must not stay in the file
     Era.objects.filter(pk=era.pk).update(opened_at=timezone.now())
-    log.warning(
+    log.log(
+        logging.INFO if era.reason == FIRST else logging.WARNING,
         "era %d begins: %s; %d requests brought back, %d known to be done, %.1f s",
         era.number,
         era.reason,
@@ -67,7 +70,7 @@ def _begin(frontier: Frontier) -> Era:
         return Era.objects.get(pk=newest)  # whoever began it did not come to its end
     numbers = [number for number, _ in found]
     if max(numbers) == 0:
-        reason = "Redis is empty" if newest else "the first"
+        reason = "Redis is empty" if newest else FIRST
     elif min(numbers) < newest:
         reason = f"Redis went back to era {min(numbers)}"
     else:

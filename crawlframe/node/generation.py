@@ -49,7 +49,8 @@ class Life:
             if not self.generation and not isinstance(error, EraChanged):
                 raise
             if not self._waiting:
-                log.warning("a generation of this node waits to begin: %s", error)
+                level = logging.WARNING if self.generation else logging.INFO
+                log.log(level, "a generation of this node waits to begin: %s", error)
             self._waiting = True
             return False
         self.alive, self._waiting = True, False

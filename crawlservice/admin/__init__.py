@@ -1,4 +1,5 @@
-"""The admin: tasks with their progress and actions; pages, items, nodes and events to look at."""
+"""The admin: tasks with their progress and actions; pages, items, nodes, events and eras to look
+at."""
 
 from django.contrib import admin
 

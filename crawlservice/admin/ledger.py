@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from crawlservice.admin.readonly import ReadOnly, pretty
 from crawlservice.admin.recent import RecentReason, RecentTask, RecentVersion
-from crawlservice.models import Event, Item, Page
+from crawlservice.models import Era, Event, Item, Page
 
 
 @admin.register(Page)
@@ -60,6 +60,11 @@ class ItemAdmin(ReadOnly):
 class EventAdmin(ReadOnly):
     list_display = ("id", "task_id", "kind", "created_at", "delivered_at")
     list_filter = ("kind", RecentTask)
+
+
+@admin.register(Era)
+class EraAdmin(ReadOnly):
+    list_display = ("number", "reason", "started_at", "opened_at")
 
 
 def _page_of(rid: UUID) -> Page | None:

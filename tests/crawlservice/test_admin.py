@@ -15,11 +15,11 @@ from django.test.utils import CaptureQueriesContext
 from redis import Redis
 
 from crawlframe.frontier import Frontier
-from crawlservice.models import Event, Generation, Item, Page, Task
+from crawlservice.models import Era, Generation, Item, Page, Task
 from crawlservice.submit import submit
 from tests.crawlservice.conftest import redis_at
 
-LISTS = ("task", "page", "item", "generation", "event")
+LISTS = ("task", "page", "item", "generation", "event", "era")
 
 
 def login(**fields: Any) -> Client:
@@ -31,7 +31,7 @@ def login(**fields: Any) -> Client:
 @pytest.fixture
 def admin(ended_task: Task) -> Client:
     Generation.objects.create(node="n1", machine="m", pid=1)
-    Event.objects.create(task=ended_task, kind="finished")
+    Era.objects.create(number=1, reason="the first")
     return login(is_superuser=True)
 
 
