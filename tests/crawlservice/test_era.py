@@ -258,3 +258,23 @@ def test_a_task_does_not_end_while_a_partition_lacks_some_of_it(redis_client: Re
     while crawl.work(client(), 90, 2):
         pass
     crawl.check_end(client())
+
+
+def test_half_a_script_keeps_no_request_out(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, partitions: int
+) -> None:
+    """A power cut in the middle of a completion left the fingerprints of its follow-ups, and
+    nothing else of it."""
+    crawl, frontier = GraphCrawl(steward), node()
+    for _ in range(4):
+        crawl.work(frontier, 3)
+    before = Snapshot(redis_client)
+    crawl.work(frontier, 3)
+    half = Snapshot(redis_client, "*:seen:*")
+    before.back()
+    half.back()
+    with pytest.raises(EraChanged, match="LOST"):
+        crawl.work(frontier, 1)
+    renew(steward)
+    finish(crawl, node())
+    crawl.check_end(steward)

@@ -229,6 +229,18 @@ def test_very_many_problems_are_no_problem(broken: Broken) -> None:
     assert len(broken.frontier.audit()) == 1000
 
 
+@pytest.mark.parametrize("verb", ["sadd", "srem"])
+def test_fingerprints_that_were_not_counted_are_found(redis_client: Redis, verb: str) -> None:
+    bench = Bench(redis_client)
+    bench.open(*bench.requests(700))
+    bucket = bench.key("SEEN", "1:0")
+    one = "4711" if verb == "sadd" else redis_client.srandmember(bucket)
+    assert getattr(redis_client, verb)(bucket, one) == 1
+    (problem,) = bench.frontier.audit()
+    kept = 701 if verb == "sadd" else 699
+    assert problem == f"task 1: {kept} fingerprints are kept, 700 were counted"
+
+
 def test_all_partitions_are_looked_at(redis_client: Redis) -> None:
     for partition in range(3):
         redis_client.flushall()

@@ -1,7 +1,8 @@
 -- audit: compare every counter with the queues, in one instant (read only; walks everything, so it
 -- stops Redis for about 5 microseconds per pending request).
 -- KEYS[1] tag of the partition
--- ARGV[1] most pending requests to walk; beyond, only the counters are compared
+-- ARGV[1] most pending requests to walk; beyond, only the counters are compared. As many buckets of
+--         seen fingerprints are counted.
 -- Answer: {1 if everything was walked else 0, problem in plain words, ...}
 local MOST = 1000  -- problems named
 local problems, per_task, active, held, ready, stranded = {1}, {}, {}, {}, {}, {}
@@ -12,7 +13,7 @@ local function hex(rid) return (string.gsub(rid, '.', function(c) return string.
 local function add(counters, key, n) counters[key] = (counters[key] or 0) + n end
 
 local pending, owned = call('HLEN', REQ), call('HLEN', OWN)
-local sum, waiting, delayed = 0, 0, 0
+local sum, waiting, delayed, buckets = 0, 0, 0, 0
 for _, id in ipairs(call('SMEMBERS', TASKS)) do
   local task = task_of(id)
   if not task then problem('task %s is listed but has no counters', id) else
@@ -21,6 +22,18 @@ for _, id in ipairs(call('SMEMBERS', TASKS)) do
     sum, waiting, delayed = sum + left, waiting + away, delayed + task.delayed
     if left < away then
       problem('task %s: %d remain but %d are in progress, delayed or parked', id, left, away)
+    end
+    -- A fingerprint without a request would keep that request out for ever. (A task that is being
+    -- closed has lost buckets already.)
+    buckets = buckets + task.size + task.split
+    if left > 0 and buckets <= tonumber(ARGV[1]) then
+      local seen = 0
+      for bucket = 0, task.size + task.split - 1 do
+        seen = seen + call('SCARD', task.buckets .. string.format('%d', bucket))
+      end
+      if seen ~= task.seen then
+        problem('task %s: %d fingerprints are kept, %d were counted', id, seen, task.seen)
+      end
     end
     per_task[id] = {ready = 0, inprogress = 0, delayed = 0, parked = 0}
   end
