@@ -49,7 +49,7 @@ def crawl(
 
     def start(server: RedisServer) -> Crawl:
         odd_env["REDIS_URL"] = server.url
-        web.latency = 0.02
+        web.latency = 0.05
         look = Look(server.url)
         nodes = [
             start_manage("runcrawler", "--node", name, "--workers", 1, "--concurrency", 8)
@@ -71,8 +71,9 @@ class Crawl:
         self._nodes = nodes
 
     def advance(self, pages: int) -> None:
-        """Returns when so many have ended."""
-        _wait(lambda: self._look.counts(1).nf > pages)
+        """Returns when so many have ended, or all."""
+        look = self._look
+        _wait(lambda: look.counts(1).nf > pages or look.task(1).state not in Task.ACTIVE)
 
     def check_end(self) -> None:
         """Waits for it."""
