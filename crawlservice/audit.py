@@ -11,7 +11,8 @@ from django.db.models.functions import Coalesce
 
 from crawlframe.frontier import Frontier
 from crawlframe.request import unpack_admissions
-from crawlservice.models import Era, Generation, Item, Page, Task
+from crawlservice.era import newest
+from crawlservice.models import Generation, Item, Page, Task
 
 ENDS = (Task.State.FINISHED, Task.State.CANCELLED)
 PART = 1_000_000  # ledger rows whose rids are held in memory at a time
@@ -23,11 +24,11 @@ def audit_cluster(frontier: Frontier) -> list[str]:
     """Every way in which Redis breaks the promise at this instant, all tasks together: counters and
     queues, holders, generations and eras."""
     problems = frontier.audit()
-    newest = Generation.objects.values_list("pk", flat=True).first() or 0
-    ahead = sorted(number for number in frontier.leases.left() if number > newest)
+    last = Generation.objects.values_list("pk", flat=True).first() or 0
+    ahead = sorted(number for number in frontier.leases.left() if number > last)
     if ahead:
         problems.append(f"generations that the database never gave: {ahead}")
-    era = Era.objects.values_list("number", flat=True).first() or 0
+    era = newest()
     problems += [
         f"Redis holds era {number}, the database knows none after {era}"
         for number in sorted({number for number, _ in frontier.eras.read() if number > era})

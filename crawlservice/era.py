@@ -24,7 +24,7 @@ FIRST = "the first"
 
 def is_whole(frontier: Frontier) -> bool:
     """Does Redis hold the era that the database says is the present one, open everywhere?"""
-    return frontier.eras.settled() == _newest() != 0
+    return frontier.eras.settled() == newest() != 0
 
 
 def renew(frontier: Frontier, still_here: Callable[[], None] = lambda: None) -> Era:
@@ -65,18 +65,19 @@ def renew(frontier: Frontier, still_here: Callable[[], None] = lambda: None) -> 
 
 def _begin(frontier: Frontier) -> Era:
     found = {*frontier.eras.read()}
-    newest = _newest()
-    if found == {(newest, CLOSED)}:
-        return Era.objects.get(pk=newest)  # whoever began it did not come to its end
+    last = newest()
+    if found == {(last, CLOSED)}:
+        return Era.objects.get(pk=last)  # whoever began it did not come to its end
     numbers = [number for number, _ in found]
     if max(numbers) == 0:
-        reason = "Redis is empty" if newest else FIRST
-    elif min(numbers) < newest:
+        reason = "Redis is empty" if last else FIRST
+    elif min(numbers) < last:
         reason = f"Redis went back to era {min(numbers)}"
     else:
         reason = "Redis has lost writes"
-    return Era.objects.create(number=max(newest, *numbers) + 1, reason=reason)
+    return Era.objects.create(number=max(last, *numbers) + 1, reason=reason)
 
 
-def _newest() -> int:
+def newest() -> int:
+    """The number of the last era that the database gave, 0 before the first."""
     return Era.objects.values_list("number", flat=True).first() or 0

@@ -60,6 +60,17 @@ class RedisServer:
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 
+    def lose(self, tail: int) -> None:
+        """As a power cut does, while it is down: the last bytes of its append-only file never
+        reached the disk."""
+        logs = (self.directory / "appendonlydir").glob("*.incr.aof")
+        log = max(logs, key=lambda path: int(path.name.split(".")[2]))
+        size = log.stat().st_size
+        if tail >= size:
+            shutil.rmtree(log.parent)
+        elif tail:
+            os.truncate(log, size - tail)
+
     def _end(self, how: signal.Signals) -> None:
         if self.process is not None:
             self.process.send_signal(how)

@@ -7,27 +7,19 @@ Redis again from the ledger, and opened it. What belongs to an earlier era is re
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from crawlframe.frontier.keys import KEYS, LASTING
-from crawlframe.frontier.partitions import Partitions
+from crawlframe.frontier.partitions import Era, Partitions
 
 OPEN, DOUBTED, CLOSED = "open", "doubted", "closed"
-
-
-class Era(NamedTuple):
-    """``state``: "open", "doubted" or "closed"."""
-
-    number: int
-    state: str
 
 
 class Eras(Partitions):
     """Raises redis.RedisError, and EraChanged when another one has begun meanwhile."""
 
     def read(self) -> list[Era]:
-        """What each partition says. Data without an era is of era 0."""
-        return [self._read(partition) for partition in range(self.partitions)]
+        """What each partition says."""
+        return [self.era_of(partition) for partition in range(self.partitions)]
 
     def settled(self) -> int:
         """The number of the era that all partitions are in, or 0 when it is not open everywhere."""
@@ -38,7 +30,7 @@ class Eras(Partitions):
     def learn(self) -> None:
         """From now on this client belongs to the present era."""
         for partition in range(self.partitions):
-            self.pulse.learn(partition, self._read(partition).number)
+            self.pulse.learn(partition, self.era_of(partition).number)
 
     def doubt(self) -> None:
         """Something is wrong: nothing is claimed until a later era is open."""
@@ -71,8 +63,3 @@ class Eras(Partitions):
         """Raises EraChanged when Redis does not know all that this client was told is done."""
         for partition in range(self.partitions):
             self.run("confirm", partition)
-
-    def _read(self, partition: int) -> Era:
-        row = self.redis.get(self.keys[partition]("ERA")) or b"0 open"
-        number, state = row.decode().split()
-        return Era(int(number), state)

@@ -6,7 +6,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgpack
@@ -20,6 +20,14 @@ from crawlframe.frontier.pulse import Pulse
 from crawlframe.frontier.scripts import UNCOUNTED, UNGUARDED, Scripts
 
 T = TypeVar("T")
+
+
+class Era(NamedTuple):
+    """``state``: "open", "doubted" or "closed"."""
+
+    number: int
+    state: str
+
 
 REFUSALS = {  # first word of a script's error -> what it means
     "FENCED": Fenced,
@@ -72,7 +80,7 @@ class Partitions:
         except EraChanged:
             if not self._follows or verb in UNGUARDED:
                 raise
-            self.pulse.learn(partition, self._era_of(partition))
+            self.pulse.learn(partition, self.era_of(partition).number)
             return self._run(verb, partition, *args)
 
     def _run(self, verb: str, partition: int, *args: Any) -> Any:
@@ -99,8 +107,11 @@ class Partitions:
     def _drop(self) -> None:
         self.redis.connection_pool.disconnect()
 
-    def _era_of(self, partition: int) -> int:
-        return int((self.redis.get(self.keys[partition]("ERA")) or b"0").split()[0])
+    def era_of(self, partition: int) -> Era:
+        """Of its data; without one that is era 0."""
+        row = self.redis.get(self.keys[partition]("ERA")) or b"0 open"
+        number, state = row.decode().split()
+        return Era(int(number), state)
 
 
 @lru_cache(maxsize=10_000)  # most links of a page are on hosts met a moment ago

@@ -23,17 +23,17 @@ class Pulse:
 
     def words(self, partition: int) -> str:
         """``<era> <client> <calls>``, as the scripts read it."""
-        calls, at = self._calls.get(partition, (0, 0.0))
-        if time.monotonic() - at > FRESH:
-            calls = 0
-        return f"{self.eras[partition]} {self.client} {calls}"
+        return f"{self.eras[partition]} {self.client} {self._answered(partition)}"
 
     def count(self, partition: int) -> None:
         """A call was answered that changed something."""
-        calls = int(self.words(partition).rpartition(" ")[2])
-        self._calls[partition] = calls + 1, time.monotonic()
+        self._calls[partition] = self._answered(partition) + 1, time.monotonic()
 
     def learn(self, partition: int, era: int) -> None:
         """The era is known now; what was counted belongs to another one."""
         self.eras[partition] = era
         self._calls.pop(partition, None)
+
+    def _answered(self, partition: int) -> int:
+        calls, at = self._calls.get(partition, (0, 0.0))
+        return calls if time.monotonic() - at <= FRESH else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -140,13 +139,7 @@ class Cluster:
     def restart_redis(self, tail: int = 0) -> None:
         """It is killed, the last bytes of its append-only file get lost, and it is started."""
         self.redis_server.kill()
-        logs = (self.redis_server.directory / "appendonlydir").glob("*.incr.aof")
-        log = max(logs, key=lambda path: int(path.name.split(".")[2]))
-        size = log.stat().st_size
-        if tail >= size:
-            shutil.rmtree(log.parent)
-        elif tail:
-            os.truncate(log, size - tail)
+        self.redis_server.lose(tail)
         time.sleep(self.chance.uniform(0, 0.5))
         self.redis_server.start()
 

@@ -3,7 +3,6 @@ crawl ends with the exact set."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,20 +20,6 @@ pytestmark = pytest.mark.process
 
 PAGES = 400
 EVERYTHING = 1 << 40
-
-
-def cut(server: RedisServer, tail: int) -> None:
-    """As a power cut does: the last bytes of the append-only file never reached the disk."""
-    server.kill()
-    logs = (server.directory / "appendonlydir").glob("*.incr.aof")
-    log = max(logs, key=lambda path: int(path.name.split(".")[2]))
-    size = log.stat().st_size
-    if tail >= size:
-        shutil.rmtree(log.parent)
-    else:
-        with log.open("r+b") as file:
-            file.truncate(size - tail)
-    server.start()
 
 
 @pytest.fixture
@@ -99,7 +84,9 @@ def test_a_tail_that_is_lost_changes_nothing(
     running = crawl(server)
     for number, tail in enumerate(tails, 1):
         running.advance(number * PAGES // 4)
-        cut(server, tail)
+        server.kill()
+        server.lose(tail)
+        server.start()
     running.check_end()
     # A short tail may be of claims alone that brought nothing.
     assert Era.objects.count() > 1 or max(tails) < 30_000
