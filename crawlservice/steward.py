@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 TURN = 1.0  # seconds between two rounds of chores
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
+STILL = 30.0  # seconds in which a task with requests to claim may stand still unexamined
 
 
 class Steward:
@@ -38,6 +39,7 @@ class Steward:
         self._lock = frontier.redis.lock(name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
         self._run: str | None = None  # which life of the server that is
+        self._still: dict[int, tuple[Counts, float]] = {}  # what stands still, and since when
         self._beat: Callable[[], object] = lambda: None
         self._next_beat = 0.0
 
@@ -105,7 +107,9 @@ class Steward:
     def _care_for_tasks(self) -> None:
         known = set(self._frontier.open_tasks())
         tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
-        for pk, counts in self._frontier.counts_of(tasks.keys() & known).items():
+        found = self._frontier.counts_of(tasks.keys() & known)
+        self._examine_still(found)
+        for pk, counts in found.items():
             if counts is None:
                 self._restore(tasks[pk])
                 continue
@@ -121,6 +125,21 @@ class Steward:
             # again, for it may have been submitted just now.
             if Task.objects.filter(pk=pk).exclude(state__in=Task.ACTIVE).exists():
                 self._frontier.close_task(pk)
+
+    def _examine_still(self, found: dict[int, Counts | None]) -> None:
+        """Requests that wait while none is in progress may wait for their hosts' next times; or
+        Redis is damaged, so that no claim can see them."""
+        now, before = time.monotonic(), self._still
+        self._still = {}
+        for pk, counts in found.items():
+            if counts and counts.state == Task.State.RUNNING and counts.waits:
+                last, since = before.get(pk, (counts, now))
+                self._still[pk] = counts, since if last == counts else now
+        if any(now - since > STILL for _, since in self._still.values()):
+            self._still.clear()
+            if problems := self._frontier.audit():
+                log.error("Redis disagrees with itself: %s", problems[0])
+                self._frontier.eras.doubt()
 
     def _end(self, task: Task, counts: Counts) -> None:
         # Of several partitions one may have lost requests whose parents another completed. Numbers

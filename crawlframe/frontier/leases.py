@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 from msgspec.structs import replace
 
@@ -39,6 +41,21 @@ class Leases(Partitions):
             replace(node, lease_left=left.get(node.generation, -1.0))
             for node in sorted(nodes, key=lambda node: node.generation)
         ]
+
+    def strays(self, generation: int, held: Collection[bytes]) -> dict[bytes, str]:
+        """rid -> host of what a generation has in progress beside the rids in ``held``."""
+        hosts = {}
+        for keys in self.keys:
+            rids = [
+                rid
+                for rid in self.redis.smembers(keys("INPROGRESS", generation))
+                if rid not in held
+            ]
+            owners = self.redis.hmget(keys("OWN"), rids) if rids else []
+            for rid, own in zip(rids, owners, strict=True):
+                if own is not None:
+                    hosts[rid] = own.decode().split(":", 2)[2]
+        return hosts
 
     def replay(self, generation: int) -> int:
         """Declares a generation dead and gives its requests back; answers how many."""

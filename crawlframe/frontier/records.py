@@ -104,6 +104,11 @@ class Counts(NamedTuple):
     def ready(self) -> int:
         return self.nr - self.in_progress - self.delayed - self.parked
 
+    @property
+    def waits(self) -> bool:
+        """Is there something to claim, and nothing in progress?"""
+        return self.ready > 0 and self.in_progress == 0
+
 
 class CodeState(msgspec.Struct, frozen=True):
     """Which code a node runs, and how its last reload went."""

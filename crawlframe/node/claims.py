@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 
 from crawlframe.frontier import Claim, Fetched, Frontier
@@ -32,6 +32,7 @@ class Claims:
         self._over.clear()
         self._answered = True
         self._next = self._next_telling = 0.0
+        self._astray: Collection[bytes] = ()
 
     def hurry(self) -> None:
         """The next one may bring something."""
@@ -69,3 +70,15 @@ class Claims:
             pause = IDLE if claim.wait < 0 else min(IDLE, claim.wait / 1000)
             self._next = now + max(0.001, pause)
         return claim
+
+    def strays(
+        self, frontier: Frontier, generation: int, held: Collection[bytes]
+    ) -> list[tuple[bytes, str, int]]:
+        """What Redis says this generation holds though no worker does, now and at the look before:
+        Redis has lost the end of a request, and all who were told of it are gone; or a claim that
+        was given up reached it after all. In the form of ``release``."""
+        if not self._answered or self._errands.owing:
+            return []  # some of it is on its way
+        hosts, before = frontier.leases.strays(generation, held), self._astray
+        self._astray = hosts.keys()
+        return [(rid, host, 0) for rid, host in hosts.items() if rid in before]

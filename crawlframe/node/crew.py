@@ -60,6 +60,11 @@ class Crew:
         found = [child for child in self.members if child.role == "aside" and child.taking]
         return found[0] if found else None
 
+    @property
+    def held(self) -> set[bytes]:
+        """The rids of all requests that somebody holds."""
+        return {rid for child in self.members for rid in child.held}
+
     # -- coming -----------------------------------------------------------------------------------
 
     def add(self, child: Child) -> None:

@@ -56,6 +56,11 @@ class Errands:
                 return
             del self._owed[:1]
 
+    @property
+    def owing(self) -> bool:
+        """Is anything owed?"""
+        return bool(self._owed)
+
     def forget(self) -> None:
         """Drops what is owed: its generation is dead."""
         self._owed.clear()

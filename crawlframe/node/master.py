@@ -267,6 +267,9 @@ class Master:
         leases.renew(self._life.generation, self._settings.lease)
         if forgotten:  # Redis was emptied, or is older than we are
             self._untold, self._published = True, None
+        if strays := self._claims.strays(self._frontier, self._life.generation, self._crew.held):
+            log.warning("%d requests that no worker has are given back", len(strays))
+            self._give_back(strays)
         if self._oversight is not None:
             self._oversight.tell_rollout(self._frontier, self._life.me.node)
 

@@ -278,3 +278,27 @@ def test_half_a_script_keeps_no_request_out(
     renew(steward)
     finish(crawl, node())
     crawl.check_end(steward)
+
+
+@pytest.mark.parametrize("partitions", [1], indirect=True)
+def test_requests_that_no_claim_can_see_are_found(
+    steward: Frontier,
+    node: Callable[[], Frontier],
+    redis_client: Redis,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("crawlservice.steward.STILL", 0.0)
+    crawl, frontier, chores = GraphCrawl(steward), node(), Steward(Settings(), steward)
+    crawl.work(frontier, 3)
+    steward.leases.replay(1)
+    chores.turn()
+    chores.turn()
+    assert steward.eras.settled() == 1, "nothing is wrong yet"
+    redis_client.delete(steward.keys[0]("HOSTS"))
+    assert crawl.claim(frontier, 9, 2) == []
+    chores.turn()  # since now
+    chores.turn()
+    assert steward.eras.settled() == 0
+    chores.turn()
+    finish(crawl, node(), 3)
+    crawl.check_end(steward)

@@ -144,3 +144,40 @@ def test_a_new_generation_tells_nothing_of_the_old_one(
     made = claims.make(bench.frontier, GENERATION + 1, 1)
     assert made is not None
     assert [(one.rid, one.claim) for one in made.requests] == over(*held)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_what_no_worker_has_at_two_looks_is_a_stray(
+    redis_client: Redis, claims: Claims, child: Child, partitions: int
+) -> None:
+    bench = Bench(redis_client, partitions, kind=Frontier)
+    bench.open(*bench.requests(3), *bench.requests(3, host="b.example"))
+    known, *_ = claim(claims, bench, child, 6)
+    held = {known.rid}
+    assert claims.strays(bench.frontier, GENERATION, held) == []
+    strays = claims.strays(bench.frontier, GENERATION, held)
+    assert len(strays) == 5
+    assert bench.frontier.release(GENERATION, strays) == 5
+    assert bench.places() == (5, 1, 0, 0)
+
+
+def test_what_comes_and_goes_between_two_looks_is_no_stray(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open(*bench.requests(2))
+    (first,) = claim(claims, bench, child, 1)
+    assert claims.strays(bench.frontier, GENERATION, ()) == []
+    bench.complete(first)
+    claim(claims, bench, child, 1)
+    assert claims.strays(bench.frontier, GENERATION, ()) == []
+
+
+def test_nothing_is_a_stray_while_an_answer_or_an_errand_is_on_its_way(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open(*bench.requests(2))
+    assert claims.make(Away(bench.redis), GENERATION, 1) is None
+    for _ in range(2):
+        assert claims.strays(bench.frontier, GENERATION, ()) == []
+    claim(claims, bench, child, 1)
+    assert claims.strays(bench.frontier, GENERATION, child.held.keys()) == []

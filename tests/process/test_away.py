@@ -137,3 +137,20 @@ def test_an_import_without_end_does_not_hold_up_the_stop(
     node.wait_for("importing")
     time.sleep(0.1)
     assert node.stop() == 0
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_requests_that_no_worker_has_are_given_back(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    """A claim that the master had given up reaches Redis after all."""
+    web.latency = 0.2
+    node = start_manage("runcrawler", "--workers", 1, "--concurrency", 2)
+    pk = submit("odd", url=web.url, many=20)
+    look.wait(pk, lambda task: look.counts(pk).nf > 2)
+    (me,) = look.frontier.leases.nodes()
+    assert look.frontier.claim(me.generation, 1_000_000, 3).requests
+    task = look.wait(pk)
+    assert (task.state, task.na, task.nf, len(look.items(pk))) == ("finished", 22, 22, 21)
+    assert max(web.hits.values()) == 1
+    assert "3 requests that no worker has are given back" in node.output
