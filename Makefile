@@ -30,7 +30,7 @@ soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minu
 	LISTINGS=5000 $(BIN)/python -m pytest -n0 tests/process/test_demo_crawl.py tests/process/test_kills.py
 	$(BIN)/python -m pytest -n0 -m long tests/process/test_rollout.py
 
-faults: .venv/dev ## 1000 random faults in crawls by 3 nodes, some 15 minutes; SEED=2 ARGS="--faults 200"
+faults: .venv/dev ## 1250 random faults in crawls by 3 nodes, some 15 minutes; SEED=2 ARGS="--faults 200"
 	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) $(ARGS)
 
 bench: .venv/dev ## the standard job beside Scrapy, scrapy-redis and Crawlee; JOB=latency ARGS="--quick"

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -16,17 +16,19 @@ from redis import RedisError
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.keys import KEYS, LASTING
 from crawlservice.audit import audit, audit_cluster
-from crawlservice.demosite import DemoServer
 from crawlservice.models import Era, Event, Item, Page, Task
 from tests.faults.cluster import Cluster
-from tests.faults.kinds import KINDS
+from tests.faults.kinds import KINDS, Fault
+from tests.faults.maze import Maze, MazeServer
+from tests.faults.memory import Memory
 
 T = TypeVar("T")
 
-SPIDER = "listings"
-PATIENCE = 120.0  # seconds in which something must end
-GAP = 0.6  # seconds between two faults, on average
+SPIDER = "maze"
+PATIENCE = 120.0  # seconds in which something must move
+GAP = 0.5  # seconds between two faults, on average
 
 
 class Campaign:
@@ -34,56 +36,65 @@ class Campaign:
     faults, though not at the same instants of the crawl. ``struck``: how often each came."""
 
     def __init__(
-        self, cluster: Cluster, demo: DemoServer, faults: int, tell: Callable[[str], None]
+        self, cluster: Cluster, site: MazeServer, faults: int, tell: Callable[[str], None]
     ) -> None:
         self.struck: Counter[str] = Counter()
         self.tasks: list[int] = []
         self.eras = 0
+        self.memory = Memory(cluster)
         self._cluster = cluster
-        self._demo = demo
+        self._site = site
         self._faults = faults
         self._tell = tell
 
     def run(self) -> list[str]:
         """All faults, one crawl after the other. Answers the violations."""
+        settings = Settings(partitions=self._cluster.partitions)
         self._frontier = self._patiently(
-            lambda: Frontier.connect(self._cluster.redis, Settings(), follows=True)
+            lambda: Frontier.connect(self._cluster.redis, settings, follows=True)
         )
         self._until(lambda: SPIDER in self._frontier.spiders(), "no node published the spider")
-        chance = self._cluster.chance
-        kinds, weights = [*KINDS], [*KINDS.values()]
-        while sum(self.struck.values()) < self._faults:
+        for fault in self._deck():
             if not self.tasks or self._ended(self.tasks[-1]):
                 self._submit()
-            time.sleep(chance.expovariate(1 / GAP))
-            (fault,) = chance.choices(kinds, weights)
+            time.sleep(self._cluster.chance.expovariate(1 / GAP))
             fault(self._cluster)
             self.struck[fault.__name__] += 1
             self._cluster.heal()
+            self.memory.look()
         self._until(lambda: all(map(self._ended, self.tasks)), "a task does not end")
         self._until(lambda: not self._frontier.open_tasks(), "Redis does not forget a task")
         return [*self._violations()]
 
+    def _deck(self) -> list[Fault]:
+        """In the order in which they come: as many of each kind as KINDS says when all come."""
+        deck = [kind for kind, times in KINDS.items() for _ in range(times)]
+        self._cluster.chance.shuffle(deck)
+        return (deck * (1 + self._faults // len(deck)))[: self._faults]
+
     def _submit(self) -> None:
         before = self._patiently(Task.objects.count)
         try:
-            self._cluster.manage("submit", SPIDER, "-a", f"site={self._demo.url}")
+            walk = f"site={self._site.url}/{before}"
+            self._cluster.manage("submit", SPIDER, "-a", walk)
         except RuntimeError as error:
             self._tell(str(error).strip().splitlines()[-1])
         newest = self._patiently(lambda: Task.objects.values_list("pk", flat=True).first())
         if self._patiently(Task.objects.count) > before and newest:
             self.tasks.append(newest)
             struck = sum(self.struck.values())
-            self._tell(f"task {newest} after {struck} of {self._faults} faults")
+            self._tell(f"crawl {len(self.tasks)} after {struck} of {self._faults} faults")
 
     def _ended(self, pk: int) -> bool:
         return self._patiently(lambda: Task.objects.get(pk=pk).state not in Task.ACTIVE)
 
     def _until(self, ready: Callable[[], bool], problem: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        last: Any = None
         while not self._patiently(ready):
+            counts = self._patiently(lambda: [self._frontier.counts(pk) for pk in self.tasks])
+            if last != counts:
+                last, deadline = counts, time.monotonic() + PATIENCE
             if time.monotonic() > deadline:
-                counts = [self._frontier.counts(pk) for pk in self.tasks]
                 raise RuntimeError(f"{problem}: {counts}, {self._frontier.audit()}")
             self._cluster.heal()
             time.sleep(0.1)
@@ -101,27 +112,42 @@ class Campaign:
                 self._cluster.heal()
                 time.sleep(0.1)
 
+    # -- what must hold ---------------------------------------------------------------------------
+
     def _violations(self) -> Iterator[str]:
         self.eras = Era.objects.count()
-        expected = {house["id"]: house for house in self._demo.site.expected_items()}
-        pages = self._demo.site.crawl_pages() + 1
+        maze = self._site.maze
+        expected, gone = maze.items(), maze.gone()
+        ends = (maze.pages + gone + 1, maze.pages + 1, gone)  # the first is the start of the task
         for pk in self.tasks:
             task = Task.objects.get(pk=pk)
             yield from audit(task)
-            if (task.state, task.na, task.nf, task.ne) != ("finished", pages, pages, 0):
-                yield f"task {pk}: {task.state}, {task.na} {task.nf} {task.ne}, not {pages}"
-            if Page.objects.filter(task=pk).count() != pages:
-                yield f"task {pk}: {Page.objects.filter(task=pk).count()} rows"
+            if (task.state, task.na, task.nf, task.ne) != ("finished", *ends):
+                yield f"task {pk}: {task.state}, {task.na} {task.nf} {task.ne}, not {ends}"
+            if Page.objects.filter(task=pk).count() != ends[0]:
+                yield f"task {pk}: {Page.objects.filter(task=pk).count()} rows, not {ends[0]}"
             items = [*Item.objects.filter(task=pk).values_list("data", flat=True)]
-            if len(items) != len(expected) or {item["id"]: item for item in items} != expected:
+            if len(items) != len(expected) or {item["page"]: item for item in items} != expected:
                 yield f"task {pk}: {len(items)} items, or other ones than the {len(expected)}"
-            if (ends := Event.objects.filter(task=pk).count()) != 1:
-                yield f"task {pk} ended {ends} times"
+            if (told := Event.objects.filter(task=pk).count()) != 1:
+                yield f"task {pk} ended {told} times"
         yield from audit_cluster(self._frontier)
+        yield from (f"left in Redis: {key}" for key in self._kept())
+        yield from self.memory.violations()
         if codes := [code for code in self._cluster.stop() if code]:
             yield f"nodes ended with {codes}"
         time.sleep(0.5)
         yield from (f"left behind: {process}" for process in self._cluster.left())
+        yield from (f"left behind: {path}" for path in self._cluster.temporary.iterdir())
+
+    def _kept(self) -> Iterator[str]:
+        """Keys of tasks that have ended."""
+        lasting = {KEYS[name][0].partition(":")[0] for name in LASTING} | {"hungry", "batch"}
+        for keys in self._frontier.keys:
+            for key in self._frontier.redis.scan_iter(match=f"{keys.tag}*", count=1000):
+                kind = key.decode().removeprefix(keys.tag).partition(":")[0]
+                if kind not in lasting and self._frontier.redis.ttl(key) == -1:
+                    yield key.decode()
 
 
 def run(
@@ -129,19 +155,22 @@ def run(
     *,
     seed: int,
     faults: int,
-    listings: int,
+    pages: int,
     nodes: int,
     workers: int,
+    partitions: int,
+    slowest: float,
     tell: Callable[[str], None],
 ) -> tuple[Campaign, list[str]]:
-    """A whole campaign on servers of its own, and its violations."""
+    """A whole campaign on servers of its own, and its violations. ``slowest``: seconds that a page
+    of the site takes at most."""
     from tests.conftest import django_on
 
     chance = random.Random(seed)
     with (
-        DemoServer(listings, seed=seed, latency=40, error_rate=0.01) as demo,
-        Cluster(directory, nodes, workers, chance) as cluster,
+        MazeServer(Maze(pages, seed, slowest)) as site,
+        Cluster(directory, nodes, workers, partitions, chance) as cluster,
         django_on(cluster.database),
     ):
-        campaign = Campaign(cluster, demo, faults, tell)
+        campaign = Campaign(cluster, site, faults, tell)
         return campaign, campaign.run()

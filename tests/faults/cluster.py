@@ -1,4 +1,4 @@
-"""Cluster: nodes, Redis, PostgreSQL and a site, all of which can be hurt."""
+"""Cluster: nodes, Redis and PostgreSQL, all of which can be hurt."""
 
 from __future__ import annotations
 
@@ -12,37 +12,48 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
+from redis import Redis
 
 from crawlservice.household import die_with_parent
+from tests.faults.maze import SPIDER
 from tests.faults.proxy import Proxy
-from tests.servers import PostgresServer, RedisServer
+from tests.servers import PostgresServer, RedisServer, free_port
 
 LEASE = 3.0  # seconds
 MANAGE = (sys.executable, str(Path(__file__).resolve().parents[2] / "manage.py"))
 
 
 class Cluster:
-    """``with Cluster(directory, nodes, workers, chance)``. ``database`` and ``redis`` are what
-    nodes and tests connect to: proxies stand before both servers."""
+    """``with Cluster(directory, nodes, workers, partitions, chance)``. ``database`` and ``redis``
+    are what nodes and tests connect to: proxies stand before both servers. Nodes run with
+    ``--reload``; their spider is a file that changes."""
 
-    def __init__(self, directory: Path, nodes: int, workers: int, chance: random.Random) -> None:
+    def __init__(
+        self, directory: Path, nodes: int, workers: int, partitions: int, chance: random.Random
+    ) -> None:
         self.chance = chance
+        self.partitions = partitions
+        self.temporary = directory / "tmp"  # where the nodes put what is temporary
         self._directory = directory
         self._workers = workers
         self._names = [f"node{number}" for number in range(1, nodes + 1)]
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self._versions = 0
         self._stack = ExitStack()
-        self.redis_server = RedisServer(directory / "redis")
+        self.redis_server = self._redis_server("--port", free_port())
         self.postgres_server = PostgresServer()
         self.redis = f"unix://{directory}/front/redis.sock?db=0"
         self.database = f"postgresql://crawlframe@/postgres?host={directory}/front"
 
     def __enter__(self) -> Cluster:
-        front = self._directory / "front"
-        front.mkdir(parents=True)
+        front, mazes = self._directory / "front", self._directory / "mazes"
+        for directory in (front, mazes, self.temporary):
+            directory.mkdir(parents=True)
+        (mazes / "__init__.py").touch()
+        self.change_code()
         try:
             self.redis_server.start()
-            self._stack.callback(self.redis_server.kill)
+            self._stack.callback(lambda: self.redis_server.kill())
             self._stack.callback(self.postgres_server.stop)
             self.postgres_server.start()
             behind = self.postgres_server.directory
@@ -60,6 +71,11 @@ class Cluster:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
+    def _redis_server(self, *options: object) -> RedisServer:
+        """One of a new directory."""
+        number = len([*self._directory.glob("redis*")])
+        return RedisServer(self._directory / f"redis{number}", *map(str, options))
+
     def _proxy(self, front: Path, back: Path) -> Proxy:
         return self._stack.enter_context(Proxy(front, back))
 
@@ -73,6 +89,10 @@ class Cluster:
             "CRAWLFRAME_LEASE": str(LEASE),
             "CRAWLFRAME_BEAT": "0.5",
             "CRAWLFRAME_GRACE": "5",
+            "CRAWLFRAME_PARTITIONS": str(self.partitions),
+            "CRAWLFRAME_SPIDERS": "mazes",
+            "PYTHONPATH": str(self._directory),
+            "TMPDIR": str(self.temporary),
             "DATABASE_URL": self.database,
             "REDIS_URL": self.redis,
         }
@@ -93,7 +113,7 @@ class Cluster:
                 words = ["--node", name, "--workers", self._workers, "--concurrency", 16]
                 with (self._directory / f"{name}.log").open("ab") as log:
                     self._nodes[name] = subprocess.Popen(
-                        [*MANAGE, "runcrawler", *map(str, words)],
+                        [*MANAGE, "runcrawler", "--reload", *map(str, words)],
                         env=self.environment,
                         stdout=log,
                         stderr=log,
@@ -106,16 +126,16 @@ class Cluster:
             node.terminate()
         return [node.wait(30) for node in self._nodes.values()]
 
-    def masters(self) -> list[psutil.Process]:
+    def supervisors(self) -> list[psutil.Process]:
         return [psutil.Process(n.pid) for n in self._nodes.values() if n.poll() is None]
+
+    def masters(self) -> list[psutil.Process]:
+        """One of each node, and two while it changes hands."""
+        return _children(self.supervisors())
 
     def children(self) -> list[psutil.Process]:
         """Workers, templates and stewards."""
-        found: list[psutil.Process] = []
-        for master in self.masters():
-            with suppress(psutil.NoSuchProcess):
-                found += master.children()
-        return found
+        return _children(self.masters())
 
     def left(self) -> list[psutil.Process]:
         """All living processes of the nodes, whoever their parents are."""
@@ -134,6 +154,12 @@ class Cluster:
         for node in self._nodes.values():
             node.wait()
 
+    def change_code(self, *, broken: bool = False) -> None:
+        """A new version of the spider; a broken one cannot be imported."""
+        self._versions += 1
+        source = SPIDER.format(version=self._versions) + "def\n" * broken
+        (self._directory / "mazes" / "maze.py").write_text(source)
+
     # -- servers ----------------------------------------------------------------------------------
 
     def restart_redis(self, tail: int = 0) -> None:
@@ -148,3 +174,28 @@ class Cluster:
         self.postgres_server.crash()
         time.sleep(self.chance.uniform(0, 0.5))
         self.postgres_server.start()
+
+    def fail_over_redis(self) -> None:
+        """A replica that has not heard the last of its primary takes its place."""
+        primary = self.redis_server
+        port = primary.options[1]
+        replica = self._redis_server("--port", free_port(), "--replicaof", f"127.0.0.1 {port}")
+        replica.start()
+        with Redis.from_url(replica.url) as client:
+            while client.info("replication")["master_link_status"] != "up":
+                time.sleep(0.02)
+            client.replicaof("NO", "ONE")
+        time.sleep(self.chance.uniform(0, 1))
+        primary.kill()
+        replica.options = replica.options[:2]  # should it be started again
+        self.redis_server = replica
+        self.redis_proxy.lead_to(replica.socket)
+
+
+def _children(parents: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that are forked from us, which git and the like are not."""
+    found = []
+    for parent in parents:
+        with suppress(psutil.Error):
+            found += [child for child in parent.children() if "--supervised" in child.cmdline()]
+    return found

@@ -22,8 +22,12 @@ def kill_master(cluster: Cluster) -> None:
     _kill(cluster, cluster.masters())
 
 
+def kill_supervisor(cluster: Cluster) -> None:
+    _kill(cluster, cluster.supervisors())
+
+
 def kill_everything(cluster: Cluster) -> None:
-    for process in [*cluster.masters(), *cluster.children()]:
+    for process in [*cluster.supervisors(), *cluster.masters(), *cluster.children()]:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     cluster.restart_postgres()
@@ -52,6 +56,10 @@ def empty_redis(cluster: Cluster) -> None:
     cluster.restart_redis(tail=1 << 40)
 
 
+def fail_over_redis(cluster: Cluster) -> None:
+    cluster.fail_over_redis()
+
+
 def restart_postgres(cluster: Cluster) -> None:
     cluster.restart_postgres()
 
@@ -77,25 +85,36 @@ def break_connections(cluster: Cluster) -> None:
     cluster.postgres_proxy.cut()
 
 
+def change_code(cluster: Cluster) -> None:
+    """Now and then to something broken, and to something good after it."""
+    if cluster.chance.random() < 0.25:
+        cluster.change_code(broken=True)
+        time.sleep(cluster.chance.uniform(0, 1))
+    cluster.change_code()
+
+
 def _kill(cluster: Cluster, processes: list[psutil.Process]) -> None:
     if processes:
         with suppress(psutil.NoSuchProcess):
             cluster.chance.choice(processes).kill()
 
 
-# How often each comes, compared with the others.
+# How often each comes in a whole campaign.
 KINDS: dict[Fault, int] = {
-    kill_worker: 20,
-    kill_master: 5,
-    kill_everything: 2,
-    stop_master: 2,
-    restart_redis: 3,
-    cut_redis: 10,
-    empty_redis: 1,
-    restart_postgres: 3,
-    lose_redis_answers: 20,
-    lose_commit_answers: 10,
-    part_from_redis: 4,
-    part_from_postgres: 2,
-    break_connections: 10,
+    kill_worker: 200,
+    kill_master: 50,
+    kill_supervisor: 20,
+    kill_everything: 20,
+    stop_master: 20,
+    change_code: 40,
+    restart_redis: 30,
+    cut_redis: 100,
+    empty_redis: 10,
+    fail_over_redis: 30,
+    restart_postgres: 30,
+    lose_redis_answers: 500,
+    lose_commit_answers: 100,
+    part_from_redis: 40,
+    part_from_postgres: 20,
+    break_connections: 40,
 }

@@ -29,6 +29,11 @@ class Proxy:
         """All connections break."""
         self._call(self._abort)
 
+    def lead_to(self, back: Path) -> None:
+        """All connections break; who connects from now on speaks with this server."""
+        self._back = back
+        self.cut()
+
     def hold(self, seconds: float) -> None:
         """Nothing passes for so long, in either direction, while connections stay."""
 

@@ -14,7 +14,15 @@ from tests.faults.campaign import run
 @pytest.mark.timeout(400)
 def test_random_faults_change_nothing(tmp_path: Path) -> None:
     campaign, violations = run(
-        tmp_path, seed=1, faults=25, listings=150, nodes=2, workers=2, tell=print
+        tmp_path,
+        seed=1,
+        faults=25,
+        pages=1000,
+        nodes=2,
+        workers=2,
+        partitions=1,
+        slowest=0.2,
+        tell=print,
     )
     assert violations == []
     assert sum(campaign.struck.values()) == 25

@@ -1,0 +1,147 @@
+"""Maze: a site of small pages that links, moves, fails and is slow, all by its seed, and the spider
+that walks it. ``python -m tests.faults.maze PAGES SEED SECONDS`` serves one."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+import uvicorn
+
+from crawlservice.demosite.server import listen
+from crawlservice.household import die_with_parent
+
+CHILDREN, CROSSINGS = 8, 6  # links of a page to pages below it, and to any
+MOVED, FAILS, GONE = 0.02, 0.01, 0.01  # shares of pages: redirect, answer 500 first, link to a 404
+
+SPIDER = '''"""Version {version} of the spider that walks the maze."""
+
+from crawlframe import Request, Spider
+
+
+class Maze(Spider):
+    name = "maze"
+    settings = {{"concurrency": 512, "retries": 8}}
+
+    def start(self, site: str):
+        yield Request(site + "/page/0")
+
+    def parse(self, response):
+        page = response.tree
+        yield {{"page": int(page.css_first("h1").text()), "word": page.css_first("p").text()}}
+        yield from response.follow_all(page.css("a"))
+'''
+
+
+class Maze:
+    """What the site has. Every page can be reached from page 0."""
+
+    def __init__(self, pages: int, seed: int, slowest: float) -> None:
+        """``slowest``: seconds that an answer takes at most; the others are spread below it."""
+        self.pages, self.seed, self.slowest = pages, seed, slowest
+        self.page = lru_cache(maxsize=1 << 16)(self._page)
+
+    def _page(self, number: int) -> Page:
+        return Page(self, number)
+
+    def gone(self) -> int:
+        """How many addresses are linked to that have nothing."""
+        return sum(self.page(number).leads_nowhere for number in range(self.pages))
+
+    def items(self) -> dict[int, dict[str, Any]]:
+        """Page -> its item."""
+        return {n: {"page": n, "word": self.page(n).word} for n in range(self.pages)}
+
+
+class Page:
+    """One of them."""
+
+    def __init__(self, maze: Maze, number: int) -> None:
+        chance = random.Random(f"{maze.seed}/{number}")
+        first = CHILDREN * number + 1
+        self.number = number
+        self.links = [*range(first, min(first + CHILDREN, maze.pages))]
+        self.links += [chance.randrange(maze.pages) for _ in range(CROSSINGS)]
+        self.moved, self.fails, self.leads_nowhere = (
+            chance.random() < share for share in (MOVED, FAILS, GONE)
+        )
+        self.seconds = chance.uniform(0, maze.slowest)
+        self.word = "".join(chance.choices("abcdefghij", k=8))
+
+    @property
+    def html(self) -> bytes:
+        links = [f"../page/{number}" for number in self.links]
+        if self.leads_nowhere:
+            links.append(f"../gone/{self.number}")
+        anchors = "".join(f'<li><a href="{link}">on</a>' for link in links)
+        return f"<!DOCTYPE html><h1>{self.number}</h1><p>{self.word}</p><ul>{anchors}".encode()
+
+
+class Site:
+    """ASGI. ``/<walk>/page/<number>``: each walk through the maze meets every failure anew."""
+
+    def __init__(self, maze: Maze) -> None:
+        self._maze = maze
+        self._asked: Counter[str] = Counter()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path: str = scope["path"]
+        self._asked[path] += 1
+        _, _, kind, number = path.split("/")
+        page = self._maze.page(int(number))
+        await asyncio.sleep(page.seconds)
+        status, body, headers = 200, page.html, [(b"content-type", b"text/html; charset=utf-8")]
+        if kind == "gone":
+            status, body = 404, b"nothing"
+        elif page.fails and self._asked[path] == 1:
+            status, body = 500, b"again"
+        elif page.moved and kind == "page":
+            status, body = 302, b""
+            headers.append((b"location", f"../moved/{number}".encode()))
+        headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class MazeServer:
+    """``with MazeServer(maze) as server``: a process of its own serves it on ``url``."""
+
+    def __init__(self, maze: Maze) -> None:
+        self.maze = maze
+
+    def __enter__(self) -> MazeServer:
+        size = map(str, (self.maze.pages, self.maze.seed, self.maze.slowest))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.maze", *size],
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=die_with_parent(signal.SIGKILL),
+        )
+        assert self._process.stdout is not None
+        self.url = self._process.stdout.readline().strip()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def serve(maze: Maze) -> None:
+    """Until it is killed."""
+    with listen("127.0.0.1", 0) as listener:
+        print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+        config = uvicorn.Config(
+            Site(maze), http="httptools", lifespan="off", interface="asgi3", log_level="warning"
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    pages, seed, slowest = sys.argv[1:]
+    serve(Maze(int(pages), int(seed), float(slowest)))
