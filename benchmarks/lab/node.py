@@ -35,7 +35,8 @@ class Node:
     ``var`` is its directory, made if missing, with its log in ``node.log``; ``dsn`` names a
     PostgreSQL database with all tables (``migrated``). ``spiders`` is the dotted name of the
     package whose spiders it runs. ``options`` are further words for runcrawler, ``env`` further
-    variables. Several nodes on one database and Redis are a cluster; they need different ``name``.
+    variables, ``program`` what stands for manage.py. Several nodes on one database and Redis are a
+    cluster; they need different ``name``.
 
     Every method raises RuntimeError with the end of the log when the node does not do it."""
 
@@ -50,6 +51,7 @@ class Node:
         concurrency: int = 64,
         name: str = "bench",
         options: tuple[str, ...] = (),
+        program: tuple[str, ...] = MANAGE,
         env: Mapping[str, str] | None = None,
     ) -> None:
         var.mkdir(parents=True, exist_ok=True)
@@ -57,7 +59,7 @@ class Node:
         self._redis = redis
         self._env = {**environment(var, dsn, redis), "CRAWLFRAME_SPIDERS": spiders, **(env or {})}
         words = ["--workers", workers, "--concurrency", concurrency, "--node", name]
-        command = [*MANAGE, "runcrawler", *map(str, words), *options]
+        command = [*program, "runcrawler", *map(str, words), *options]
         self.run = Metered(command, var / "node.log", cwd=CHECKOUT, env=self._env)
 
     def submit(self, spider: str, **arguments: Any) -> int:

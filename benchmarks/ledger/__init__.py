@@ -1,0 +1,1 @@
+"""Ledger: what the promise costs that every request has its row, beside the same crawl without."""
