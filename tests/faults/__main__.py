@@ -40,7 +40,7 @@ def main() -> int:
     print(f"\nseed {options.seed}, {len(campaign.tasks)} crawls, {campaign.eras} eras")
     for name, times in campaign.struck.most_common():
         print(f"{times:6}  {name.replace('_', ' ')}")
-    print(campaign.memory)
+    print(f"{campaign.lost}\n{campaign.memory}")
     print(f"\n{sum(campaign.struck.values())} faults, {len(violations)} violations")
     for violation in violations:
         print(violation)

@@ -112,6 +112,12 @@ class Campaign:
                 self._cluster.heal()
                 time.sleep(0.1)
 
+    @property
+    def lost(self) -> str:
+        """How many answers did not arrive."""
+        redis, postgres = self._cluster.redis_proxy.lost, self._cluster.postgres_proxy.lost
+        return f"{redis} answers of Redis and {postgres} of PostgreSQL were lost"
+
     # -- what must hold ---------------------------------------------------------------------------
 
     def _violations(self) -> Iterator[str]:

@@ -23,7 +23,7 @@ class Proxy:
 
     def lose_answers(self, n: int) -> None:
         """The next n answers do not arrive, and their connections break: what was asked is done."""
-        self._call(lambda: setattr(self, "_lose", self._lose + n))
+        self._call(lambda: setattr(self, "_lose", n))
 
     def cut(self) -> None:
         """All connections break."""
