@@ -17,8 +17,14 @@ except ModuleNotFoundError as error:
     )
 
 
+SERVICE, NODE = "crawlservice.settings", "crawlservice.node_settings"
+
+
 def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
+    # Also when another command of ours starts a node, or a node one of them.
+    if os.environ.get("DJANGO_SETTINGS_MODULE", SERVICE) in (SERVICE, NODE):
+        runs_node = sys.argv[1:2] == ["runcrawler"]
+        os.environ["DJANGO_SETTINGS_MODULE"] = NODE if runs_node else SERVICE
     try:
         execute_from_command_line(sys.argv)
     except CrawlframeError as error:

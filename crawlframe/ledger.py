@@ -34,6 +34,7 @@ class Recorded(NamedTuple):
 
     failed: bool
     follow_ups: list[Admission]
+    items: int
 
 
 class Ledger(Protocol):

@@ -1,8 +1,22 @@
 """The Django app of the service."""
 
 from django.apps import AppConfig
+from django.contrib.admin.apps import SimpleAdminConfig
 
 
 class CrawlserviceConfig(AppConfig):
     name = "crawlservice"
     verbose_name = "Crawls"
+
+    def ready(self) -> None:
+        from django.db.models.signals import post_migrate
+
+        from crawlservice.roles import make_groups
+
+        post_migrate.connect(make_groups, sender=self)
+
+
+class AdminConfig(SimpleAdminConfig):
+    """The admin, on a site of our own."""
+
+    default_site = "crawlservice.adminsite.AdminSite"

@@ -7,13 +7,12 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Count
 from django.utils import timezone
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Counts
-from crawlservice.models import Item, Task
+from crawlservice.models import Task
 from crawlservice.redis import frontier
 
 
@@ -51,16 +50,11 @@ class Progress:
 
 
 def read(tasks: Iterable[Task]) -> list[Progress]:
-    """The progress of each task: one round trip to Redis and one query for all together."""
+    """The progress of each task: one round trip to Redis for all together."""
     tasks = list(tasks)
     active = [task.pk for task in tasks if task.state in Task.ACTIVE]
     counts = _counts(active)
-    items = dict(
-        Item.objects.filter(task__in=active).order_by().values_list("task").annotate(Count("pk"))
-        if active
-        else ()
-    )
-    return [_combine(task, counts.get(task.pk), items) for task in tasks]
+    return [_combine(task, counts.get(task.pk)) for task in tasks]
 
 
 def _counts(active: list[int]) -> dict[int, Counts | None]:
@@ -72,14 +66,12 @@ def _counts(active: list[int]) -> dict[int, Counts | None]:
         return {}
 
 
-def _combine(task: Task, counts: Counts | None, items: dict[int, int]) -> Progress:
+def _combine(task: Task, counts: Counts | None) -> Progress:
     if counts is None:
-        found = items.get(task.pk, task.items)
-        return Progress(task, False, task.na, task.nf, task.ne, found)
+        return Progress(task, False, task.na, task.nf, task.ne, task.items)
     return Progress(
-        task, True, counts.na, counts.nf, counts.ne, items.get(task.pk, 0),
-        counts.duplicates, counts.limited, counts.ready, counts.delayed, counts.in_progress,
-        counts.parked,
+        task, True, counts.na, counts.nf, counts.ne, counts.items, counts.duplicates,
+        counts.limited, counts.ready, counts.delayed, counts.in_progress, counts.parked,
     )  # fmt: skip
 
 

@@ -80,6 +80,7 @@ class Reconciliation:
                 admission.host,
                 rows[admission.rid].state == Page.State.ERROR,
                 _follow_ups(rows[admission.rid]),
+                items=rows[admission.rid].items,
             )
             for admission in pending
             if admission.rid in rows
@@ -89,7 +90,7 @@ class Reconciliation:
 
     def _rows(self, admissions: list[Admission]) -> dict[bytes, Page]:
         rids = [UUID(bytes=admission.rid) for admission in admissions]
-        rows = Page.objects.filter(rid__in=rids).only("rid", "state", "follow_ups")
+        rows = Page.objects.filter(rid__in=rids).only("rid", "state", "follow_ups", "items")
         return {row.rid.bytes: row for row in rows}
 
     def _tell(self, rows: int) -> None:

@@ -6,13 +6,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+
+from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
 
 from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlservice.databaseurl import database_config
 from crawlservice.secret import secret_key
+from crawlservice.theme import UNFOLD as UNFOLD
 
 
 def _text(variable: str) -> str:
@@ -45,30 +49,74 @@ EXTRA_HOSTS = _words("CRAWLFRAME_ALLOWED_HOSTS")
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
 CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
 
-if _flag("CRAWLFRAME_HTTPS"):  # behind a proxy that speaks TLS and sets X-Forwarded-Proto itself
+HTTPS = _flag("CRAWLFRAME_HTTPS")  # behind a proxy that speaks TLS and sets X-Forwarded-Proto
+if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]  # asked from inside
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
+# Whether neighbours below the same domain speak TLS too is not ours to say.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
 
-INSTALLED_APPS = [
+# What a node needs; see node_settings.py.
+ENGINE_APPS = [
     "crawlservice.apps.CrawlserviceConfig",
-    "django.contrib.admin.apps.SimpleAdminConfig",  # urls.py loads it: nodes need no admin
     "django.contrib.auth",
     "django.contrib.contenttypes",
+]
+INSTALLED_APPS = [
+    "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
+    "unfold.contrib.filters",
+    *ENGINE_APPS,
+    "crawlservice.apps.AdminConfig",  # urls.py loads it
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "axes",
+    "ninja",  # the files of the API's pages
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF, UNSAFE_EVAL],  # the theme's Alpine.js evaluates its attributes
+        "style-src": [SELF, NONCE],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+
+# Five wrong passwords lock a user out at that address for a quarter of an hour.
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
+
 ROOT_URLCONF = "crawlservice.urls"
 WSGI_APPLICATION = "crawlservice.wsgi.application"
 TEMPLATES = [
@@ -80,6 +128,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
             ]
         },
     }
@@ -102,10 +151,14 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 USE_TZ = True
 TIME_ZONE = "UTC"
-LANGUAGE_CODE = "en-us"
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+LOCALE_PATHS = [PACKAGE / "locale"]
 
 STATIC_URL = "static/"
 WHITENOISE_USE_FINDERS = True  # serves the apps' own files: a fresh clone needs no collectstatic
 WHITENOISE_AUTOREFRESH = DEBUG
+
+LOGIN_REDIRECT_URL = "admin:index"
 
 LOGGING = logs.config(CRAWLFRAME.log_level, CRAWLFRAME.node)

@@ -106,7 +106,7 @@ class DjangoLedger:
         for outcome in ordered:
             if outcome.rid in won:
                 failed = outcome.verdict is Verdict.ERROR
-                recorded[outcome.rid] = Recorded(failed, outcome.follow_ups)
+                recorded[outcome.rid] = Recorded(failed, outcome.follow_ups, len(outcome.items))
         return recorded
 
     def finish(self, task: int, counts: Counts) -> bool:
@@ -257,8 +257,10 @@ def _read(rids: list[bytes]) -> dict[bytes, Recorded]:
         return {}
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
     return {
-        rid.bytes: Recorded(state == Page.State.ERROR, unpack_admissions(packed) if packed else [])
-        for rid, state, packed in rows.values_list("rid", "state", "follow_ups")
+        rid.bytes: Recorded(
+            state == Page.State.ERROR, unpack_admissions(packed) if packed else [], items
+        )
+        for rid, state, packed, items in rows.values_list("rid", "state", "follow_ups", "items")
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, JsonResponse
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 from redis import RedisError
 
@@ -40,5 +40,6 @@ admin.autodiscover()
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
+    path("i18n/", include("django.conf.urls.i18n")),
     path("healthz", healthz),
 ]

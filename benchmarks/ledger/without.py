@@ -47,7 +47,9 @@ def _ledger(kept: str) -> Any:
                 with connection.cursor() as cursor:
                     cursor.execute(INSERT, [_array([orjson.dumps(item) for item in items])])
             return {
-                outcome.rid: Recorded(outcome.verdict is Verdict.ERROR, outcome.follow_ups)
+                outcome.rid: Recorded(
+                    outcome.verdict is Verdict.ERROR, outcome.follow_ups, len(outcome.items)
+                )
                 for outcome in outcomes
             }
 

@@ -223,8 +223,8 @@ class Frontier(Tasks):
         if self.partitions > 1:
             local = [f for f in local if self.partition_of(f.host) == partition]
         failed = int(completion.failed)
-        task, duplicates = str(completion.task), completion.duplicates
-        return [completion.rid, task, failed, duplicates, 0, local]
+        task, counted = str(completion.task), [completion.duplicates, completion.items]
+        return [completion.rid, task, failed, counted, 0, local]
 
     def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:
         """Pushes all but the last chunk of a long follow-up list. Answers the entry that completes

@@ -73,7 +73,8 @@ class Claim:
 
 @dataclass
 class Completion:
-    """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves."""
+    """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
+    ``items``: how many the row has."""
 
     rid: bytes
     task: int
@@ -81,6 +82,7 @@ class Completion:
     failed: bool
     follow_ups: list[Admission] = field(default_factory=list)
     duplicates: int = 0
+    items: int = 0
 
 
 class Counts(NamedTuple):
@@ -95,6 +97,7 @@ class Counts(NamedTuple):
     in_progress: int
     delayed: int
     parked: int
+    items: int = 0
 
     @property
     def nr(self) -> int:

@@ -13,7 +13,9 @@ from crawlframe.frontier.partitions import Partitions, pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.request import Admission
 
-COUNT_FIELDS = ["na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked"]
+COUNT_FIELDS = [
+    "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
+]  # fmt: skip
 
 
 class Tasks(Partitions):

@@ -204,6 +204,7 @@ class Committer(threading.Thread):
                     row.failed,
                     row.follow_ups,
                     outcome.duplicates,
+                    row.items,
                 )
             )
         ended = self._frontier.complete(completions)

@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
 
 COUNTED = 10_000  # rows up to which a list is counted: a count of millions takes seconds
 
@@ -26,7 +26,7 @@ class BoundedPaginator(Paginator):
         return rows.count()
 
 
-class ReadOnly(admin.ModelAdmin):
+class ReadOnly(ModelAdmin):
     """Shows rows. The ledger and what follows from it are written by nodes only."""
 
     show_full_result_count = False

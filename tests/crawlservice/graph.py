@@ -62,8 +62,9 @@ class GraphCrawl:
             outcomes.append(outcome)
         recorded = self._ledger.commit(outcomes)
         return [
-            Completion(o.rid, o.task, o.host, recorded[o.rid].failed, recorded[o.rid].follow_ups)
+            Completion(o.rid, o.task, o.host, row.failed, row.follow_ups, items=row.items)
             for o in outcomes
+            for row in [recorded[o.rid]]
         ]
 
     def work(self, frontier: Frontier, n: int, generation: int = 1) -> int:
@@ -88,8 +89,9 @@ class GraphCrawl:
         failed = {page for page in reached if page % 7 == 6}
         counts = frontier.counts(self.task.pk)
         assert counts is not None
-        numbers = (counts.na, counts.nf, counts.ne)
-        assert numbers == (len(reached), len(reached - failed), len(failed))
+        numbers = (counts.na, counts.nf, counts.ne, counts.items)
+        done = len(reached - failed)
+        assert numbers == (len(reached), done, len(failed), 2 * done)
         assert frontier.audit() == []
         assert self._ledger.finish(self.task.pk, counts)
         frontier.close_task(self.task.pk)

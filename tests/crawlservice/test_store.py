@@ -64,9 +64,9 @@ def test_the_first_run_wins_and_gives_its_follow_ups(task: Task) -> None:
     ledger = DjangoLedger()
     first, second = outcome(task, "a", 2, 3), outcome(task, "a", 5, 1)
     second.end(Verdict.ERROR, "callback")
-    assert ledger.commit([first])[first.rid] == (False, first.follow_ups)
+    assert ledger.commit([first])[first.rid] == (False, first.follow_ups, 2)
     late = ledger.commit([second, outcome(task, "b")])[second.rid]
-    assert late == (False, first.follow_ups)
+    assert late == (False, first.follow_ups, 2)
     assert Item.objects.filter(rid=UUID(bytes=first.rid)).count() == 2
     assert Page.objects.count() == 2
 

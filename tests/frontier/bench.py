@@ -128,9 +128,10 @@ class Bench:
         failed: bool = False,
         task: int = 1,
         duplicates: int = 0,
+        items: int = 0,
     ) -> Completion:
-        task = getattr(request, "task", task)
-        return Completion(request.rid, task, request.host, failed, list(follow_ups), duplicates)
+        task, links = getattr(request, "task", task), list(follow_ups)
+        return Completion(request.rid, task, request.host, failed, links, duplicates, items)
 
     def complete(
         self, request: Claimed | Admission, *follow_ups: Admission, **options: Any

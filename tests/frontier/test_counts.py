@@ -18,7 +18,7 @@ from tests.frontier.bench import Bench
 def test_every_place_is_counted(bench: Bench) -> None:
     bench.open(*bench.requests(6), bench.request("late", delay=60_000))
     done, failed, retried, parked = bench.claim(4)
-    bench.complete(done, duplicates=3)
+    bench.complete(done, duplicates=3, items=2)
     bench.complete(failed, failed=True)
     bench.retry(retried, 60_000)
     bench.park(parked)
@@ -34,6 +34,7 @@ def test_every_place_is_counted(bench: Bench) -> None:
         "in_progress": 1,
         "delayed": 2,
         "parked": 1,
+        "items": 2,
     }
     assert (counts.nr, counts.ready) == (5, 1)
 

@@ -22,8 +22,8 @@ end
 
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
-  'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit', 'cookies'}
-local COUNTERS = 11  -- the first fields are numbers that verbs change
+  'items', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit', 'cookies'}
+local COUNTERS = 12  -- the first fields are numbers that verbs change
 local tasks = {}
 
 local function task_of(id)

@@ -2,8 +2,8 @@
 -- the counters move, all at once. Only what is still pending counts; whoever holds it, the ledger row
 -- says it is done.
 -- KEYS[1] tag of the partition
--- ARGV[1] msgpack list of {rid, task, 0 done | 1 error, dropped duplicates, cursor, groups of
---         follow-ups as admit() reads them}; cursor = how many of this request were pushed before
+-- ARGV[1] msgpack list of {rid, task, 0 done | 1 error, {dropped duplicates, items}, cursor, groups
+--         of follow-ups as admit() reads them}; cursor = how many of this request were pushed before
 -- Answer: {{task whose remaining requests reached 0, ...}, {rid, cursor, ...}}; the second list names
 --         requests not completed because the cursor differs: send the rest from there.
 local entries = cmsgpack.unpack(ARGV[1])
@@ -14,7 +14,7 @@ local records, owners = call('HMGET', REQ, unpack(rids)), call('HMGET', OWN, unp
 local cursors = call('EXISTS', CURSOR) == 1 and call('HMGET', CURSOR, unpack(rids)) or {}
 local gone, done = {}, {}
 for i, entry in ipairs(entries) do
-  local rid, id, failed, duplicates, cursor, follow_ups = unpack(entry)
+  local rid, id, failed, counted, cursor, follow_ups = unpack(entry)
   local task = task_of(id)
   if records[i] and not gone[rid] and task then
     local pushed = tonumber(cursors[i] or 0)
@@ -26,7 +26,8 @@ for i, entry in ipairs(entries) do
       done[#done + 1] = rid
       if owners[i] then leave(rid, owners[i], freed, groups) end
       count(task, failed == 1 and 'ne' or 'nf', 1)
-      count(task, 'duplicates', duplicates)
+      count(task, 'duplicates', counted[1])
+      count(task, 'items', counted[2])
       touched[id] = task
       admit(task, follow_ups)
     end

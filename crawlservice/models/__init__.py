@@ -1,0 +1,12 @@
+"""The truth: tasks and schedules, the ledger and its items, the cluster, people, and the outbox."""
+
+from crawlservice.models.cluster import Era, Generation, Sample
+from crawlservice.models.ledger import VERSION, Item, Page
+from crawlservice.models.outbox import Delivery, Event, Webhook
+from crawlservice.models.people import Action, Submission, Token
+from crawlservice.models.task import SPIDER, Run, Schedule, Task
+
+__all__ = (
+    "SPIDER", "VERSION", "Action", "Delivery", "Era", "Event", "Generation", "Item", "Page", "Run",
+    "Sample", "Schedule", "Submission", "Task", "Token", "Webhook",
+)  # fmt: skip

@@ -1,0 +1,63 @@
+"""The cluster: lives of its nodes, eras of its Redis, and how much it did when."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+from crawlservice.models.task import Task
+
+
+class Generation(models.Model):
+    """One life of a node's master. Its id never repeats."""
+
+    node = models.CharField(max_length=100, db_index=True)
+    machine = models.CharField(max_length=255)
+    pid = models.IntegerField()
+    started_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ("-id",)
+        verbose_name = "node"
+
+    def __str__(self) -> str:
+        return f"{self.node}/{self.pk}"
+
+
+class Era(models.Model):
+    """One life of the data in Redis. A new one begins when Redis has lost some of it."""
+
+    number = models.BigIntegerField(primary_key=True)
+    reason = models.TextField()
+    started_at = models.DateTimeField(db_default=Now())
+    opened_at = models.DateTimeField(null=True, blank=True, help_text="Redis was whole again")
+
+    class Meta:
+        ordering = ("-number",)
+
+    def __str__(self) -> str:
+        return f"era {self.number}"
+
+
+class Sample(models.Model):
+    """Numbers at one instant, of a task or (without one) of the whole cluster: what charts show."""
+
+    at = models.DateTimeField(db_default=Now())
+    task = models.ForeignKey(Task, models.CASCADE, null=True, db_index=False)
+    nf = models.BigIntegerField()
+    ne = models.BigIntegerField()
+    items = models.BigIntegerField()
+    ready = models.BigIntegerField()
+    in_progress = models.BigIntegerField()
+    delayed = models.BigIntegerField()
+    parked = models.BigIntegerField()
+
+    class Meta:
+        ordering = ("at",)
+        indexes = (
+            models.Index(fields=("task", "at"), name="sample_task"),
+            models.Index(fields=("at",), name="sample_at"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.task_id or 'cluster'} at {self.at:%H:%M:%S}"

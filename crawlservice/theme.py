@@ -1,0 +1,65 @@
+"""How the admin looks: its name, its style sheet, and what stands in the sidebar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
+
+
+def _style(request: HttpRequest) -> str:
+    return static("crawlservice/theme.css")
+
+
+def _script(request: HttpRequest) -> str:
+    return static("crawlservice/htmx.js")
+
+
+def _list(model: str, title: Any, icon: str) -> dict[str, Any]:
+    def may(request: HttpRequest) -> bool:
+        app = "auth" if model in ("user", "group") else "crawlservice"
+        return request.user.has_perm(f"{app}.view_{model}")
+
+    app = "auth" if model in ("user", "group") else "crawlservice"
+    link = reverse_lazy(f"admin:{app}_{model}_changelist")
+    return {"title": title, "icon": icon, "link": link, "permission": may}
+
+
+UNFOLD = {
+    "SITE_TITLE": "Crawlframe",
+    "SITE_HEADER": "Crawlframe",
+    "SITE_SYMBOL": "hub",
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+    "SHOW_LANGUAGES": True,
+    "STYLES": [_style],
+    "SCRIPTS": [_script],
+    "SIDEBAR": {
+        "navigation": [
+            {
+                "items": [
+                    {
+                        "title": _("Dashboard"),
+                        "icon": "monitoring",
+                        "link": reverse_lazy("admin:index"),
+                    },
+                    _list("task", _("Tasks"), "play_circle"),
+                    _list("item", _("Items"), "inventory_2"),
+                    _list("page", _("Pages"), "description"),
+                    _list("generation", _("Nodes"), "dns"),
+                ],
+            },
+            {
+                "title": _("Operation"),
+                "separator": True,
+                "items": [
+                    _list("event", _("Events"), "notifications"),
+                    _list("era", _("Eras"), "restart_alt"),
+                ],
+            },
+        ],
+    },
+}
