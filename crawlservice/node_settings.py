@@ -5,5 +5,5 @@ from crawlservice.settings import *  # noqa: F403
 from crawlservice.settings import ENGINE_APPS
 
 INSTALLED_APPS = ENGINE_APPS
-MIDDLEWARE: list[str] = []
-AUTHENTICATION_BACKENDS: list[str] = []
+MIDDLEWARE = []
+AUTHENTICATION_BACKENDS = []

@@ -28,7 +28,8 @@ class PageAdmin(ReadOnly):
     exclude = ("follow_ups", "request")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Page]:
-        return super().get_queryset(request).defer("follow_ups", "request", "detail")
+        rows: QuerySet[Page] = super().get_queryset(request)
+        return rows.defer("follow_ups", "request", "detail")
 
 
 @admin.register(Item)

@@ -112,7 +112,8 @@ class GenerationAdmin(ReadOnly):
             )
         elif skew := nodes.skew_line(known.values()):
             self.message_user(request, skew, messages.WARNING)
-        return super().changelist_view(request, extra_context)
+        page: HttpResponse = super().changelist_view(request, extra_context)
+        return page
 
     @admin.display(description="state")
     def state(self, life: Generation) -> SafeString | str:

@@ -70,7 +70,8 @@ class TaskAdmin(ReadOnly):
         return TaskList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
-        return super().get_queryset(request).defer("seeds")
+        rows: QuerySet[Task] = super().get_queryset(request)
+        return rows.defer("seeds")
 
     @admin.display(description="")
     def links(self, task: Task) -> SafeString:

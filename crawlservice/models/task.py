@@ -35,6 +35,9 @@ class Task(models.Model):
     nf = models.BigIntegerField("finished", default=0)
     ne = models.BigIntegerField("errors", default=0)
     items = models.BigIntegerField(default=0)
+    retries = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="how often its failed requests were run again"
+    )
     user = models.ForeignKey(
         USER,
         models.SET_NULL,
