@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from redis import Redis, RedisCluster, RedisError
-from redis.exceptions import RedisClusterException
+from redis.exceptions import ConnectionError, RedisClusterException
 from redis.sentinel import Sentinel
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.partitions import without_password
 
+T = TypeVar("T")
+
 TIMEOUT = 10.0  # seconds for an answer
 CONNECT_TIMEOUT = 5.0  # seconds
+PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # seconds between tries of a server that hangs up
 OPTIONS = {
     "socket_timeout": TIMEOUT,
     "socket_connect_timeout": CONNECT_TIMEOUT,
@@ -27,7 +33,7 @@ def connect(url: str) -> Redis:
     """A client that has answered once. Raises FrontierError in plain words."""
     try:
         client = _client(url)
-        client.ping()
+        persist(client.ping)
     except (RedisError, RedisClusterException, ValueError, OSError) as error:
         reason = str(error).rstrip(".")
         raise FrontierError(
@@ -35,6 +41,19 @@ def connect(url: str) -> Redis:
             f"REDIS_URL to a running server ({FORMS}); without REDIS_URL a private one is started"
         ) from None
     return client
+
+
+def persist(ask: Callable[[], T]) -> T:
+    """What ``ask`` answers. Asks again, for some seconds, while the server is there and hangs up or
+    is loading; raises redis.RedisError at once when nobody is there."""
+    for pause in PAUSES:
+        try:
+            return ask()
+        except ConnectionError as error:
+            if isinstance(error.__context__, ConnectionRefusedError | FileNotFoundError):
+                raise
+        time.sleep(pause)
+    return ask()
 
 
 def _client(url: str) -> Redis:

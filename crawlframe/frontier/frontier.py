@@ -15,7 +15,7 @@ import msgspec
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
-from crawlframe.frontier.connection import connect
+from crawlframe.frontier.connection import connect, persist
 from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import Partitions, pack
@@ -55,14 +55,14 @@ class Frontier(Tasks):
         redis, partitions = connect(url), settings.partitions
         # Kept beside the data: with another number every host would be looked for elsewhere.
         name = f"{settings.key_prefix}:partitions"
-        redis.set(name, partitions, nx=True)
-        if (kept := int(redis.get(name) or partitions)) != partitions:
+        persist(lambda: redis.set(name, partitions, nx=True))
+        if (kept := int(persist(lambda: redis.get(name)) or partitions)) != partitions:
             raise FrontierError(
                 f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is {partitions}; "
                 f"set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
             )
         frontier = cls(redis, settings.key_prefix, partitions, follows=follows)
-        frontier.eras.learn()
+        persist(frontier.eras.learn)
         return frontier
 
     @cached_property

@@ -15,6 +15,7 @@ from crawlframe.embedded import server_command
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.request import Admission, Request, make_rid
+from tests.faults.proxy import Proxy
 from tests.servers import RedisServer, free_port
 
 PARTITIONS = 5
@@ -116,3 +117,16 @@ def test_what_is_wrong_is_said_without_the_password(url: str, words: str) -> Non
     with pytest.raises(FrontierError, match=words) as caught:
         Frontier.connect(url, Settings())
     assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_hangs_up_is_asked_again(
+    redis_server: Callable[..., RedisServer], tmp_path: Path
+) -> None:
+    server, front = redis_server(), tmp_path / "front.sock"
+    with Proxy(front, server.socket) as proxy:
+        proxy.lose_answers(4)
+        assert Frontier.connect(f"unix://{front}", Settings()).open_tasks() == []
+        assert proxy.lost == 4
+        proxy.lose_answers(1000)
+        with pytest.raises(FrontierError, match="cannot be reached"):
+            Frontier.connect(f"unix://{front}", Settings())
