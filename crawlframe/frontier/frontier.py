@@ -15,7 +15,7 @@ import msgspec
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
-from crawlframe.frontier.connection import connect
+from crawlframe.frontier.connection import PATIENCE, TIMEOUT, connect
 from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import Partitions, pack
@@ -51,11 +51,12 @@ class Frontier(Tasks):
     @classmethod
     def connect(cls, url: str, settings: Settings, *, follows: bool = False) -> Frontier:
         """A frontier on a fresh connection; never share it over a fork. ``follows``: goes on in the
-        next era, which is not for who holds requests. Raises FrontierError."""
-        redis, partitions = connect(url), settings.partitions
+        next era, which is not for who holds requests. Raises FrontierError and redis.RedisError."""
+        redis, partitions = connect(url, PATIENCE if follows else TIMEOUT), settings.partitions
         # Kept beside the data: with another number every host would be looked for elsewhere.
         name = f"{settings.key_prefix}:partitions"
-        redis.set(name, partitions, nx=True)
+        if not redis.exists(name):  # a Redis that takes no writes now can be looked at
+            redis.set(name, partitions, nx=True)
         if (kept := int(redis.get(name) or partitions)) != partitions:
             raise FrontierError(
                 f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is {partitions}; "
