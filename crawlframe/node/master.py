@@ -223,6 +223,8 @@ class Master:
         credits = sum(child.credits for child in self._crew.workers if child.taking)
         if self._stopping_since is not None or now < self._next_retake or not credits:
             return
+        if self._errands.away:  # claims ask whether it is back
+            return
         self._next_retake = now + RETAKE
         moved = self._errands.attempt(lambda: self._frontier.retake(version, credits))
         if moved:
