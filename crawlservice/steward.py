@@ -25,6 +25,7 @@ from crawlservice.store import DjangoLedger
 log = logging.getLogger(__name__)
 
 TURN = 1.0  # seconds between two rounds of chores
+LONG = 2.5  # seconds without a round that went well
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
 STILL = 30.0  # seconds in which a task with requests to claim may stand still unexamined
 
@@ -35,9 +36,13 @@ class Steward:
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
         self._ledger = DjangoLedger()
-        name = f"{settings.key_prefix}:steward"
-        self._lock = frontier.redis.lock(name, timeout=LEADER_FOR, blocking=False)
+        self._name = f"{settings.key_prefix}:steward"
+        self._lock = frontier.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
+        self._lease = settings.lease
+        self._well = time.monotonic()  # when the last round that did not fail was over
+        self._patient_until = 0.0
+        self._trouble = ""  # what the last round failed of
         self._run: str | None = None  # which life of the server that is
         self._still: dict[int, tuple[Counts, float]] = {}  # what stands still, and since when
         self._beat: Callable[[], object] = lambda: None
@@ -65,8 +70,12 @@ class Steward:
                 self._look_after_redis()
                 self._replay_dead()
                 self._care_for_tasks()
+            self._well, self._trouble = time.monotonic(), ""
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
-            log.warning("chores wait: %s", " ".join(str(error).split()))
+            trouble = " ".join(str(error).split())
+            if trouble != self._trouble:
+                log.warning("chores wait: %s", trouble)
+            self._trouble = trouble
             connection.close()
 
     def resign(self) -> None:
@@ -82,6 +91,8 @@ class Steward:
         if self._leading:
             try:
                 self._lock.reacquire()
+                # This is all that a full Redis takes; it would let nobody renew a lease.
+                self._frontier.redis.set(f"{self._name}:well", 1, px=round(1000 * LEADER_FOR))
                 return True
             except LockError:
                 log.info("another steward leads now")
@@ -98,8 +109,13 @@ class Steward:
             renew(self._frontier, self._still_here)
 
     def _replay_dead(self) -> None:
-        for generation, left in self._frontier.leases.left().items():
-            if left < 0:
+        leases = self._frontier.leases.left()
+        now = time.monotonic()
+        if now - self._well > LONG:
+            # The living could not renew their leases either, and shall have the time to.
+            self._patient_until = now + self._lease
+        for generation, left in leases.items():
+            if left < 0 and now >= self._patient_until:
                 self._still_here()
                 moved = self._frontier.leases.replay(generation)
                 log.warning("generation %d is dead: %d requests replayed", generation, moved)

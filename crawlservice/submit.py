@@ -12,6 +12,7 @@ from redis import RedisError
 from crawlframe import faults
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import TaskLimits
+from crawlframe.frontier.connection import complaint
 from crawlframe.registry import unknown_spider
 from crawlframe.request import (
     MAX_TASK_PRIORITY,
@@ -76,8 +77,8 @@ def published(spider: str) -> SpiderInfo:
     try:
         known = frontier().spiders()
         nodes = frontier().leases.nodes()
-    except RedisError as error:
-        raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
+    except (RedisError, FrontierError) as error:
+        raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
     if not known:
         raise UnknownSpider(
             "no node has published its spiders yet; start one: python manage.py runcrawler"
@@ -150,6 +151,10 @@ def _tell(done: str, task_id: int, tell: Any) -> None:
         tell()
     except (RedisError, CrawlframeError) as error:
         raise FrontierError(
-            f"task {task_id} {done} in the database, but Redis did not take it: {error}. "
-            "Nothing is lost or to be done again: the nodes see to it when Redis is back"
+            f"task {task_id} {done} in the database, but has not come to Redis. {_why(error)}. "
+            "Nothing is lost or to be done again: the nodes see to it when Redis is well"
         ) from None
+
+
+def _why(error: RedisError | CrawlframeError) -> str:
+    return complaint(error) if isinstance(error, RedisError) else str(error)

@@ -42,12 +42,21 @@ class RedisServer:
 
     def start(self) -> None:
         """Returns when the server answers, with what its append-only file kept."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """It starts, and reads its append-only file."""
         self.socket.unlink(missing_ok=True)
         command = [*server_command(self.directory, self.socket), *self.options]
         with (self.directory / "redis.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, preexec_fn=die_with_parent(signal.SIGKILL)
             )
+
+    def wait(self) -> None:
+        """Until it has read it, and answers."""
+        assert self.process is not None
         while not guardian.ask(self.socket, "PING").startswith("+PONG"):
             if self.process.poll() is not None:
                 raise RuntimeError((self.directory / "redis.log").read_text())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from redis import Redis
+from redis import Redis, RedisError
 
 from crawlframe.conf import Settings
 from crawlframe.embedded import server_command
@@ -54,19 +55,50 @@ def port() -> int:
     return free_port()
 
 
+Cluster = Callable[[int], list[RedisServer]]
+
+
 @pytest.fixture
-def cluster(redis_server: Callable[..., RedisServer], port: int) -> str:
-    server = redis_server("--port", str(port), "--cluster-enabled", "yes")
-    with Redis.from_url(server.url) as client:
-        client.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
-        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
-            time.sleep(0.02)
-    return f"redis+cluster://127.0.0.1:{port}"
+def cluster(redis_server: Callable[..., RedisServer], port: int) -> Cluster:
+    """Starts a cluster of so many servers; the first has ``port``."""
+
+    def start(size: int) -> list[RedisServer]:
+        ports = [port, *(free_port() for _ in range(size - 1))]
+        servers = [redis_server("--port", str(p), "--cluster-enabled", "yes") for p in ports]
+        for number, server in enumerate(servers):
+            with Redis.from_url(server.url) as client:
+                slots = range(16384 * number // size, 16384 * (number + 1) // size)
+                client.execute_command("CLUSTER", "ADDSLOTS", *slots)
+                client.execute_command("CLUSTER", "MEET", "127.0.0.1", port)
+        for server in servers:
+            with Redis.from_url(server.url) as client:
+                while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+                    time.sleep(0.02)
+        return servers
+
+    return start
 
 
-def test_a_cluster_needs_no_other_code(cluster: str) -> None:
-    frontier = Frontier.connect(cluster, Settings(partitions=PARTITIONS))
+def test_a_cluster_needs_no_other_code(cluster: Cluster, port: int) -> None:
+    cluster(1)
+    url = f"redis+cluster://127.0.0.1:{port}"
+    frontier = Frontier.connect(url, Settings(partitions=PARTITIONS))
     assert crawl(frontier) == 41
+    frontier.redis.close()
+
+
+def test_a_server_of_a_cluster_that_hangs_costs_one_timeout(cluster: Cluster, port: int) -> None:
+    """A master that waited for it longer would lose its lease in all partitions."""
+    *_, last = cluster(2)
+    url = f"redis+cluster://127.0.0.1:{port}?socket_timeout=0.3"
+    frontier = Frontier.connect(url, Settings(partitions=PARTITIONS))
+    frontier.leases.renew(1, 10)
+    assert last.process is not None
+    last.process.send_signal(signal.SIGSTOP)
+    started = time.monotonic()
+    with pytest.raises(RedisError):
+        frontier.leases.renew(1, 10)
+    assert time.monotonic() - started < 2
     frontier.redis.close()
 
 
