@@ -54,11 +54,13 @@ def connect(url: str, timeout: float = TIMEOUT) -> Redis:
 
 
 def persist(ask: Callable[[], T]) -> T:
-    """What ``ask`` answers. Asks again, for some seconds, while the server is there and hangs up or
-    is loading; raises redis.RedisError at once when nobody is there."""
+    """What ``ask`` answers. Asks again, for some seconds, while the server is there and hangs up;
+    raises redis.RedisError at once when nobody is there, or it says why not."""
     for pause in PAUSES:
         try:
             return ask()
+        except BusyLoadingError:
+            raise
         except ConnectionError as error:
             if isinstance(error.__context__, ConnectionRefusedError | FileNotFoundError):
                 raise

@@ -150,7 +150,7 @@ def slow(server: RedisServer) -> Iterator[None]:
         (unable_to_save, "MISCONF", "Nothing was submitted"),
         (read_only, "READONLY", "is recorded in the database"),
         (busy, "BUSY", "Nothing was submitted"),
-        (loading, "LOADING", ""),  # the submission waits for it
+        (loading, "LOADING", "Nothing was submitted"),
         (slow, "NOSCRIPT", ""),
         (silent, "", ""),
     ],
