@@ -23,11 +23,15 @@ MANAGE = (sys.executable, str(Path(__file__).resolve().parents[2] / "manage.py")
 
 class Cluster:
     """``with Cluster(directory, nodes, workers, chance)``. ``database`` and ``redis`` are what
-    nodes and tests connect to: proxies stand before both servers."""
+    nodes and tests connect to: proxies stand before both servers. Keywords are further variables of
+    the nodes' environment."""
 
-    def __init__(self, directory: Path, nodes: int, workers: int, chance: random.Random) -> None:
+    def __init__(
+        self, directory: Path, nodes: int, workers: int, chance: random.Random, **variables: str
+    ) -> None:
         self.chance = chance
         self._directory = directory
+        self._variables = variables
         self._workers = workers
         self._names = [f"node{number}" for number in range(1, nodes + 1)]
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
@@ -45,10 +49,9 @@ class Cluster:
             self._stack.callback(self.redis_server.kill)
             self._stack.callback(self.postgres_server.stop)
             self.postgres_server.start()
-            behind = self.postgres_server.directory
             self.redis_proxy = self._proxy(front / "redis.sock", self.redis_server.socket)
-            name = ".s.PGSQL.5432"
-            self.postgres_proxy = self._proxy(front / name, behind / name)
+            behind = self.postgres_server.socket
+            self.postgres_proxy = self._proxy(front / behind.name, behind)
             self._stack.callback(self._kill_nodes)
             self.manage("migrate")
             self.heal()
@@ -75,6 +78,7 @@ class Cluster:
             "CRAWLFRAME_GRACE": "5",
             "DATABASE_URL": self.database,
             "REDIS_URL": self.redis,
+            **self._variables,
         }
 
     def manage(self, *words: object) -> None:
@@ -105,6 +109,11 @@ class Cluster:
         for node in self._nodes.values():
             node.terminate()
         return [node.wait(30) for node in self._nodes.values()]
+
+    @property
+    def output(self) -> str:
+        """All that the nodes have written."""
+        return "".join((self._directory / f"{name}.log").read_text() for name in self._names)
 
     def masters(self) -> list[psutil.Process]:
         return [psutil.Process(n.pid) for n in self._nodes.values() if n.poll() is None]
@@ -142,6 +151,19 @@ class Cluster:
         self.redis_server.lose(tail)
         time.sleep(self.chance.uniform(0, 0.5))
         self.redis_server.start()
+
+    def standby(self) -> PostgresServer:
+        """A copy of the database that is told of everything, as fast as it can be."""
+        standby = self.postgres_server.standby()
+        self._stack.callback(standby.stop)
+        return standby
+
+    def fail_over(self, standby: PostgresServer) -> None:
+        """The primary is gone, and its standby takes over: those who connect are led there first."""
+        self.postgres_server.stop()
+        self.postgres_server = standby
+        self.postgres_proxy.lead_to(standby.socket)
+        standby.promote()
 
     def restart_postgres(self) -> None:
         """It stops at once, and is started."""

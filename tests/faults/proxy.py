@@ -38,6 +38,15 @@ class Proxy:
 
         self._call(begin)
 
+    def lead_to(self, back: Path) -> None:
+        """From now on it stands before another server; connections to the one before break."""
+
+        def turn() -> None:
+            self._back = back
+            self._abort()
+
+        self._call(turn)
+
     def __enter__(self) -> Proxy:
         started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)))
