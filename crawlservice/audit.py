@@ -28,6 +28,10 @@ def audit_cluster(frontier: Frontier) -> list[str]:
     ahead = sorted(number for number in frontier.leases.left() if number > last)
     if ahead:
         problems.append(f"generations that the database never gave: {ahead}")
+    open_tasks = frontier.open_tasks()
+    there = Task.objects.filter(pk__in=open_tasks).values_list("pk", flat=True)
+    if unknown := sorted({*open_tasks} - {*there}):
+        problems.append(f"requests of tasks that the database does not know: {unknown}")
     era = newest()
     problems += [
         f"Redis holds era {number}, the database knows none after {era}"
