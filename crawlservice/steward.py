@@ -151,7 +151,9 @@ class Steward:
     def _distrust(self, reason: str) -> None:
         """What was recorded may be gone, and workers drop links that they know to be recorded: all
         start over with what the database has."""
-        log.error("%s: was a standby promoted that was behind? It is the truth all the same", reason)
+        log.error(
+            "%s: was a standby promoted that was behind? It is the truth all the same", reason
+        )
         renew(self._frontier, self._still_here, reason)
 
     def _bring_back(self, task: Task) -> int:

@@ -159,7 +159,7 @@ class Cluster:
         return standby
 
     def fail_over(self, standby: PostgresServer) -> None:
-        """The primary is gone, and its standby takes over: those who connect are led there first."""
+        """The primary is gone, and who connects is led to the standby, which then takes over."""
         self.postgres_server.stop()
         self.postgres_server = standby
         self.postgres_proxy.lead_to(standby.socket)

@@ -1,15 +1,18 @@
-"""PostgreSQL is there and does not do its work: workers hold their results in bounded memory, fetch
-no more, and go on as soon as it does."""
+"""The database is there and does not do its work: workers hold their results in bounded memory,
+fetch no more, and go on as soon as it does."""
 
 from __future__ import annotations
 
 import os
 import random
 import re
+import resource
 import signal
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -22,47 +25,49 @@ from crawlframe.request import root_admission
 from crawlservice.audit import audit, audit_cluster
 from crawlservice.models import Era, Page, Task
 from crawlservice.submit import submit
-from tests.conftest import django_on
+from tests.conftest import Running, django_on
 from tests.crawlservice.conftest import redis_at
 from tests.faults.cluster import Cluster
 from tests.process.conftest import Look, OddWeb
 from tests.servers import PostgresServer
 
-pytestmark = [pytest.mark.process, pytest.mark.postgres]
+pytestmark = pytest.mark.process
 
 SECTIONS, PARTS = 20, 20
 PAGES = 1 + SECTIONS + SECTIONS * PARTS
-NODES, CONCURRENCY, BACKLOG = 2, 16, 20
-MOST_HELD = NODES * (BACKLOG + CONCURRENCY)
+WORKERS, CONCURRENCY, BACKLOG = 2, 16, 20
+MOST_HELD = WORKERS * (BACKLOG + CONCURRENCY)
 STILL = 0.7  # seconds without a fetch after which fetching has stopped
+ENVIRONMENT = {"CRAWLFRAME_SPIDERS": "tests.process.spiders", "CRAWLFRAME_BACKLOG": str(BACKLOG)}
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two nodes of one worker, which work for all tests here."""
-    variables = {"CRAWLFRAME_SPIDERS": "tests.process.spiders", "CRAWLFRAME_BACKLOG": str(BACKLOG)}
     directory = tmp_path_factory.mktemp("sick")
     with (
-        Cluster(directory, NODES, 1, random.Random(1), **variables) as cluster,
+        Cluster(directory, WORKERS, 1, random.Random(1), **ENVIRONMENT) as cluster,
         django_on(cluster.database),
         redis_at(cluster.redis),
     ):
         yield cluster
-        assert cluster.stop() == [0] * NODES
+        assert cluster.stop() == [0] * WORKERS
 
 
 class Crawl:
-    """A task that crawls all of ``web``."""
+    """A task that crawls all of ``web``; ``masters`` answers the processes of the nodes."""
 
-    def __init__(self, cluster: Cluster, web: OddWeb) -> None:
-        self.cluster, self.web = cluster, web
-        self.look = Look(cluster.redis)
+    def __init__(
+        self, redis_url: str, web: OddWeb, masters: Callable[[], list[psutil.Process]]
+    ) -> None:
+        self.web, self._masters = web, masters
+        self.look = Look(redis_url)
         connections.close_all()  # what came before may have broken them
         web.latency = 0.1
         web.pages["/"] = [f"/{section}" for section in range(SECTIONS)]
         for section in range(SECTIONS):
             web.pages[f"/{section}"] = [f"/{section}/{part}" for part in range(PARTS)]
-        wait(lambda: len(self.look.frontier.leases.nodes()) == NODES)
+        wait(lambda: len(self.look.frontier.leases.nodes()) == len(masters()))
         wait(lambda: "odd" in self.look.frontier.spiders())
         self.pk = submit("odd", {"url": web.url}).pk
         self.pids = self._workers()
@@ -131,12 +136,12 @@ class Crawl:
         assert self._workers() >= self.pids
 
     def _workers(self) -> set[int]:
-        return {process.pid for process in self.cluster.children()}
+        return {child.pid for master in self._masters() for child in master.children()}
 
 
 @pytest.fixture
 def crawl(cluster: Cluster, web: OddWeb) -> Crawl:
-    return Crawl(cluster, web)
+    return Crawl(cluster.redis, web, cluster.masters)
 
 
 class Control:
@@ -250,11 +255,12 @@ def deadlock(control: Control) -> Iterator[None]:
     """Of a worker, which looks first, and us: one has the task's row, the other the table."""
     control.run("SET deadlock_timeout = '1h'")
     with control.transaction("SELECT FROM crawlservice_task FOR UPDATE"):
-        wait(lambda: control.waiting() == NODES)
+        wait(lambda: control.waiting() == WORKERS)
         control.run("LOCK TABLE crawlservice_page IN ACCESS EXCLUSIVE MODE")
         yield
 
 
+@pytest.mark.postgres
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
@@ -281,26 +287,26 @@ def test_results_are_held_while_it_refuses_them(
     crawl.check_workers()
 
 
+@pytest.mark.postgres
 def test_an_unknown_commit_is_settled_by_reading_the_ledger(crawl: Crawl, cluster: Cluster) -> None:
     proxy = cluster.postgres_proxy
-    lost = proxy.lost
-    for _ in range(8):
+    for number in range(proxy.lost + 1, proxy.lost + 9):
         crawl.advance(25)
         proxy.lose_answers(1)
-        wait(lambda: proxy.lost > lost)
-        lost = proxy.lost
+        wait(lambda: proxy.lost == number)  # noqa: B023
     crawl.check_end()
     crawl.check_workers()
     assert "results wait: server closed the connection" in cluster.output
 
 
+@pytest.mark.postgres
 def test_nodes_that_write_the_same_request_try_again_when_it_cannot_order_them(
     cluster: Cluster, control: Control, web: OddWeb
 ) -> None:
     """A node is taken for dead while its commit waits, and another one runs the same request."""
     with ExitStack() as stack, control.setting("default_transaction_isolation", "serializable"):
         with control.transaction("LOCK TABLE crawlservice_page IN SHARE MODE"):
-            crawl = Crawl(cluster, web)
+            crawl = Crawl(cluster.redis, web, cluster.masters)
             wait(lambda: control.waiting() == 1)
             leases, holder = crawl.look.frontier.leases, crawl.holder_of_root()
             (master,) = [node.pid for node in leases.nodes() if node.generation == holder]
@@ -318,6 +324,7 @@ def standby(cluster: Cluster) -> PostgresServer:
     return cluster.standby()
 
 
+@pytest.mark.postgres
 def test_a_standby_that_confirms_takes_over(
     cluster: Cluster, control: Control, standby: PostgresServer, crawl: Crawl
 ) -> None:
@@ -332,6 +339,7 @@ def test_a_standby_that_confirms_takes_over(
     crawl.check_workers()
 
 
+@pytest.mark.postgres
 def test_a_standby_that_was_behind_takes_over(
     cluster: Cluster, control: Control, standby: PostgresServer, crawl: Crawl
 ) -> None:
@@ -354,6 +362,59 @@ def test_a_standby_that_was_behind_takes_over(
     assert Era.objects.count() == eras + 1
     again = crawl.web.hits.total() - PAGES
     print(f"{lost} rows lost, {again} pages fetched again")
+
+
+@contextmanager
+def another_writes(path: Path, node: psutil.Process) -> Iterator[None]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@contextmanager
+def no_room_left(path: Path, node: psutil.Process) -> Iterator[None]:
+    """No file may grow beyond what the log needs."""
+    children = [child.pid for child in node.children()]
+    for pid in children:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 14, resource.RLIM_INFINITY))
+    yield
+    for pid in children:
+        unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of others are set on Linux")
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (another_writes, "results wait: database is locked"),
+        (no_room_left, "results wait: disk I/O error"),
+    ],
+)
+def test_results_are_held_while_sqlite_cannot_write(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    orm: str,
+    redis_url: str,
+    web: OddWeb,
+    harm: Callable[[Path, psutil.Process], AbstractContextManager[None]],
+    told: str,
+) -> None:
+    odd_env |= ENVIRONMENT
+    odd_env["DATABASE_URL"] += "?timeout=1"  # seconds that a commit waits for another writer
+    node = start_manage("runcrawler", "--workers", WORKERS, "--concurrency", CONCURRENCY)
+    master = psutil.Process(node.process.pid)
+    with redis_at(redis_url):
+        crawl = Crawl(redis_url, web, lambda: [master])
+        crawl.advance(60)
+        with harm(Path(orm.removeprefix("sqlite:///")), master):
+            node.wait_for(told)
+            crawl.hold()
+        crawl.resume()
+        crawl.check_end()
+        crawl.check_workers()
+    assert node.stop() == 0
 
 
 def wait(ready: Callable[[], bool], seconds: float = 60) -> None:
