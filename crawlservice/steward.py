@@ -17,8 +17,9 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node.channel import Channel, ChannelClosed
+from crawlservice.audit import strays
 from crawlservice.era import is_whole, renew
-from crawlservice.models import Task
+from crawlservice.models import Page, Task
 from crawlservice.reconcile import Reconciliation, align
 from crawlservice.store import DjangoLedger
 
@@ -164,8 +165,31 @@ class Steward:
         if whole and self._ledger.finish(task.pk, counts):
             self._frontier.close_task(task.pk)
             log.info("task %d ended: %d pages, %d errors", task.pk, counts.nf, counts.ne)
-        elif whole:  # the ledger knows more than Redis admitted: Redis lost something
-            self._bring_back(task)
+        elif whole and not self._bring_back(task):
+            self._end_after_loss(task, counts)
+
+    def _end_after_loss(self, task: Task, counts: Counts) -> None:
+        """Redis has done all that the ledger names, and more: the database has lost rows."""
+        stray = strays(task)
+        if stray and self._ledger.finish(task.pk, counts, stray):
+            self._frontier.close_task(task.pk)
+            log.error(
+                "task %d ended with %d pages that nothing leads to: the database lost the pages "
+                "that did, and they were other ones when they were fetched again; the audit names "
+                "them",
+                task.pk,
+                stray,
+            )
+        else:
+            self._distrust(f"the database has lost pages of task {task.pk}")
+
+    def _distrust(self, reason: str) -> None:
+        """What was recorded may be gone, and workers drop links that they know to be recorded: all
+        start over with what the database has."""
+        log.error(
+            "%s: was a standby promoted that was behind? It is the truth all the same", reason
+        )
+        renew(self._frontier, self._still_here, reason)
 
     def _bring_back(self, task: Task) -> int:
         admitted = Reconciliation(task, self._frontier, self._still_here).run().admitted
@@ -177,6 +201,9 @@ class Steward:
         """Makes the frontier know a task that it never got, or lost."""
         # Whoever ends a task tells the database first, so this look comes after that of Redis.
         if not Task.objects.filter(pk=task.pk, state__in=Task.ACTIVE).exists():
+            return
+        if Page.objects.filter(task=task).exists():  # Redis knew it, and closed it when it ended
+            self._distrust(f"the database has forgotten the end of task {task.pk}")
             return
         done = Reconciliation(task, self._frontier, self._still_here).run()
         log.warning(

@@ -52,18 +52,23 @@ def submit(
         )
     info = info or published(spider)
     checked = spider_arguments.check(info, arguments, from_text=from_text)
+    task = Task(
+        spider=info.name,
+        arguments=checked,
+        priority=priority,
+        settings={
+            "delay": round(info.settings.delay * 1000),
+            "concurrency": info.settings.concurrency,
+            "page_limit": info.settings.page_limit,
+        },
+        seeds=b"",
+    )
+    taken = _open_tasks()
     with transaction.atomic():
-        task = Task.objects.create(
-            spider=info.name,
-            arguments=checked,
-            priority=priority,
-            settings={
-                "delay": round(info.settings.delay * 1000),
-                "concurrency": info.settings.concurrency,
-                "page_limit": info.settings.page_limit,
-            },
-            seeds=b"",
-        )
+        task.save()
+        while task.pk in taken:  # the database lost a task, and gives its number again
+            task.delete()
+            task.save()
         task.seeds = pack_admissions([root_admission(task.pk, priority)])
         task.save(update_fields=["seeds"])
     faults.at("submit.recorded", FrontierError)
@@ -94,6 +99,13 @@ def published(spider: str) -> SpiderInfo:
             f"({who}); python manage.py nodes tells more. Nothing was submitted"
         )
     return known[spider]
+
+
+def _open_tasks() -> list[int]:
+    try:
+        return frontier().open_tasks()
+    except (RedisError, FrontierError):
+        return []  # it is told of the task when it is back
 
 
 def limits_of(task: Task) -> TaskLimits:

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.connection import complaint
+from crawlservice.checks import missing_right
 from crawlservice.database import mend, prepare
 from crawlservice.models import Task
 from crawlservice.progress import Progress, RateMeter, read
@@ -46,7 +47,8 @@ class Command(BaseCommand):
         except CrawlframeError as error:
             raise CommandError(str(error)) from None
         except RedisError as error:
-            raise CommandError(f"{complaint(error)}; try again when it is well") from None
+            away = f"{complaint(error)}; try again when it is well"
+            raise CommandError(missing_right(error) or away) from None
         except DatabaseError as error:
             reason = " ".join(str(error).split())
             raise CommandError(f"the database failed: {reason}{mend(reason)}") from None

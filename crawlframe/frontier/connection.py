@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 from redis import Redis, RedisCluster, RedisError
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    AuthenticationError,
     BusyLoadingError,
     ConnectionError,
     ReadOnlyError,
@@ -33,6 +34,24 @@ FORMS = (
     "redis://host:6379/0, rediss://… (TLS), unix:///path/redis.sock, "
     "redis+sentinel://host:26379,host2:26379/service, redis+cluster://host:6379"
 )
+FAILURES = (  # words of the reason, what to say of the server, what to do
+    (
+        "Authentication required|invalid username-password|WRONGPASS|NOAUTH",
+        "lets nobody in so",
+        "Correct user and password in REDIS_URL: redis://user:password@host:6379/0",
+    ),
+    (
+        "slots are not covered",
+        "is a cluster that is not whole",
+        "Give each slot a node: redis-cli --cluster fix host:port",
+    ),
+    (
+        "",
+        "cannot be reached",
+        f"Start it, or set REDIS_URL to a running server ({FORMS}); without REDIS_URL a private "
+        "one is started",
+    ),
+)
 
 
 def connect(url: str, timeout: float = TIMEOUT) -> Redis:
@@ -46,10 +65,8 @@ def connect(url: str, timeout: float = TIMEOUT) -> Redis:
         raise FrontierError(f"{complaint(error)} ({without_password(url)})") from None
     except (RedisError, RedisClusterException, ValueError, OSError) as error:
         reason = str(error).rstrip(".")
-        raise FrontierError(
-            f"Redis at {without_password(url)} cannot be reached: {reason}. Start it, or set "
-            f"REDIS_URL to a running server ({FORMS}); without REDIS_URL a private one is started"
-        ) from None
+        what, mend = next((w, m) for words, w, m in FAILURES if re.search(words, reason))
+        raise FrontierError(f"Redis at {without_password(url)} {what}: {reason}. {mend}") from None
     return client
 
 
@@ -59,7 +76,7 @@ def persist(ask: Callable[[], T]) -> T:
     for pause in PAUSES:
         try:
             return ask()
-        except BusyLoadingError:
+        except (BusyLoadingError, AuthenticationError):
             raise
         except ConnectionError as error:
             if isinstance(error.__context__, ConnectionRefusedError | FileNotFoundError):

@@ -135,6 +135,39 @@ def test_the_number_of_partitions_stays(redis_url: str, redis_client: Redis) -> 
     Frontier.connect(redis_url, Settings(partitions=1, key_prefix="other")).redis.close()
 
 
+def test_a_user_who_may_touch_our_keys_alone_can_do_everything(
+    redis_url: str, redis_client: Redis
+) -> None:
+    redis_client.execute_command("ACL SETUSER", "crawlframe", "on", ">x", "+@all", "~cf:*")
+    url = redis_url.replace("unix://", "unix://crawlframe:x@")
+    frontier = Frontier.connect(url, Settings())
+    assert crawl(frontier) == 41
+    frontier.redis.close()
+
+
+@pytest.mark.parametrize("login", ["", ":wrong@", "nobody:secret@"])
+def test_who_is_not_let_in_is_told_so(redis_server: Callable[..., RedisServer], login: str) -> None:
+    server = redis_server()
+    with Redis.from_url(server.url) as client:
+        client.config_set("requirepass", "secret")
+    with pytest.raises(FrontierError, match=r"lets nobody in so: .* Correct user and password"):
+        Frontier.connect(server.url.replace("unix://", f"unix://{login}"), Settings())
+
+
+@pytest.mark.parametrize("serves_the_rest", ["yes", "no"])
+def test_a_cluster_that_lacks_slots_is_refused(
+    redis_server: Callable[..., RedisServer], port: int, serves_the_rest: str
+) -> None:
+    whole = {"yes": "no", "no": "yes"}[serves_the_rest]
+    options = ("--cluster-enabled", "yes", "--cluster-require-full-coverage", whole)
+    with Redis.from_url(redis_server("--port", str(port), *options).url) as client:
+        client.execute_command("CLUSTER", "ADDSLOTS", *range(16000))
+    with pytest.raises(
+        FrontierError, match=r"not whole: .* 16000 of 16384 .*redis-cli --cluster fix"
+    ):
+        Frontier.connect(f"redis+cluster://127.0.0.1:{port}", Settings())
+
+
 @pytest.mark.parametrize(
     ("url", "words"),
     [
