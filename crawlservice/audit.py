@@ -28,6 +28,10 @@ def audit_cluster(frontier: Frontier) -> list[str]:
     ahead = sorted(number for number in frontier.leases.left() if number > last)
     if ahead:
         problems.append(f"generations that the database never gave: {ahead}")
+    open_tasks = frontier.open_tasks()
+    there = Task.objects.filter(pk__in=open_tasks).values_list("pk", flat=True)
+    if unknown := sorted({*open_tasks} - {*there}):
+        problems.append(f"requests of tasks that the database does not know: {unknown}")
     era = newest()
     problems += [
         f"Redis holds era {number}, the database knows none after {era}"
@@ -105,12 +109,27 @@ def _counters(task: Task) -> Iterator[str]:
             yield f"its counter {name} is {getattr(task, name)}, the database has {number}"
 
 
+def strays(task: Task) -> int:
+    """Ledger rows of requests that neither the seeds nor any row led to."""
+    return sum(len(there - promised) for there, promised in _parts(task))
+
+
 def _closure(task: Task) -> Iterator[str]:
     """Seeds and recorded follow-ups have one ledger row each, and no other request has one."""
-    rows = Page.objects.filter(task=task).order_by()
     limited = 0 < task.settings.get("page_limit", 0) <= task.na  # what came later was refused
     missing: list[str] = []
     strange: list[str] = []
+    for there, promised in _parts(task):
+        if not limited:
+            missing += [str(UUID(bytes=rid)) for rid in islice(promised - there, NAMED + 1)]
+        strange += [str(UUID(bytes=rid)) for rid in islice(there - promised, NAMED + 1)]
+    yield from _report("requests that were recorded but never ended", missing)
+    yield from _report("ledger rows of requests that nothing led to", strange)
+
+
+def _parts(task: Task) -> Iterator[tuple[set[bytes], set[bytes]]]:
+    """Rids that have a ledger row, and those that must have one, a part of all rids at a time."""
+    rows = Page.objects.filter(task=task).order_by()
     for low, high in _ranges(1 + rows.count() // PART):
         there = {
             rid.bytes
@@ -118,12 +137,7 @@ def _closure(task: Task) -> Iterator[str]:
             .values_list("rid", flat=True)
             .iterator(chunk_size=CHUNK)
         }
-        promised = {rid for rid in _promised(task) if low.bytes <= rid <= high.bytes}
-        if not limited:
-            missing += [str(UUID(bytes=rid)) for rid in islice(promised - there, NAMED + 1)]
-        strange += [str(UUID(bytes=rid)) for rid in islice(there - promised, NAMED + 1)]
-    yield from _report("requests that were recorded but never ended", missing)
-    yield from _report("ledger rows of requests that nothing led to", strange)
+        yield there, {rid for rid in _promised(task) if low.bytes <= rid <= high.bytes}
 
 
 def _promised(task: Task) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from redis import Redis, RedisCluster
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from crawlframe.errors import ConfigError
 
@@ -29,19 +29,47 @@ NETWORK_FILESYSTEMS = re.compile(
 )
 
 
-def check_redis(client: Redis) -> list[str]:
-    """The warnings about the server behind ``client``, or about every primary of a cluster. Raises
-    ConfigError."""
+# What every verb of the frontier does: a script, whose text may have to be told, writes.
+TRIAL = "redis.call('SET', KEYS[1], 1, 'PX', 1) return 1"
+FORBIDDEN = re.compile(r"unknown command|user executing the script|ACL failure")
+
+
+def check_redis(client: Redis, prefix: str = "cf") -> list[str]:
+    """The warnings about the server behind ``client``, or about every primary of a cluster.
+    ``prefix`` is that of our keys. Raises ConfigError."""
     if isinstance(client, RedisCluster):
         servers = [client.get_redis_connection(node) for node in client.get_primaries()]
-        return [warning for server in servers for warning in _check_server(server, member=True)]
-    return _check_server(client, member=False)
+        warnings = [warning for server in servers for warning in _check_server(server, member=True)]
+    else:
+        warnings = _check_server(client, member=False)
+    _check_rights(client, prefix)
+    return warnings
+
+
+def missing_right(error: RedisError) -> str:
+    """What to say of an error that means that Redis does not let us, "" of another one."""
+    if isinstance(error, NoPermissionError) or FORBIDDEN.search(str(error)):
+        return (
+            f"Redis forbids what is needed: {error}; let this user run all commands on our keys, "
+            "as in: ACL SETUSER crawlframe +@all ~cf:*"
+        )
+    return ""
+
+
+def _check_rights(client: Redis, prefix: str) -> None:
+    try:
+        client.register_script(TRIAL)(keys=[f"{prefix}:trial"])
+    except RedisError as error:
+        if text := missing_right(error):
+            raise ConfigError(text) from None
 
 
 def _check_server(client: Redis, *, member: bool) -> list[str]:
     try:
         info = client.info()
     except RedisError as error:
+        if text := missing_right(error):
+            raise ConfigError(text) from None
         raise ConfigError(f"Redis does not answer INFO: {error}; correct REDIS_URL") from None
     private = "path" in client.connection_pool.connection_kwargs  # a unix socket
     if info.get("cluster_enabled") and not member:

@@ -16,10 +16,25 @@ from django.db.migrations.executor import MigrationExecutor
 from crawlframe.errors import ConfigError
 from crawlservice.checks import check_database
 
-# SQLite's words and those of the system.
-READ_ONLY = re.compile(
-    r"readonly database|unable to open database|Permission denied|Read-only file system"
-)
+MENDS = {  # kind of database -> words of a failure -> what to do
+    "sqlite": {
+        "readonly database|unable to open database|Permission denied|Read-only file system": (
+            "make it and its directory writable, or set CRAWLFRAME_VAR_DIR"
+        ),
+        "database is locked": "another process writes to it for long; let that come to its end",
+        "database or disk is full|disk I/O error": "make room on its disk",
+        "not a database|malformed": "restore a copy, or name another file in DATABASE_URL",
+    },
+    "postgresql": {
+        "permission denied for": (
+            "give the user of DATABASE_URL the rights: GRANT ALL ON SCHEMA public TO user"
+        ),
+        "or later is required": "upgrade it, or name a newer one in DATABASE_URL",
+        "too many (clients|connections)|connection slots": (
+            "let it take more connections, or end other programs"
+        ),
+    },
+}
 MIGRATION_LOCK = 0x637261776C  # the PostgreSQL advisory lock of whoever migrates
 
 
@@ -64,9 +79,8 @@ def _one_migrates() -> Iterator[None]:
 
 def mend(reason: str) -> str:
     """What to do about a failure of the database, to stand behind its ``reason``; "" if unknown."""
-    if READ_ONLY.search(reason):
-        return "; make it and its directory writable, or set CRAWLFRAME_VAR_DIR"
-    return ""
+    mends = MENDS.get(connection.vendor, {}).items()
+    return next((f"; {what}" for words, what in mends if re.search(words, reason)), "")
 
 
 def _in_plain_words(error: Exception) -> str:
@@ -77,5 +91,6 @@ def _in_plain_words(error: Exception) -> str:
     server = database["HOST"] or database["OPTIONS"].get("host") or "localhost"
     where = f"the database {database['NAME']} on {server}"
     if isinstance(error, OperationalError):
-        return f"{where} cannot be reached: {reason}; start it or correct DATABASE_URL"
-    return f"{where} cannot be used: {reason}"
+        told = mend(reason) or "; start it or correct DATABASE_URL"
+        return f"{where} cannot be reached: {reason}{told}"
+    return f"{where} cannot be used: {reason}{mend(reason)}"

@@ -27,19 +27,23 @@ def is_whole(frontier: Frontier) -> bool:
     return frontier.eras.settled() == newest() != 0
 
 
-def renew(frontier: Frontier, still_here: Callable[[], None] = lambda: None) -> Era:
+def renew(
+    frontier: Frontier, still_here: Callable[[], None] = lambda: None, mistrust: str = ""
+) -> Era:
     """Begins a new era, or goes on with one that was broken off, until Redis is whole.
-    ``still_here`` is called again and again meanwhile. Raises redis.RedisError, FrontierError and
-    django.db.Error."""
+    ``still_here`` is called again and again meanwhile; ``mistrust`` says why nothing that Redis
+    holds can be believed. Raises redis.RedisError, FrontierError and django.db.Error."""
     started = time.monotonic()
-    era = _begin(frontier)
+    era = _begin(frontier, mistrust)
     frontier.eras.begin(era.number)
     for generation in frontier.leases.left():  # all of them are of earlier eras
         frontier.leases.replay(generation)
         still_here()
-    if problems := frontier.audit():
+    problems = frontier.audit()
+    if problems:
         # A power cut in the middle of a script: Redis 7.0 may do the first half of it later.
         log.warning("Redis disagrees with itself and is filled anew: %s", problems[0])
+    if problems or mistrust:
         frontier.eras.wipe()
     known = frontier.open_tasks()
     admitted = completed = 0
@@ -63,13 +67,15 @@ def renew(frontier: Frontier, still_here: Callable[[], None] = lambda: None) -> 
     return era
 
 
-def _begin(frontier: Frontier) -> Era:
+def _begin(frontier: Frontier, mistrust: str) -> Era:
     found = {*frontier.eras.read()}
     last = newest()
     if found == {(last, CLOSED)}:
         return Era.objects.get(pk=last)  # whoever began it did not come to its end
     numbers = [number for number, _ in found]
-    if max(numbers) == 0:
+    if mistrust:
+        reason = mistrust
+    elif max(numbers) == 0:
         reason = "Redis is empty" if last else FIRST
     elif min(numbers) < last:
         reason = f"Redis went back to era {min(numbers)}"

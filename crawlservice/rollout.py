@@ -14,6 +14,7 @@ from redis import RedisError
 from crawlframe.checkout import SHORT, Checkout
 from crawlframe.errors import ArgumentError, CrawlframeError, did_you_mean
 from crawlframe.frontier import NodeInfo
+from crawlframe.frontier.connection import complaint
 from crawlframe.frontier.rollouts import Rollout, branch_of
 from crawlservice.canary import Finding, Trial
 from crawlservice.redis import frontier
@@ -198,7 +199,7 @@ class Rolling:
                 self._look()
                 done, remark = ready(), note()
             except RedisError as error:
-                done, remark = False, f"Redis does not answer: {error}"
+                done, remark = False, complaint(error)
             self.show(list(self._last.values()), remark)
             if done or time.monotonic() > deadline:
                 return done

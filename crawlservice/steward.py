@@ -17,14 +17,16 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node.channel import Channel, ChannelClosed
+from crawlservice.audit import strays
 from crawlservice.era import is_whole, renew
-from crawlservice.models import Task
+from crawlservice.models import Page, Task
 from crawlservice.reconcile import Reconciliation, align
 from crawlservice.store import DjangoLedger
 
 log = logging.getLogger(__name__)
 
 TURN = 1.0  # seconds between two rounds of chores
+LONG = 2.5  # seconds without a round that went well
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
 STILL = 30.0  # seconds in which a task with requests to claim may stand still unexamined
 
@@ -35,9 +37,13 @@ class Steward:
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
         self._ledger = DjangoLedger()
-        name = f"{settings.key_prefix}:steward"
-        self._lock = frontier.redis.lock(name, timeout=LEADER_FOR, blocking=False)
+        self._name = f"{settings.key_prefix}:steward"
+        self._lock = frontier.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
+        self._lease = settings.lease
+        self._well = time.monotonic()  # when the last round that did not fail was over
+        self._patient_until = 0.0
+        self._trouble = ""  # what the last round failed of
         self._run: str | None = None  # which life of the server that is
         self._still: dict[int, tuple[Counts, float]] = {}  # what stands still, and since when
         self._beat: Callable[[], object] = lambda: None
@@ -65,8 +71,12 @@ class Steward:
                 self._look_after_redis()
                 self._replay_dead()
                 self._care_for_tasks()
+            self._well, self._trouble = time.monotonic(), ""
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
-            log.warning("chores wait: %s", " ".join(str(error).split()))
+            trouble = " ".join(str(error).split())
+            if trouble != self._trouble:
+                log.warning("chores wait: %s", trouble)
+            self._trouble = trouble
             connection.close()
 
     def resign(self) -> None:
@@ -82,6 +92,8 @@ class Steward:
         if self._leading:
             try:
                 self._lock.reacquire()
+                # This is all that a full Redis takes; it would let nobody renew a lease.
+                self._frontier.redis.set(f"{self._name}:well", 1, px=round(1000 * LEADER_FOR))
                 return True
             except LockError:
                 log.info("another steward leads now")
@@ -98,8 +110,13 @@ class Steward:
             renew(self._frontier, self._still_here)
 
     def _replay_dead(self) -> None:
-        for generation, left in self._frontier.leases.left().items():
-            if left < 0:
+        leases = self._frontier.leases.left()
+        now = time.monotonic()
+        if now - self._well > LONG:
+            # The living could not renew their leases either, and shall have the time to.
+            self._patient_until = now + self._lease
+        for generation, left in leases.items():
+            if left < 0 and now >= self._patient_until:
                 self._still_here()
                 moved = self._frontier.leases.replay(generation)
                 log.warning("generation %d is dead: %d requests replayed", generation, moved)
@@ -148,8 +165,31 @@ class Steward:
         if whole and self._ledger.finish(task.pk, counts):
             self._frontier.close_task(task.pk)
             log.info("task %d ended: %d pages, %d errors", task.pk, counts.nf, counts.ne)
-        elif whole:  # the ledger knows more than Redis admitted: Redis lost something
-            self._bring_back(task)
+        elif whole and not self._bring_back(task):
+            self._end_after_loss(task, counts)
+
+    def _end_after_loss(self, task: Task, counts: Counts) -> None:
+        """Redis has done all that the ledger names, and more: the database has lost rows."""
+        stray = strays(task)
+        if stray and self._ledger.finish(task.pk, counts, stray):
+            self._frontier.close_task(task.pk)
+            log.error(
+                "task %d ended with %d pages that nothing leads to: the database lost the pages "
+                "that did, and they were other ones when they were fetched again; the audit names "
+                "them",
+                task.pk,
+                stray,
+            )
+        else:
+            self._distrust(f"the database has lost pages of task {task.pk}")
+
+    def _distrust(self, reason: str) -> None:
+        """What was recorded may be gone, and workers drop links that they know to be recorded: all
+        start over with what the database has."""
+        log.error(
+            "%s: was a standby promoted that was behind? It is the truth all the same", reason
+        )
+        renew(self._frontier, self._still_here, reason)
 
     def _bring_back(self, task: Task) -> int:
         admitted = Reconciliation(task, self._frontier, self._still_here).run().admitted
@@ -161,6 +201,9 @@ class Steward:
         """Makes the frontier know a task that it never got, or lost."""
         # Whoever ends a task tells the database first, so this look comes after that of Redis.
         if not Task.objects.filter(pk=task.pk, state__in=Task.ACTIVE).exists():
+            return
+        if Page.objects.filter(task=task).exists():  # Redis knew it, and closed it when it ended
+            self._distrust(f"the database has forgotten the end of task {task.pk}")
             return
         done = Reconciliation(task, self._frontier, self._still_here).run()
         log.warning(

@@ -109,11 +109,12 @@ class DjangoLedger:
                 recorded[outcome.rid] = Recorded(failed, outcome.follow_ups, len(outcome.items))
         return recorded
 
-    def finish(self, task: int, counts: Counts) -> bool:
+    def finish(self, task: int, counts: Counts, strays: int = 0) -> bool:
+        """``strays``: rows that are known to belong to no admitted request."""
         with _named_errors():
             faults.at("finish.before", OperationalError)
             with transaction.atomic():
-                ended = _end(task, counts)
+                ended = _end(task, counts, strays)
             faults.at("finish.after", OperationalError, default_connection.close)
         return ended
 
@@ -121,10 +122,10 @@ class DjangoLedger:
         default_connection.close()
 
 
-def _end(task: int, counts: Counts) -> bool:
+def _end(task: int, counts: Counts, strays: int) -> bool:
     pages = Page.objects.filter(task_id=task)
     rows = pages.count()
-    if rows != counts.na or counts.nr != 0:
+    if rows - strays != counts.na or counts.nr != 0:
         return False
     ended = timezone.now()
     items = pages.aggregate(sum=Sum("items"))["sum"] or 0

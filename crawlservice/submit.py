@@ -12,6 +12,7 @@ from redis import RedisError
 from crawlframe import faults
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import TaskLimits
+from crawlframe.frontier.connection import complaint
 from crawlframe.registry import unknown_spider
 from crawlframe.request import (
     MAX_TASK_PRIORITY,
@@ -51,18 +52,23 @@ def submit(
         )
     info = info or published(spider)
     checked = spider_arguments.check(info, arguments, from_text=from_text)
+    task = Task(
+        spider=info.name,
+        arguments=checked,
+        priority=priority,
+        settings={
+            "delay": round(info.settings.delay * 1000),
+            "concurrency": info.settings.concurrency,
+            "page_limit": info.settings.page_limit,
+        },
+        seeds=b"",
+    )
+    taken = _open_tasks()
     with transaction.atomic():
-        task = Task.objects.create(
-            spider=info.name,
-            arguments=checked,
-            priority=priority,
-            settings={
-                "delay": round(info.settings.delay * 1000),
-                "concurrency": info.settings.concurrency,
-                "page_limit": info.settings.page_limit,
-            },
-            seeds=b"",
-        )
+        task.save()
+        while task.pk in taken:  # the database lost a task, and gives its number again
+            task.delete()
+            task.save()
         task.seeds = pack_admissions([root_admission(task.pk, priority)])
         task.save(update_fields=["seeds"])
     faults.at("submit.recorded", FrontierError)
@@ -76,8 +82,8 @@ def published(spider: str) -> SpiderInfo:
     try:
         known = frontier().spiders()
         nodes = frontier().leases.nodes()
-    except RedisError as error:
-        raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
+    except (RedisError, FrontierError) as error:
+        raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
     if not known:
         raise UnknownSpider(
             "no node has published its spiders yet; start one: python manage.py runcrawler"
@@ -93,6 +99,13 @@ def published(spider: str) -> SpiderInfo:
             f"({who}); python manage.py nodes tells more. Nothing was submitted"
         )
     return known[spider]
+
+
+def _open_tasks() -> list[int]:
+    try:
+        return frontier().open_tasks()
+    except (RedisError, FrontierError):
+        return []  # it is told of the task when it is back
 
 
 def limits_of(task: Task) -> TaskLimits:
@@ -150,6 +163,10 @@ def _tell(done: str, task_id: int, tell: Any) -> None:
         tell()
     except (RedisError, CrawlframeError) as error:
         raise FrontierError(
-            f"task {task_id} {done} in the database, but Redis did not take it: {error}. "
-            "Nothing is lost or to be done again: the nodes see to it when Redis is back"
+            f"task {task_id} {done} in the database, but has not come to Redis. {_why(error)}. "
+            "Nothing is lost or to be done again: the nodes see to it when Redis is well"
         ) from None
+
+
+def _why(error: RedisError | CrawlframeError) -> str:
+    return complaint(error) if isinstance(error, RedisError) else str(error)

@@ -19,6 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.frontier.connection import complaint
+from crawlservice.checks import missing_right
 from crawlservice.database import mend, prepare
 from crawlservice.models import Task
 from crawlservice.progress import Progress, RateMeter, read
@@ -45,7 +47,8 @@ class Command(BaseCommand):
         except CrawlframeError as error:
             raise CommandError(str(error)) from None
         except RedisError as error:
-            raise CommandError(f"Redis does not answer: {error}; try again when it is up") from None
+            away = f"{complaint(error)}; try again when it is well"
+            raise CommandError(missing_right(error) or away) from None
         except DatabaseError as error:
             reason = " ".join(str(error).split())
             raise CommandError(f"the database failed: {reason}{mend(reason)}") from None

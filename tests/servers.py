@@ -42,12 +42,21 @@ class RedisServer:
 
     def start(self) -> None:
         """Returns when the server answers, with what its append-only file kept."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """It starts, and reads its append-only file."""
         self.socket.unlink(missing_ok=True)
         command = [*server_command(self.directory, self.socket), *self.options]
         with (self.directory / "redis.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, preexec_fn=die_with_parent(signal.SIGKILL)
             )
+
+    def wait(self) -> None:
+        """Until it has read it, and answers."""
+        assert self.process is not None
         while not guardian.ask(self.socket, "PING").startswith("+PONG"):
             if self.process.poll() is not None:
                 raise RuntimeError((self.directory / "redis.log").read_text())
@@ -84,6 +93,8 @@ class PostgresServer:
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="cf-pg-"))
         self.data = self.directory / "data"
+        self.log = self.directory / "postgres.log"
+        self.socket = self.directory / ".s.PGSQL.5432"
         self.url = f"postgresql://crawlframe@/postgres?host={self.directory}"
         self.process: subprocess.Popen[bytes] | None = None
         self._who: dict[str, Any] = {}
@@ -107,8 +118,7 @@ class PostgresServer:
             "timezone": "UTC",
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        log = self.directory / "postgres.log"
-        with log.open("wb") as output:
+        with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [self.programs / "postgres", "-D", self.data, *options],
                 cwd=self.directory,
@@ -118,10 +128,26 @@ class PostgresServer:
                 start_new_session=True,
                 **self._who,
             )
-        while "ready to accept connections" not in log.read_text():
+        while "ready to accept" not in self.log.read_text():
             if self.process.poll() is not None:
-                raise RuntimeError(log.read_text())
+                raise RuntimeError(self.log.read_text())
             time.sleep(0.01)
+
+    def standby(self) -> PostgresServer:
+        """Another server, which runs and is told everything that this one writes; stop it too."""
+        other = PostgresServer()
+        try:
+            where = ("-h", str(self.directory), "-U", "crawlframe")
+            other._run("pg_basebackup", *where, "--checkpoint=fast", "--write-recovery-conf")
+            other.start()
+        except BaseException:
+            other.stop()
+            raise
+        return other
+
+    def promote(self) -> None:
+        """The standby takes writes from now on, and hears no more."""
+        self._run("pg_ctl", "promote")
 
     def crash(self) -> None:
         """Its immediate shutdown: connections break, nothing is written any more."""

@@ -53,7 +53,7 @@ def _ledger(kept: str) -> Any:
                 for outcome in outcomes
             }
 
-        def finish(self, task: int, counts: Any) -> bool:
+        def finish(self, task: int, counts: Any, strays: int = 0) -> bool:
             with connection.cursor() as cursor:
                 cursor.execute(END, [task])
             return True

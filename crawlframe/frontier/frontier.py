@@ -15,7 +15,7 @@ import msgspec
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
-from crawlframe.frontier.connection import connect
+from crawlframe.frontier.connection import PATIENCE, TIMEOUT, connect, persist
 from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import Partitions, pack
@@ -51,19 +51,24 @@ class Frontier(Tasks):
     @classmethod
     def connect(cls, url: str, settings: Settings, *, follows: bool = False) -> Frontier:
         """A frontier on a fresh connection; never share it over a fork. ``follows``: goes on in the
-        next era, which is not for who holds requests. Raises FrontierError."""
-        redis, partitions = connect(url), settings.partitions
-        # Kept beside the data: with another number every host would be looked for elsewhere.
-        name = f"{settings.key_prefix}:partitions"
-        redis.set(name, partitions, nx=True)
-        if (kept := int(redis.get(name) or partitions)) != partitions:
-            raise FrontierError(
-                f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is {partitions}; "
-                f"set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
-            )
-        frontier = cls(redis, settings.key_prefix, partitions, follows=follows)
-        frontier.eras.learn()
+        next era, which is not for who holds requests. Raises FrontierError and redis.RedisError."""
+        redis = connect(url, PATIENCE if follows else TIMEOUT)
+        frontier = cls(redis, settings.key_prefix, settings.partitions, follows=follows)
+        persist(frontier._agree)
         return frontier
+
+    def _agree(self) -> None:
+        """On the number of partitions, and on the era."""
+        # Kept beside the data: with another number every host would be looked for elsewhere.
+        name = f"{self.keys[0].prefix}:partitions"
+        if not self.redis.exists(name):  # a Redis that takes no writes now can be looked at
+            self.redis.set(name, self.partitions, nx=True)
+        if (kept := int(self.redis.get(name) or self.partitions)) != self.partitions:
+            raise FrontierError(
+                f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is "
+                f"{self.partitions}; set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
+            )
+        self.eras.learn()
 
     @cached_property
     def leases(self) -> Leases:

@@ -3,6 +3,7 @@ are over, so that the slots of their hosts are free before their results are wri
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Collection, Iterable
@@ -12,6 +13,8 @@ from crawlframe.frontier import Claim, Fetched, Frontier
 from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.node.child import Child
 from crawlframe.node.errands import Errands
+
+log = logging.getLogger(__name__)
 
 IDLE = 0.1  # seconds between claims while nothing is due
 AWAY = 0.5  # seconds after a claim that failed
@@ -81,4 +84,7 @@ class Claims:
             return []  # some of it is on its way
         hosts, before = frontier.leases.strays(generation, held), self._astray
         self._astray = hosts.keys()
-        return [(rid, host, 0) for rid, host in hosts.items() if rid in before]
+        strays = [(rid, host, 0) for rid, host in hosts.items() if rid in before]
+        if strays:
+            log.warning("%d requests that no worker has are given back", len(strays))
+        return strays

@@ -55,6 +55,7 @@ class Committer(threading.Thread):
         self._worth_waiting_for = worth_waiting_for
         self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
         self._put = self._done = 0  # outcomes; each is counted by one thread only
+        self._confirming = False
 
     @property
     def held(self) -> int:
@@ -71,8 +72,10 @@ class Committer(threading.Thread):
         self._inbox.put(job)
 
     def confirm(self) -> None:
-        """Asks Redis whether it still knows what it said is done."""
-        self.call(self._confirm)
+        """Asks Redis whether it still knows what it said is done, if that is not asked already."""
+        if not self._confirming:
+            self._confirming = True
+            self.call(self._confirm)
 
     def close(self) -> None:
         """Writes what is held, and ends; join() afterwards."""
@@ -109,6 +112,7 @@ class Committer(threading.Thread):
         self._ledger.close()
 
     def _confirm(self) -> None:
+        self._confirming = False
         try:
             self._frontier.eras.confirm()
         except Fenced:

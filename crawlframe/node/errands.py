@@ -9,6 +9,7 @@ from typing import TypeVar
 from redis import RedisError
 
 from crawlframe.errors import Fenced
+from crawlframe.frontier.connection import complaint
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +35,11 @@ class Errands:
             return None
         except (RedisError, OSError) as error:
             if not self.away:
-                log.warning("Redis does not answer, claiming waits: %s", error)
+                log.warning("claiming waits: %s", complaint(error))
             self.away = True
             return None
         if self.away:
-            log.info("Redis answers again")
+            log.info("claiming goes on")
         self.away = False
         return answer
 

@@ -17,7 +17,7 @@ from redis import RedisError
 
 from crawlframe import faults
 from crawlframe.conf import Settings
-from crawlframe.errors import ConfigError, EraChanged, FrontierError
+from crawlframe.errors import ConfigError, EraChanged, Fenced, FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.services import Services
@@ -87,12 +87,25 @@ def begin(
                 "stop it, or give this node another name with --node"
             )
     faults.at("begin.before")
-    generation = services.begin_generation(me.node, me.machine, me.pid)
-    frontier.leases.renew(generation, me.lease_left)
-    me = replace(me, generation=generation)
+    me = replace(me, generation=_begin_fresh(me, services, frontier))
     frontier.leases.announce(me)
     faults.at("begin.after")
     return me
+
+
+def _begin_fresh(me: NodeInfo, services: Services, frontier: Frontier) -> int:
+    """The number of a life that nobody has lived. A database that lost rows gives some again."""
+    while True:
+        generation = services.begin_generation(me.node, me.machine, me.pid)
+        try:
+            if generation not in frontier.leases.left():
+                frontier.leases.renew(generation, me.lease_left)
+                return generation
+        except EraChanged:
+            raise
+        except Fenced:
+            pass
+        log.warning("the database gave the number %d again; taking the next", generation)
 
 
 def replay_dead(me: NodeInfo, frontier: Frontier) -> list[NodeInfo]:

@@ -221,7 +221,8 @@ class Master:
         now = time.monotonic()
         version = self._renewal.state.version
         credits = sum(child.credits for child in self._crew.workers if child.taking)
-        if self._stopping_since is not None or now < self._next_retake or not credits:
+        waits = self._stopping_since is not None or self._errands.away  # claims ask if it is back
+        if waits or now < self._next_retake or not credits:
             return
         self._next_retake = now + RETAKE
         moved = self._errands.attempt(lambda: self._frontier.retake(version, credits))
@@ -267,9 +268,8 @@ class Master:
         leases.renew(self._life.generation, self._settings.lease)
         if forgotten:  # Redis was emptied, or is older than we are
             self._untold, self._published = True, None
-        if strays := self._claims.strays(self._frontier, self._life.generation, self._crew.held):
-            log.warning("%d requests that no worker has are given back", len(strays))
-            self._give_back(strays)
+        held, generation = self._crew.held, self._life.generation
+        self._give_back(self._claims.strays(self._frontier, generation, held))
         if self._oversight is not None:
             self._oversight.tell_rollout(self._frontier, self._life.me.node)
 

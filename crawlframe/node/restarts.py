@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before the next one, by deaths in a row
+PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next one, by deaths in a row
 STEADY = 30.0  # seconds of life after which a death does not count as a repetition
 
 

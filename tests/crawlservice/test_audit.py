@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.request import Admission, make_rid, pack_admissions
 from crawlservice.audit import audit, audit_cluster
 from crawlservice.models import Event, Item, Page, Task
@@ -141,6 +141,11 @@ def test_an_end_told_too_often_early_or_never_is_found(
         Event.objects.create(task=ended_task, kind="finished")
     (problem,) = audit(Task.objects.get())
     assert problem.endswith(f"it is {state}, and its end was told {times} times")
+
+
+def test_tasks_that_the_database_lost_are_found(service: Frontier) -> None:
+    service.open_task(5, TaskLimits(), [])
+    assert audit_cluster(service) == ["requests of tasks that the database does not know: [5]"]
 
 
 def test_numbers_that_the_database_never_gave_are_found(service: Frontier) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
+
 import pytest
-from redis import Redis
+from django.db import connection
+from redis import Redis, RedisCluster
 
 from crawlframe.errors import ConfigError
-from crawlservice.checks import check_info, check_redis, network_filesystem
+from crawlservice import checks
+from crawlservice.checks import check_database, check_info, check_redis, network_filesystem
+from tests.conftest import django_on
+from tests.servers import free_port
 
 SOUND = {
     "redis_version": "8.2.2",
@@ -61,6 +68,20 @@ def test_a_cluster_node_is_refused(redis_server):
         check_redis(client)
 
 
+def test_all_of_a_cluster_is_looked_at(redis_server):
+    port = free_port()
+    server = redis_server("--port", str(port), "--cluster-enabled", "yes", "--appendonly", "no")
+    with Redis.from_url(server.url) as client:
+        client.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
+        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+            time.sleep(0.02)
+        with RedisCluster("127.0.0.1", port) as cluster:
+            assert "appendonly yes" in check_redis(cluster)[0]
+            client.execute_command("ACL SETUSER", "default", "-@scripting")
+            with pytest.raises(ConfigError, match="Redis forbids"):
+                check_redis(cluster)
+
+
 def test_a_server_that_went_away_is_refused_in_plain_words(redis_server):
     server = redis_server()
     with Redis.from_url(server.url) as client:
@@ -73,6 +94,49 @@ def test_a_server_that_forbids_config_is_fine(redis_server):
     server = redis_server("--rename-command", "CONFIG", "")
     with Redis.from_url(server.url) as client:
         assert check_redis(client) == []
+
+
+@pytest.mark.parametrize(
+    ("rights", "word"),
+    [
+        ("+@all ~* -@scripting", "evalsha"),
+        ("+@all ~* -script", "script"),
+        ("+@all ~other:*", "keys"),
+        ("+@all ~* -set", "executing the script"),
+        ("+@all ~* -info", "info"),
+    ],
+)
+def test_a_user_without_our_rights_is_refused(redis_client, redis_url, rights, word):
+    redis_client.execute_command("ACL SETUSER", "guest", "reset", "on", ">x", *rights.split())
+    redis_client.script_flush()
+    with (
+        Redis.from_url(redis_url.replace("unix://", "unix://guest:x@")) as client,
+        pytest.raises(ConfigError, match=rf"Redis forbids .*{word}.*ACL SETUSER"),
+    ):
+        check_redis(client)
+
+
+def test_a_server_without_scripts_is_refused(redis_server):
+    server = redis_server("--rename-command", "EVALSHA", "")
+    with (
+        Redis.from_url(server.url) as client,
+        pytest.raises(ConfigError, match="unknown command 'EVALSHA'"),
+    ):
+        check_redis(client)
+
+
+def test_a_server_that_is_full_now_is_no_reason_to_refuse(redis_server):
+    with Redis.from_url(redis_server("--maxmemory", "1").url) as client:
+        assert check_redis(client) == []
+
+
+def test_holes_in_lua_matter_where_others_reach_the_server(redis_server):
+    port = free_port()
+    server = redis_server("--port", str(port))
+    with Redis.from_url(server.url) as near, Redis(port=port) as far:
+        warnings = check_redis(far)
+        assert warnings == check_info(near.info(), private=False)
+        assert check_redis(near) == []
 
 
 @pytest.mark.parametrize("version", ["5.0.14", "6.0.16", "6.1.99"])
@@ -139,6 +203,24 @@ def test_network_file_systems_are_seen(path, kind):
     from pathlib import Path
 
     assert network_filesystem(Path(path), MOUNTS) == kind
+
+
+def test_sqlite_on_a_network_file_system_is_refused(monkeypatch, new_database):
+    monkeypatch.setattr(checks, "_mounts", lambda: "server:/ / nfs4 rw 0 0")
+    with (
+        django_on(new_database("sqlite")),
+        pytest.raises(ConfigError, match=r"\(nfs4\).*CRAWLFRAME_VAR_DIR, or PostgreSQL"),
+    ):
+        check_database(connection)
+
+
+def test_an_old_sqlite_is_refused(monkeypatch, new_database):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    with (
+        django_on(new_database("sqlite")),
+        pytest.raises(ConfigError, match=r"too old; use a Python with 3\.35"),
+    ):
+        check_database(connection)
 
 
 def test_this_machine_can_be_asked(tmp_path):

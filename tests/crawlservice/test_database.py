@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg2
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.test import override_settings
 
 from crawlframe.errors import ConfigError
 from crawlservice.database import prepare
 from crawlservice.models import Item, Task
 from tests.conftest import django_on
+from tests.servers import PostgresServer
 
 # What a command does first; run in processes of its own by these tests.
 PREPARE = "from crawlservice.database import prepare; print(prepare(), 'prepared')"
@@ -73,6 +80,95 @@ def test_weak_postgres_settings_are_warnings(new_database):
             prepare()
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """One with a guest, who needs a password."""
+    server = PostgresServer()
+    try:
+        server.start()
+        rules = server.data / "pg_hba.conf"
+        rules.write_text("local all guest scram-sha-256\n" + rules.read_text())
+        tell(server, "CREATE ROLE guest LOGIN PASSWORD 'secret'")
+        tell(server, "SELECT pg_reload_conf()")
+        yield server
+    finally:
+        server.stop()
+
+
+def tell(server: PostgresServer, statement: str) -> None:
+    with closing(psycopg2.connect(server.url)) as connection:
+        connection.autocommit = True
+        connection.cursor().execute(statement)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("login", "statement", "says"),
+    [
+        ("guest:wrong", "", "password authentication failed.*correct DATABASE_URL"),
+        ("guest:secret", "", "permission denied for schema public.*; .*GRANT ALL ON SCHEMA public"),
+        (
+            "guest:secret",
+            "ALTER ROLE guest CONNECTION LIMIT 0",
+            "too many connections.*more connections",
+        ),
+    ],
+)
+def test_a_postgres_that_does_not_let_us_says_what_to_do(server, login, statement, says):
+    if statement:
+        tell(server, statement)
+    with (
+        django_on(server.url.replace("crawlframe@", f"{login}@")),
+        override_settings(AUTO_MIGRATE=True),
+        pytest.raises(ConfigError, match=says),
+    ):
+        prepare()
+
+
+@pytest.mark.postgres
+def test_a_postgres_that_cannot_hold_every_page_is_refused(server):
+    tell(server, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+    with (
+        django_on(server.url.replace("/postgres?", "/latin?")),
+        pytest.raises(ConfigError, match=r"encoding LATIN1.*create it with ENCODING 'UTF8'"),
+    ):
+        prepare()
+
+
+@pytest.mark.postgres
+def test_an_old_postgres_is_refused(server, monkeypatch):
+    with django_on(server.url):
+        monkeypatch.setattr(connection.features, "minimum_database_version", (99,))
+        monkeypatch.setattr("django.db.backends.base.base.RAN_DB_VERSION_CHECK", set())
+        with pytest.raises(ConfigError, match=r"99 or later is required.*; upgrade it, or name"):
+            prepare()
+
+
+@pytest.mark.postgres
+def test_a_standby_is_refused(server):
+    standby = server.standby()
+    try:
+        with (
+            django_on(standby.url),
+            pytest.raises(ConfigError, match=r"a replica or read-only.*let DATABASE_URL name"),
+        ):
+            prepare()
+    finally:
+        standby.stop()
+
+
+def test_a_sqlite_in_use_says_so(new_database):
+    url = new_database("sqlite", empty=True)
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as other:
+        other.execute("PRAGMA journal_mode=WAL")
+        other.execute("BEGIN IMMEDIATE")
+        with (
+            django_on(f"{url}?timeout=1"),
+            pytest.raises(ConfigError, match=r"database is locked.*; another process writes"),
+        ):
+            prepare()
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("url", "says"),
@@ -100,6 +196,7 @@ def test_a_file_that_is_no_database_is_left_alone(manage, manage_env, tmp_path):
     manage_env["DATABASE_URL"] = f"sqlite:///{file}"
     outcome = manage("shell", "--no-imports", "-c", PREPARE)
     assert f"error: the SQLite database {file} cannot be used" in outcome.stderr
+    assert "restore a copy, or name another file in DATABASE_URL" in outcome.stderr
     assert file.read_text() == "remember the milk\n" * 100
 
 

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db.models import QuerySet
 from redis import Redis
 
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier
+from crawlservice.audit import audit
 from crawlservice.era import is_whole, renew
-from crawlservice.models import Era, Page, Task
+from crawlservice.models import Era, Event, Item, Page, Task
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
 from tests.crawlservice.graph import GraphCrawl
@@ -301,4 +303,74 @@ def test_requests_that_no_claim_can_see_are_found(
     assert steward.eras.settled() == 0
     chores.turn()
     finish(crawl, node(), 3)
+    crawl.check_end(steward)
+
+
+def lose(lost: QuerySet[Page]) -> None:
+    """A standby that was behind took over: these pages are gone."""
+    Item.objects.filter(rid__in=lost.values("rid")).delete()
+    lost.delete()
+
+
+def test_a_database_that_lost_rows_gets_them_again(
+    steward: Frontier, node: Callable[[], Frontier]
+) -> None:
+    crawl, frontier = GraphCrawl(steward), node()
+    for _ in range(3):
+        crawl.work(frontier, 4)
+    behind = Page.objects.values_list("pk", flat=True)[0]
+    for _ in range(3):
+        crawl.work(frontier, 6)
+    lose(Page.objects.filter(pk__gt=behind))
+    finish(crawl, frontier, 1)
+    counts = steward.counts(crawl.task.pk)
+    assert counts is not None
+    assert (counts.nr, counts.na) == (0, Page.objects.count() + 18)
+    Steward(Settings(), steward).turn()
+    assert (Task.objects.get().state, Era.objects.count()) == (Task.State.RUNNING, 2)
+    with pytest.raises(EraChanged):
+        crawl.work(frontier, 1)
+    finish(crawl, node())
+    crawl.check_end(steward)
+    assert max(crawl.runs.values()) == 2
+
+
+def test_a_page_that_was_lost_and_is_another_one_now(
+    steward: Frontier, node: Callable[[], Frontier]
+) -> None:
+    """Two pages that only it led to were written since: the task ends, and the audit names them."""
+    crawl = GraphCrawl(steward)
+    finish(crawl, node(), 1)
+    lose(Page.objects.filter(url="/10"))
+    crawl.pages = 11
+    chores = Steward(Settings(), steward)
+    chores.turn()
+    finish(crawl, node())
+    chores.turn()
+    chores.turn()
+    assert (Era.objects.count(), Event.objects.count()) == (2, 1)
+    assert steward.open_tasks() == []
+    strays = Page.objects.filter(url__in=["/21", "/22"]).order_by("rid")
+    (problem,) = [line for line in audit(Task.objects.get()) if "nothing led to" in line]
+    assert all(str(page.rid) in problem for page in strays)
+    assert problem.count(",") == 1
+
+
+def test_a_database_that_lost_the_end_of_a_task_too(
+    steward: Frontier, node: Callable[[], Frontier]
+) -> None:
+    crawl, frontier = GraphCrawl(steward), node()
+    crawl.work(frontier, 1)
+    crawl.work(frontier, 4)
+    behind = Page.objects.values_list("pk", flat=True)[0]
+    finish(crawl, frontier, 1)
+    crawl.check_end(steward)
+    lose(Page.objects.filter(pk__gt=behind))
+    Event.objects.all().delete()
+    Task.objects.update(state=Task.State.RUNNING)
+    Steward(Settings(), steward).turn()
+    assert Era.objects.count() == 2
+    with pytest.raises(EraChanged):  # who has seen links of rows that are gone must not go on
+        frontier.leases.renew(1, 1000)
+    finish(crawl, node())
     crawl.check_end(steward)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
+from contextlib import closing
 from uuid import UUID
 
+import psycopg2
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Counts
-from crawlframe.ledger import LedgerRefused
+from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission, root_admission
 from crawlservice.models import Event, Item, Page, Task
@@ -129,6 +132,66 @@ def test_two_threads_with_the_same_requests_do_not_deadlock(task: Task) -> None:
         thread.join()
     assert problems == []
     assert (Page.objects.count(), Item.objects.count()) == (40, 40)
+
+
+postgres_only = pytest.mark.parametrize(
+    "database", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+
+
+@postgres_only
+@pytest.mark.parametrize(
+    ("setting", "lock", "reason"),
+    [
+        ("default_transaction_read_only = on", "ACCESS SHARE", "read-only transaction"),
+        ("lock_timeout = '50ms'", "SHARE", "lock timeout"),
+        ("statement_timeout = '50ms'", "SHARE", "statement timeout"),
+    ],
+)
+def test_what_passes_is_not_refused(
+    task: Task, orm: str, setting: str, lock: str, reason: str
+) -> None:
+    ledger, one = DjangoLedger(), outcome(task, "a", 2)
+    with closing(psycopg2.connect(orm)) as other:
+        other.cursor().execute(f"LOCK TABLE {Page._meta.db_table} IN {lock} MODE")
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET {setting}")
+        with pytest.raises(LedgerAway, match=reason):
+            ledger.commit([one])
+    assert ledger.commit([one])[one.rid] == (False, one.follow_ups)
+    assert (Page.objects.count(), Item.objects.count()) == (1, 2)
+
+
+@postgres_only
+def test_what_cannot_be_serialized_is_tried_again_and_then_read(task: Task, orm: str) -> None:
+    first, second = outcome(task, "a", 2, 3), outcome(task, "a", 5, 1)
+    written = threading.Event()
+
+    def write() -> None:
+        with closing(psycopg2.connect(orm)) as other, transaction.atomic():
+            other.autocommit = True
+            DjangoLedger().commit([first])
+            written.set()
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_backend_pid()")
+                ours = cursor.fetchone()
+            blocked = "SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
+            with other.cursor() as cursor:
+                while cursor.execute(blocked, ours) or not cursor.fetchall():
+                    time.sleep(0.01)
+        connection.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert written.wait(10)
+    ledger = DjangoLedger()
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_isolation = 'serializable'")
+    with pytest.raises(LedgerAway, match="could not serialize access"):
+        ledger.commit([second])
+    thread.join()
+    assert ledger.commit([second])[second.rid] == (False, first.follow_ups)
+    assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 
 def test_what_the_database_refuses_is_refused_whole(task: Task) -> None:

@@ -43,6 +43,16 @@ def test_a_task_is_recorded_and_its_root_request_admitted(published: Frontier) -
     assert (root.url, root.callback, root.depth) == ("start:", "start", 0)
 
 
+def test_the_number_of_a_task_that_the_database_lost_is_not_taken(published: Frontier) -> None:
+    """Redis has requests of it."""
+    for lost in (1, 2):
+        published.open_task(lost, TaskLimits(), [root_admission(lost)])
+    task = submit("shop", {"city": "Ulm"})
+    assert [row.pk for row in Task.objects.all()] == [task.pk] == [3]
+    assert unpack_admissions(task.seeds) == [root_admission(3)]
+    assert published.open_tasks() == [1, 2, 3]
+
+
 def test_tasks_start_side_by_side_whatever_their_delay(published: Frontier) -> None:
     tasks = [submit("shop", {"city": "Ulm"}).pk for _ in range(5)]
     assert sorted(request.task for request in published.claim(1, 1, 10).requests) == tasks

@@ -175,7 +175,7 @@ def run(
     chance = random.Random(seed)
     with (
         MazeServer(Maze(pages, seed, slowest)) as site,
-        Cluster(directory, nodes, workers, partitions, chance) as cluster,
+        Cluster(directory, nodes, workers, chance, partitions) as cluster,
         django_on(cluster.database),
     ):
         campaign = Campaign(cluster, site, faults, tell)

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 from redis import Redis
@@ -24,17 +26,25 @@ MANAGE = (sys.executable, str(Path(__file__).resolve().parents[2] / "manage.py")
 
 
 class Cluster:
-    """``with Cluster(directory, nodes, workers, partitions, chance)``. ``database`` and ``redis``
-    are what nodes and tests connect to: proxies stand before both servers. Nodes run with
-    ``--reload``; their spider is a file that changes."""
+    """``with Cluster(directory, nodes, workers, chance)``. ``database`` and ``redis`` are what
+    nodes and tests connect to: proxies stand before both servers. The nodes' spider is a file that
+    changes; ``options`` are words for runcrawler, ``variables`` further ones of its environment."""
 
     def __init__(
-        self, directory: Path, nodes: int, workers: int, partitions: int, chance: random.Random
+        self,
+        directory: Path,
+        nodes: int,
+        workers: int,
+        chance: random.Random,
+        partitions: int = 1,
+        options: tuple[str, ...] = ("--reload",),
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.chance = chance
         self.partitions = partitions
         self.temporary = directory / "tmp"  # where the nodes put what is temporary
         self._directory = directory
+        self._options, self._variables = options, variables
         self._workers = workers
         self._names = [f"node{number}" for number in range(1, nodes + 1)]
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
@@ -56,10 +66,9 @@ class Cluster:
             self._stack.callback(lambda: self.redis_server.kill())
             self._stack.callback(self.postgres_server.stop)
             self.postgres_server.start()
-            behind = self.postgres_server.directory
             self.redis_proxy = self._proxy(front / "redis.sock", self.redis_server.socket)
-            name = ".s.PGSQL.5432"
-            self.postgres_proxy = self._proxy(front / name, behind / name)
+            behind = self.postgres_server.socket
+            self.postgres_proxy = self._proxy(front / behind.name, behind)
             self._stack.callback(self._kill_nodes)
             self.manage("migrate")
             self.heal()
@@ -95,6 +104,7 @@ class Cluster:
             "TMPDIR": str(self.temporary),
             "DATABASE_URL": self.database,
             "REDIS_URL": self.redis,
+            **self._variables,
         }
 
     def manage(self, *words: object) -> None:
@@ -113,7 +123,7 @@ class Cluster:
                 words = ["--node", name, "--workers", self._workers, "--concurrency", 16]
                 with (self._directory / f"{name}.log").open("ab") as log:
                     self._nodes[name] = subprocess.Popen(
-                        [*MANAGE, "runcrawler", "--reload", *map(str, words)],
+                        [*MANAGE, "runcrawler", *self._options, *map(str, words)],
                         env=self.environment,
                         stdout=log,
                         stderr=log,
@@ -126,12 +136,18 @@ class Cluster:
             node.terminate()
         return [node.wait(30) for node in self._nodes.values()]
 
-    def supervisors(self) -> list[psutil.Process]:
+    @property
+    def output(self) -> str:
+        """All that the nodes have written."""
+        return "".join((self._directory / f"{name}.log").read_text() for name in self._names)
+
+    def heads(self) -> list[psutil.Process]:
+        """Their first processes: supervisors, or masters without ``--reload``."""
         return [psutil.Process(n.pid) for n in self._nodes.values() if n.poll() is None]
 
     def masters(self) -> list[psutil.Process]:
         """One of each node, and two while it changes hands."""
-        return _children(self.supervisors())
+        return _children(self.heads())
 
     def children(self) -> list[psutil.Process]:
         """Workers, templates and stewards."""
@@ -168,6 +184,20 @@ class Cluster:
         self.redis_server.lose(tail)
         time.sleep(self.chance.uniform(0, 0.5))
         self.redis_server.start()
+
+    def standby(self) -> PostgresServer:
+        """A copy of the database that is told of everything, as fast as it can be."""
+        standby = self.postgres_server.standby()
+        self._stack.callback(standby.stop)
+        return standby
+
+    def fail_over(self, standby: PostgresServer) -> None:
+        """The primary is gone, and who connects is led to the standby, which then takes over."""
+        self.postgres_server.stop()
+        self.postgres_server = standby
+        self.postgres_proxy.lead_to(standby.socket)
+        self.postgres_proxy.cut()
+        standby.promote()
 
     def restart_postgres(self) -> None:
         """It stops at once, and is started."""

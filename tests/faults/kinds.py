@@ -23,11 +23,11 @@ def kill_master(cluster: Cluster) -> None:
 
 
 def kill_supervisor(cluster: Cluster) -> None:
-    _kill(cluster, cluster.supervisors())
+    _kill(cluster, cluster.heads())
 
 
 def kill_everything(cluster: Cluster) -> None:
-    for process in [*cluster.supervisors(), *cluster.masters(), *cluster.children()]:
+    for process in [*cluster.heads(), *cluster.masters(), *cluster.children()]:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     cluster.restart_postgres()

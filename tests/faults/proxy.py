@@ -1,4 +1,4 @@
-"""Proxy: stands before a server on a unix socket, and loses what a test wants lost."""
+"""Proxy: stands before a server, and loses what a test wants lost."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from pathlib import Path
 
 CHUNK = 1 << 16  # bytes
 
+Place = Path | int  # a unix socket, or a port of this machine
+
 
 class Proxy:
-    """``with Proxy(front, back)``: who connects to the socket ``front`` speaks with ``back``. Runs
-    in a thread of its own; its methods may be called from any."""
+    """``with Proxy(front, back)``: who connects to ``front`` speaks with ``back``. Runs in a thread
+    of its own; its methods may be called from any."""
 
-    def __init__(self, front: Path, back: Path) -> None:
+    def __init__(self, front: Place, back: Place) -> None:
         self._front, self._back = front, back
         self._writers: set[asyncio.StreamWriter] = set()
+        self._frozen: set[asyncio.StreamWriter] = set()
         self._lose = 0  # answers
         self.lost = 0
 
@@ -29,10 +32,13 @@ class Proxy:
         """All connections break."""
         self._call(self._abort)
 
-    def lead_to(self, back: Path) -> None:
-        """All connections break; who connects from now on speaks with this server."""
-        self._back = back
-        self.cut()
+    def freeze(self) -> None:
+        """The connections of now stay and pass nothing any more, not even their end."""
+        self._call(lambda: self._frozen.update(self._writers))
+
+    def lead_to(self, back: Place) -> None:
+        """New connections go there; those of now stay where they are."""
+        self._call(lambda: setattr(self, "_back", back))
 
     def hold(self, seconds: float) -> None:
         """Nothing passes for so long, in either direction, while connections stay."""
@@ -61,15 +67,21 @@ class Proxy:
         self._loop = asyncio.get_running_loop()
         self._open, self._end = asyncio.Event(), asyncio.Event()
         self._open.set()
-        self._front.unlink(missing_ok=True)
-        server = await asyncio.start_unix_server(self._accept, self._front)
-        self._front.chmod(0o777)
+        server = await self._listen()
         started.set()
         await self._end.wait()
         server.close()
         self._abort()
         while self._writers:  # each connection sees its end
             await asyncio.sleep(0.01)
+
+    async def _listen(self) -> asyncio.Server:
+        if isinstance(self._front, int):
+            return await asyncio.start_server(self._accept, "127.0.0.1", self._front)
+        self._front.unlink(missing_ok=True)
+        server = await asyncio.start_unix_server(self._accept, self._front)
+        self._front.chmod(0o777)
+        return server
 
     def _abort(self) -> None:
         for writer in [*self._writers]:
@@ -78,7 +90,7 @@ class Proxy:
     async def _accept(self, asks: asyncio.StreamReader, told: asyncio.StreamWriter) -> None:
         self._writers.add(told)
         try:
-            answers, asked = await asyncio.open_unix_connection(self._back)
+            answers, asked = await connection_to(self._back)
         except OSError:
             self._drop(told)
             return
@@ -95,7 +107,7 @@ class Proxy:
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answer: bool = False
     ) -> None:
-        while chunk := await reader.read(CHUNK):
+        while chunk := await self._read(reader, writer):
             await self._open.wait()
             if answer and self._lose > 0:
                 self._lose -= 1
@@ -104,3 +116,16 @@ class Proxy:
             writer.write(chunk)
             await writer.drain()
         raise ConnectionResetError  # one side is gone, so is the other
+
+    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        chunk = await reader.read(CHUNK)
+        if writer in self._frozen:
+            await self._end.wait()
+            return b""
+        return chunk
+
+
+async def connection_to(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if isinstance(place, int):
+        return await asyncio.open_connection("127.0.0.1", place)
+    return await asyncio.open_unix_connection(place)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from redis import Redis
+from redis import Redis, RedisError
 
 from crawlframe.conf import Settings
 from crawlframe.embedded import server_command
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.request import Admission, Request, make_rid
+from tests.faults.proxy import Proxy
 from tests.servers import RedisServer, free_port
 
 PARTITIONS = 5
@@ -53,19 +55,50 @@ def port() -> int:
     return free_port()
 
 
+Cluster = Callable[[int], list[RedisServer]]
+
+
 @pytest.fixture
-def cluster(redis_server: Callable[..., RedisServer], port: int) -> str:
-    server = redis_server("--port", str(port), "--cluster-enabled", "yes")
-    with Redis.from_url(server.url) as client:
-        client.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
-        while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
-            time.sleep(0.02)
-    return f"redis+cluster://127.0.0.1:{port}"
+def cluster(redis_server: Callable[..., RedisServer], port: int) -> Cluster:
+    """Starts a cluster of so many servers; the first has ``port``."""
+
+    def start(size: int) -> list[RedisServer]:
+        ports = [port, *(free_port() for _ in range(size - 1))]
+        servers = [redis_server("--port", str(p), "--cluster-enabled", "yes") for p in ports]
+        for number, server in enumerate(servers):
+            with Redis.from_url(server.url) as client:
+                slots = range(16384 * number // size, 16384 * (number + 1) // size)
+                client.execute_command("CLUSTER", "ADDSLOTS", *slots)
+                client.execute_command("CLUSTER", "MEET", "127.0.0.1", port)
+        for server in servers:
+            with Redis.from_url(server.url) as client:
+                while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
+                    time.sleep(0.02)
+        return servers
+
+    return start
 
 
-def test_a_cluster_needs_no_other_code(cluster: str) -> None:
-    frontier = Frontier.connect(cluster, Settings(partitions=PARTITIONS))
+def test_a_cluster_needs_no_other_code(cluster: Cluster, port: int) -> None:
+    cluster(1)
+    url = f"redis+cluster://127.0.0.1:{port}"
+    frontier = Frontier.connect(url, Settings(partitions=PARTITIONS))
     assert crawl(frontier) == 41
+    frontier.redis.close()
+
+
+def test_a_server_of_a_cluster_that_hangs_costs_one_timeout(cluster: Cluster, port: int) -> None:
+    """A master that waited for it longer would lose its lease in all partitions."""
+    *_, last = cluster(2)
+    url = f"redis+cluster://127.0.0.1:{port}?socket_timeout=0.3"
+    frontier = Frontier.connect(url, Settings(partitions=PARTITIONS))
+    frontier.leases.renew(1, 10)
+    assert last.process is not None
+    last.process.send_signal(signal.SIGSTOP)
+    started = time.monotonic()
+    with pytest.raises(RedisError):
+        frontier.leases.renew(1, 10)
+    assert time.monotonic() - started < 2
     frontier.redis.close()
 
 
@@ -102,6 +135,39 @@ def test_the_number_of_partitions_stays(redis_url: str, redis_client: Redis) -> 
     Frontier.connect(redis_url, Settings(partitions=1, key_prefix="other")).redis.close()
 
 
+def test_a_user_who_may_touch_our_keys_alone_can_do_everything(
+    redis_url: str, redis_client: Redis
+) -> None:
+    redis_client.execute_command("ACL SETUSER", "crawlframe", "on", ">x", "+@all", "~cf:*")
+    url = redis_url.replace("unix://", "unix://crawlframe:x@")
+    frontier = Frontier.connect(url, Settings())
+    assert crawl(frontier) == 41
+    frontier.redis.close()
+
+
+@pytest.mark.parametrize("login", ["", ":wrong@", "nobody:secret@"])
+def test_who_is_not_let_in_is_told_so(redis_server: Callable[..., RedisServer], login: str) -> None:
+    server = redis_server()
+    with Redis.from_url(server.url) as client:
+        client.config_set("requirepass", "secret")
+    with pytest.raises(FrontierError, match=r"lets nobody in so: .* Correct user and password"):
+        Frontier.connect(server.url.replace("unix://", f"unix://{login}"), Settings())
+
+
+@pytest.mark.parametrize("serves_the_rest", ["yes", "no"])
+def test_a_cluster_that_lacks_slots_is_refused(
+    redis_server: Callable[..., RedisServer], port: int, serves_the_rest: str
+) -> None:
+    whole = {"yes": "no", "no": "yes"}[serves_the_rest]
+    options = ("--cluster-enabled", "yes", "--cluster-require-full-coverage", whole)
+    with Redis.from_url(redis_server("--port", str(port), *options).url) as client:
+        client.execute_command("CLUSTER", "ADDSLOTS", *range(16000))
+    with pytest.raises(
+        FrontierError, match=r"not whole: .* 16000 of 16384 .*redis-cli --cluster fix"
+    ):
+        Frontier.connect(f"redis+cluster://127.0.0.1:{port}", Settings())
+
+
 @pytest.mark.parametrize(
     ("url", "words"),
     [
@@ -116,3 +182,16 @@ def test_what_is_wrong_is_said_without_the_password(url: str, words: str) -> Non
     with pytest.raises(FrontierError, match=words) as caught:
         Frontier.connect(url, Settings())
     assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_hangs_up_is_asked_again(
+    redis_server: Callable[..., RedisServer], tmp_path: Path
+) -> None:
+    server, front = redis_server(), tmp_path / "front.sock"
+    with Proxy(front, server.socket) as proxy:
+        proxy.lose_answers(4)
+        assert Frontier.connect(f"unix://{front}", Settings()).open_tasks() == []
+        assert proxy.lost == 4
+        proxy.lose_answers(1000)
+        with pytest.raises(FrontierError, match="cannot be reached"):
+            Frontier.connect(f"unix://{front}", Settings())

@@ -37,6 +37,19 @@ def lose(redis: Any, call: Callable[[], object]) -> None:
     before.back()
 
 
+def without_answer(bench: Bench, call: Callable[[], object]) -> None:
+    """Redis does it, and the client does not learn of it."""
+    answered = dict(bench.frontier.pulse._answered)
+    call()
+    bench.frontier.pulse._answered = answered
+
+
+def fall_silent(bench: Bench) -> None:
+    """For so long that Redis may have forgotten the client."""
+    answered = bench.frontier.pulse.answered(0)
+    bench.frontier.pulse._answered[0] = (answered, time.monotonic() - FRESH - 1)
+
+
 def test_data_without_an_era_is_of_era_0(client: Callable[..., Frontier]) -> None:
     frontier = client()
     assert frontier.eras.read() == [(0, "open")]
@@ -161,11 +174,32 @@ def test_an_emptied_redis_is_noticed(client: Callable[..., Frontier], redis_clie
 
 def test_an_answer_that_was_lost_is_no_loss(plain: Bench) -> None:
     """The call was made, and nobody was told."""
-    calls = dict(plain.frontier.pulse._calls)
-    plain.release(plain.held)
-    plain.frontier.pulse._calls = calls
+    without_answer(plain, lambda: plain.release(plain.held))
     assert plain.release(plain.held) == 0
     plain.frontier.eras.confirm()
+
+
+def test_an_answer_that_was_lost_hides_no_loss(plain: Bench) -> None:
+    """Redis goes back to where the call without an answer had been made, and the next one not."""
+    without_answer(plain, lambda: plain.release(plain.held))
+    lose(plain.redis, lambda: plain.claim(1))
+    with pytest.raises(EraChanged, match="LOST"):
+        plain.frontier.eras.confirm()
+
+
+def test_what_a_client_did_in_its_life_before_hides_no_loss(plain: Bench) -> None:
+    """A master that was fenced, or of an earlier era, begins anew in the same process."""
+    plain.frontier.eras.learn()
+    lose(plain.redis, lambda: plain.claim(1))
+    with pytest.raises(EraChanged, match="LOST"):
+        plain.frontier.eras.confirm()
+
+
+def test_what_a_client_did_before_a_long_silence_hides_no_loss(plain: Bench) -> None:
+    fall_silent(plain)
+    lose(plain.redis, lambda: plain.claim(1))
+    with pytest.raises(EraChanged, match="LOST"):
+        plain.frontier.eras.confirm()
 
 
 def test_what_others_write_hides_no_loss(plain: Bench, client: Callable[..., Frontier]) -> None:
@@ -200,9 +234,9 @@ def test_an_idle_node_writes_nothing(plain: Bench) -> None:
 def test_silent_clients_are_forgotten_without_a_false_alarm(plain: Bench) -> None:
     key = plain.key("PULSE", plain.frontier.pulse.client)
     assert 2 * FRESH - 5 < plain.redis.ttl(key) <= 2 * FRESH
-    plain.frontier.pulse._calls[0] = (3, time.monotonic() - FRESH - 1)
+    fall_silent(plain)
     plain.redis.delete(key)
     plain.frontier.eras.confirm()
     plain.release(plain.held)
     plain.frontier.eras.confirm()
-    assert plain.redis.get(key) == b"1"
+    assert int(plain.redis.get(key)) == plain.frontier.pulse.answered(0) > 0

@@ -15,7 +15,11 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier
+from crawlservice.audit import audit
 from crawlservice.models import Event, Item, Page, Task
+from crawlservice.submit import submit as submit_task
+from tests.conftest import Running
+from tests.crawlservice.conftest import redis_at
 
 
 class OddWeb:
@@ -154,3 +158,64 @@ def submit(manage: Callable[..., subprocess.CompletedProcess[str]], look: Look) 
         return newest.pk
 
     return submit
+
+
+class Crawl:
+    """Task 1, of so many pages, and the nodes that run it."""
+
+    def __init__(self, look: Look, nodes: list[Running], pages: int) -> None:
+        self.look = look
+        self.nodes = nodes
+        self.pages = pages
+
+    def advance(self, pages: int) -> None:
+        """Returns when so many have ended, or all."""
+        look = self.look
+        wait_for(lambda: look.counts(1).nf > pages or look.task(1).state not in Task.ACTIVE)
+
+    def check_end(self) -> None:
+        """Waits for it, and stops the nodes."""
+        look, all_ = self.look, self.pages + 2  # the first page, and the start of the spider
+        wait_for(lambda: look.task(1).state not in Task.ACTIVE)
+        task = look.task(1)
+        assert (task.state, task.na, task.nf, task.ne) == ("finished", all_, all_, 0)
+        assert (len(look.pages(1)), len(look.items(1))) == (all_, all_ - 1)
+        assert look.finishes(1) == 1
+        assert look.frontier.audit() == audit(task) == []
+        for node in self.nodes:
+            assert node.stop() == 0
+        assert look.frontier.leases.nodes() == []
+
+
+@pytest.fixture
+def crawl(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    orm: str,
+    web: OddWeb,
+) -> Callable[..., Crawl]:
+    """Starts nodes and a task on the Redis of this URL. ``beside``: the URL for the test's looks,
+    if they go another way."""
+
+    def start(url: str, pages: int, nodes: int = 1, beside: str = "") -> Crawl:
+        odd_env["REDIS_URL"] = url
+        web.latency = 0.05
+        look = Look(beside or url)
+        running = [
+            start_manage("runcrawler", "--node", f"node{n}", "--workers", 1, "--concurrency", 8)
+            for n in range(nodes)
+        ]
+        wait_for(lambda: "odd" in look.frontier.spiders())
+        with redis_at(beside or url):
+            assert submit_task("odd", {"url": web.url, "many": pages}).pk == 1
+        return Crawl(look, running, pages)
+
+    return start
+
+
+def wait_for(ready: Callable[[], bool]) -> None:
+    """Fails after a minute."""
+    deadline = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

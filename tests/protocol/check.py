@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import NamedTuple
 
-from tests.protocol.model import Budget, State, closure, first, steps, violations
+from tests.protocol.model import ROOT, Budget, Database, State, Step, first, steps
 
 
 class Finding(NamedTuple):
@@ -12,11 +16,27 @@ class Finding(NamedTuple):
 
     states: int
     problem: str
-    trace: list[State]
+    trace: list[Step]
 
 
+@cache
 def explore(budget: Budget, mutant: str = "") -> Finding:
     """Walks through all states, breadth first, so that a trace is as short as can be."""
+    with _no_collections():
+        return _explore(budget, mutant)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """A quarter of the time would be spent on them, in vain."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _explore(budget: Budget, mutant: str) -> Finding:
     start = first(budget)
     came_from: dict[State, State | None] = {start: None}
     back: dict[State, list[State]] = {}  # state -> those from which an ordinary step leads to it
@@ -25,10 +45,10 @@ def explore(budget: Budget, mutant: str = "") -> Finding:
         following = []
         for state in waiting:
             for problem in violations(state):
-                return Finding(len(came_from), problem, _trace(came_from, state))
-            if _has_ended(state):
+                return Finding(len(came_from), problem, _trace(came_from, state, mutant))
+            if has_ended(state):
                 good.append(state)
-            for ordinary, after in steps(state, mutant):
+            for _, _, ordinary, after in steps(state, mutant):
                 if ordinary:
                     back.setdefault(after, []).append(state)
                 if after not in came_from:
@@ -44,18 +64,47 @@ def explore(budget: Budget, mutant: str = "") -> Finding:
                 good.append(before)
     for state in came_from:
         if state not in hopeful:
-            return Finding(len(came_from), "the task never ends", _trace(came_from, state))
+            return Finding(len(came_from), "the task never ends", _trace(came_from, state, mutant))
     return Finding(len(came_from), "", [])
 
 
-def _has_ended(state: State) -> bool:
+def closure(database: Database) -> set[str]:
+    """The pages to which the recorded follow-ups lead."""
+    recorded = dict(database.ledger)
+    found: set[str] = set()
+    waiting = [ROOT]
+    while waiting:
+        page = waiting.pop()
+        if page not in found:
+            found.add(page)
+            waiting += recorded.get(page, ())
+    return found
+
+
+def violations(state: State) -> Iterator[str]:
+    redis, database = state.redis, state.database
+    if len(set(database.items)) < len(database.items):
+        yield "items stored twice"
+    if {page for page, _ in database.ledger} - set(database.items):
+        yield "a row without its items"
+    if database.ends > 1:
+        yield "two ends"
+    if database.ends and {page for page, _ in database.ledger} != closure(database):
+        yield "an early end"
+    if redis.na - redis.nf != len(redis.ready) + len(redis.held) + len(redis.parked):
+        yield "counters and queues disagree"
+    if len({page for page, *_ in redis.held}) < len(redis.held):
+        yield "two holders"
+
+
+def has_ended(state: State) -> bool:
     database = state.database
     return database.ends == 1 and {page for page, _ in database.ledger} == closure(database)
 
 
-def _trace(came_from: dict[State, State | None], state: State | None) -> list[State]:
-    trace = []
-    while state is not None:
-        trace.append(state)
-        state = came_from[state]
+def _trace(came_from: dict[State, State | None], state: State, mutant: str) -> list[Step]:
+    trace: list[Step] = []
+    while (before := came_from[state]) is not None:
+        trace.append(next(step for step in steps(before, mutant) if step.state == state))
+        state = before
     return trace[::-1]

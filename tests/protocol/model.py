@@ -18,7 +18,7 @@ PAGES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 
 # A line of the protocol that is left out -> trouble enough to show what it was for.
-MUTANTS: dict[str, tuple[int, int, int, int]] = {
+MUTANTS: dict[str, tuple[int, ...]] = {
     "complete before commit": (0, 0, 0, 1),
     "ledger not unique": (0, 0, 0, 1),
     "the loser pushes its own follow-ups": (0, 0, 0, 1),
@@ -30,7 +30,12 @@ MUTANTS: dict[str, tuple[int, int, int, int]] = {
     "the end is not told once": (0, 0, 0, 0),
     "release without a look at the owner": (0, 0, 0, 1),
     "a fenced generation may claim": (1, 1, 0, 0),
+    "a lease that is over is forgotten": (1, 1, 0, 0),
+    "a parked request is forgotten when the task is resumed": (0, 0, 0, 0, 1),
+    "park without a look at the owner": (0, 0, 0, 1, 2),
 }
+
+STEWARD = -1  # does what is no node's own: also the operator, and fate
 
 
 class Redis(NamedTuple):
@@ -39,12 +44,15 @@ class Redis(NamedTuple):
     ready: frozenset[str] = frozenset()
     held: frozenset[tuple[str, int, int]] = frozenset()  # page, node, generation
     seen: frozenset[str] = frozenset()
+    parked: frozenset[str] = frozenset()
+    tried: frozenset[tuple[str, int]] = frozenset()  # page, node whose code cannot run it
     na: int = 0
     nf: int = 0
     cursors: frozenset[str] = frozenset()  # pages of whose long list the first part is in
     lacks: frozenset[int] = frozenset()  # nodes that were told of more than Redis knows
     fenced: frozenset[tuple[int, int]] = frozenset()  # node, generation
     leases: frozenset[tuple[int, int]] = frozenset()  # generations that have not been replayed
+    over: frozenset[tuple[int, int]] = frozenset()  # those of living nodes whose time is over
 
 
 class Database(NamedTuple):
@@ -67,9 +75,10 @@ class Budget(NamedTuple):
     """How often it may still happen."""
 
     kills: int = 0
-    expiries: int = 0  # leases of living nodes
+    expiries: int = 0  # Redis is away for longer than leases last
     losses: int = 0  # Redis goes back to an earlier state
     lost_answers: int = 0
+    parkings: int = 0  # a node has not the code for what it claimed
 
 
 class State(NamedTuple):
@@ -80,6 +89,15 @@ class State(NamedTuple):
     copy: Redis | None = None  # an earlier state of Redis
     since: frozenset[int] = frozenset()  # nodes that were told of something after it
     doomed: tuple[str, int, int] | None = None  # read by a replay of the mutant
+
+
+class Step(NamedTuple):
+    """``ordinary``: nothing goes wrong. ``state``: what comes of it."""
+
+    name: str
+    actor: int  # number of the node, or STEWARD
+    ordinary: bool
+    state: State
 
 
 def first(budget: Budget) -> State:
@@ -96,7 +114,7 @@ def admit(redis: Redis, *pages: str) -> Redis:
 
 
 def is_pending(redis: Redis, page: str) -> bool:
-    return page in redis.ready or any(held[0] == page for held in redis.held)
+    return page in redis.ready | redis.parked or any(held[0] == page for held in redis.held)
 
 
 def complete(redis: Redis, page: str, follow_ups: tuple[str, ...], mutant: str) -> Redis | None:
@@ -111,6 +129,8 @@ def complete(redis: Redis, page: str, follow_ups: tuple[str, ...], mutant: str) 
     redis = redis._replace(
         ready=redis.ready - {page},
         held=frozenset(held for held in redis.held if held[0] != page),
+        parked=redis.parked - {page},
+        tried=frozenset(tried for tried in redis.tried if tried[0] != page),
         nf=redis.nf + 1,
         cursors=redis.cursors - {page},
     )
@@ -120,7 +140,7 @@ def complete(redis: Redis, page: str, follow_ups: tuple[str, ...], mutant: str) 
 
 def push(redis: Redis, page: str, follow_up: str) -> Redis:
     """The first part of a long list, before its parent completes."""
-    if not is_pending(redis, page) or page in redis.cursors:
+    if page in redis.cursors:
         return redis
     redis = admit(redis, follow_up)
     return redis._replace(cursors=redis.cursors | {page})
@@ -130,154 +150,158 @@ def give_back(redis: Redis, held: tuple[str, int, int]) -> Redis:
     return redis._replace(ready=redis.ready | {held[0]}, held=redis.held - {held})
 
 
+def park(redis: Redis, held: tuple[str, int, int]) -> Redis:
+    """Until a node with other code retakes it, or the task is resumed."""
+    return redis._replace(
+        parked=redis.parked | {held[0]},
+        tried=redis.tried | {held[:2]},
+        held=redis.held - {held},
+    )
+
+
+def bring_back(redis: Redis, pages: frozenset[str]) -> Redis:
+    return redis._replace(ready=redis.ready | pages, parked=redis.parked - pages)
+
+
 def replay(redis: Redis, lease: tuple[int, int]) -> Redis:
     """A generation is declared dead, and what it holds is given back."""
     for held in redis.held:
         if held[1:] == lease:
             redis = give_back(redis, held)
-    return redis._replace(fenced=redis.fenced | {lease}, leases=redis.leases - {lease})
-
-
-# -- what must hold --------------------------------------------------------------------------------
-
-
-def closure(database: Database) -> set[str]:
-    """The pages to which the recorded follow-ups lead."""
-    recorded = dict(database.ledger)
-    found: set[str] = set()
-    waiting = [ROOT]
-    while waiting:
-        page = waiting.pop()
-        if page not in found:
-            found.add(page)
-            waiting += recorded.get(page, ())
-    return found
-
-
-def violations(state: State) -> Iterator[str]:
-    redis, database = state.redis, state.database
-    if len(set(database.items)) < len(database.items):
-        yield "items stored twice"
-    if {page for page, _ in database.ledger} - set(database.items):
-        yield "a row without its items"
-    if database.ends > 1:
-        yield "two ends"
-    if database.ends and {page for page, _ in database.ledger} != closure(database):
-        yield "an early end"
-    if redis.na - redis.nf != len(redis.ready) + len(redis.held):
-        yield "counters and queues disagree"
-    if len({page for page, *_ in redis.held}) < len(redis.held):
-        yield "two holders"
+    return redis._replace(
+        fenced=redis.fenced | {lease}, leases=redis.leases - {lease}, over=redis.over - {lease}
+    )
 
 
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def steps(state: State, mutant: str = "") -> Iterator[tuple[bool, State]]:
-    """(is it ordinary, or does something go wrong?, what comes of it)"""
+def steps(state: State, mutant: str = "") -> Iterator[Step]:
+    """All that may happen next."""
     for number in range(len(state.nodes)):
         yield from _steps_of_node(state, number, mutant)
     yield from _steps_of_steward(state, mutant)
-    yield from _troubles(state)
+    yield from _troubles(state, mutant)
 
 
-def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[tuple[bool, State]]:
-    redis, database, node = state.redis, state.database, state.nodes[number]
+def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
+    redis, node = state.redis, state.nodes[number]
+    told = state.since | {number} if state.copy else state.since
 
     def become(**changes: Any) -> tuple[Node, ...]:
         nodes = [*state.nodes]
         nodes[number] = node._replace(**changes)
         return tuple(nodes)
 
-    def answered(after: Redis, **changes: Any) -> Iterator[tuple[bool, State]]:
+    def step(name: str, after: State) -> Step:
+        return Step(name, number, True, after)
+
+    def answered(
+        name: str, after: Redis, budget: Budget = state.budget, **changes: Any
+    ) -> Iterator[Step]:
         """A call of this node did something. Its answer may be lost; then it is made again."""
-        told = state.since | {number} if state.copy else state.since
-        yield True, state._replace(redis=after, nodes=become(**changes), since=told)
-        if state.budget.lost_answers:
-            left = state.budget._replace(lost_answers=state.budget.lost_answers - 1)
-            nodes = become(asked=node.phase == "idle")
-            yield False, state._replace(redis=after, nodes=nodes, budget=left)
+        done = state._replace(redis=after, budget=budget)
+        yield Step(
+            name,
+            number,
+            budget == state.budget,
+            done._replace(nodes=become(**changes), since=told),
+        )
+        if budget.lost_answers:
+            left = budget._replace(lost_answers=budget.lost_answers - 1)
+            nodes = become(asked=node.asked or name == "claim")
+            yield Step(name, number, False, done._replace(nodes=nodes, budget=left))
 
     if node.phase == "begin":
-        if redis.state == "open" and redis.era == database.era:
-            fresh: dict[str, Any] = {"generation": node.generation + 1, "era": redis.era}
-            yield (
-                True,
-                state._replace(
-                    redis=redis._replace(
-                        lacks=redis.lacks - {number},
-                        leases=redis.leases | {(number, node.generation + 1)},
-                    ),
-                    nodes=become(phase="idle", **fresh),
-                    since=state.since | {number} if state.copy else state.since,
-                ),
-            )
+        # Nodes are alike: number 0 is the one that begins first.
+        if redis.state == "open" and (number == 0 or state.nodes[number - 1].generation):
+            lease = (number, node.generation + 1)
+            after = redis._replace(lacks=redis.lacks - {number}, leases=redis.leases | {lease})
+            nodes = become(phase="idle", generation=lease[1], era=redis.era)
+            yield step("begin", state._replace(redis=after, nodes=nodes, since=told))
         return
 
     over = become(phase="begin", page="", follow_ups=(), asked=False)
     me = (number, node.generation)
     if node.phase == "claimed":
         for follow_ups in PAGES[node.page]:
-            yield True, state._replace(nodes=become(phase="fetched", follow_ups=follow_ups))
-        # Or it is told to stop before the fetch, below.
+            nodes = become(phase="fetched", follow_ups=follow_ups)
+            yield step("fetch", state._replace(nodes=nodes))
+        # Or it is told to stop before the fetch, or has not the code, below.
     if node.phase == "fetched" and mutant != "complete before commit":
-        yield True, _commit(state, number, mutant)
+        yield step("commit", _commit(state, number, mutant))
         return
 
     # From here on Redis is called, and refuses who does not belong to it.
+    call = {"claimed": "release", "idle": "claim", "committed": "push"}.get(node.phase, "complete")
+    if call == "push" and len(node.follow_ups) < 2:
+        call = "complete"
     if redis.era != node.era:
-        yield True, state._replace(nodes=over)
+        yield step(call, state._replace(nodes=over))
         return
     if number in redis.lacks and mutant != "no pulse":
-        yield True, state._replace(redis=redis._replace(state="doubted"), nodes=over)
+        yield step(call, state._replace(redis=redis._replace(state="doubted"), nodes=over))
         return
 
+    if me in redis.over and redis.state == "open":
+        after = redis._replace(over=redis.over - {me})
+        yield step("renew", state._replace(redis=after, since=told))
     if node.phase == "claimed":
         held = (node.page, *me)
         after = give_back(redis, held) if held in redis.held else redis
         if mutant == "release without a look at the owner":
             after = give_back(redis, held)
-        yield from answered(after, phase="idle", page="")
+        yield from answered("release", after, phase="idle", page="")
+        if state.budget.parkings:
+            mine = held in redis.held or mutant == "park without a look at the owner"
+            after = park(redis, held) if mine else redis
+            left = state.budget._replace(parkings=state.budget.parkings - 1)
+            yield from answered("park", after, left, phase="idle", page="")
     elif node.phase == "idle":
+        untried = frozenset(page for page in redis.parked if (page, number) not in redis.tried)
+        if redis.parked:
+            yield from answered("retake", bring_back(redis, untried))
         if me in redis.fenced and mutant != "a fenced generation may claim":
-            yield True, state._replace(nodes=over)
+            yield step("claim", state._replace(nodes=over))
             return
         if redis.state != "open":
-            yield True, state._replace(nodes=over)
+            yield step("claim", state._replace(nodes=over))
             return
         unanswered = [held for held in redis.held if held[1:] == me and node.asked]
         if unanswered and mutant != "claim without a sequence number":
             page = unanswered[0][0]
-            yield from answered(redis, phase="claimed", page=page, asked=False)
+            yield from answered("claim", redis, phase="claimed", page=page, asked=False)
             return
         for page in redis.ready:
             after = redis._replace(ready=redis.ready - {page}, held=redis.held | {(page, *me)})
-            yield from answered(after, phase="claimed", page=page, asked=False)
-        if not redis.ready:
-            yield from _end(state, mutant)
+            yield from answered("claim", after, phase="claimed", page=page, asked=False)
+        if not redis.ready or node.asked:  # what it was given before, others have done meanwhile
+            yield step("claim", state._replace(nodes=become(asked=False)))
+        if redis.na and redis.na == redis.nf:
+            yield step("finish", _end(state, mutant))
     elif mutant == "complete before commit" and node.phase == "fetched":
         done = complete(redis, node.page, node.follow_ups[-1:], "")
         if done is not None:
-            yield from answered(admit(done, *node.follow_ups), phase="told")
+            yield from answered("complete", admit(done, *node.follow_ups), phase="told")
     elif mutant == "complete before commit" and node.phase == "told":
-        yield True, _commit(state, number, mutant)
+        yield step("commit", _commit(state, number, mutant))
     elif mutant == "the parent completes before its children are in":
         if node.phase == "committed":
             done = complete(redis, node.page, (), mutant)
-            yield from answered(done or redis, phase="pushed")
+            yield from answered("complete", done or redis, phase="pushed")
         else:
-            yield from answered(
-                admit(redis, *node.follow_ups), phase="idle", page="", follow_ups=()
-            )
-    elif node.phase == "committed" and len(node.follow_ups) > 1:
-        after = push(redis, node.page, node.follow_ups[0])
-        yield from answered(after, phase="pushed")
+            after = admit(redis, *node.follow_ups)
+            yield from answered("push", after, phase="idle", page="", follow_ups=())
+    elif call == "push" and is_pending(redis, node.page):
+        yield from answered("push", push(redis, node.page, node.follow_ups[0]), phase="pushed")
+    elif call == "push":  # somebody has completed it
+        yield from answered("push", redis, phase="idle", page="", follow_ups=())
     else:
         done = complete(redis, node.page, node.follow_ups, mutant)
         if done is None:
-            yield True, state._replace(nodes=become(phase="committed"))
+            yield step("complete", state._replace(nodes=become(phase="committed"), since=told))
         else:
-            yield from answered(done, phase="idle", page="", follow_ups=())
+            yield from answered("complete", done, phase="idle", page="", follow_ups=())
 
 
 def _commit(state: State, number: int, mutant: str) -> State:
@@ -300,93 +324,103 @@ def _commit(state: State, number: int, mutant: str) -> State:
     return state._replace(database=database, nodes=tuple(nodes))
 
 
-def _end(state: State, mutant: str) -> Iterator[tuple[bool, State]]:
+def _end(state: State, mutant: str) -> State:
     """NR is 0: the database has the last word."""
-    redis, database = state.redis, state.database
-    if not redis.na or redis.na != redis.nf:
-        return
-    if len(database.ledger) != redis.na:
-        return
+    database = state.database
+    if len(database.ledger) != state.redis.na or database.ends > 1:
+        return state
     if database.ends and mutant != "the end is not told once":
-        return
-    if database.ends < 2:
-        yield True, state._replace(database=database._replace(ends=database.ends + 1))
+        return state
+    return state._replace(database=database._replace(ends=database.ends + 1))
 
 
-def _steps_of_steward(state: State, mutant: str) -> Iterator[tuple[bool, State]]:
+def _steps_of_steward(state: State, mutant: str) -> Iterator[Step]:
     redis, database = state.redis, state.database
+
+    def step(name: str, after: Redis, **changes: Any) -> Step:
+        return Step(name, STEWARD, True, state._replace(redis=after, **changes))
+
     if state.doomed is not None:
         page = state.doomed[0]
         after = redis._replace(
             ready=redis.ready | {page},
             held=frozenset(held for held in redis.held if held[0] != page),
         )
-        yield True, state._replace(redis=after, doomed=None)
+        yield step("replay", after, doomed=None)
     if redis.state == "doubted" or redis.era != database.era:
         era = database.era + 1
-        yield (
-            True,
-            state._replace(
-                redis=redis._replace(era=era, state="closed"), database=database._replace(era=era)
-            ),
-        )
+        after = redis._replace(era=era, state="closed")
+        yield step("close", after, database=database._replace(era=era))
     elif redis.state == "closed":
-        yield True, state._replace(redis=_filled(state)._replace(state="open"))
+        yield step("fill", _filled(state)._replace(state="open"))
+    if redis.parked:
+        after = bring_back(redis, redis.parked)
+        if mutant == "a parked request is forgotten when the task is resumed":
+            after = redis._replace(parked=frozenset())
+        yield step("resume", after)
     for lease in redis.leases:
         number, generation = lease
         node = state.nodes[number]
-        if node.generation != generation or node.phase == "begin":  # it has died
+        dead = node.generation != generation or node.phase == "begin"
+        if dead or lease in redis.over:
             theirs = [held for held in redis.held if held[1:] == lease]
             if mutant == "replay moves what it read before":
                 if theirs and state.doomed is None:
-                    yield True, state._replace(doomed=theirs[0])
+                    yield step("replay", redis, doomed=theirs[0])
             else:
-                yield True, state._replace(redis=replay(redis, lease))
+                yield step("replay", replay(redis, lease))
 
 
 def _filled(state: State) -> Redis:
     """Redis after all that the database knows was told: each row completes its request, together
-    with its follow-ups."""
-    redis = state.redis
+    with its follow-ups. Of a task that has ended, only if Redis knows it still."""
+    redis, database = state.redis, state.database
     for lease in redis.leases:
         redis = replay(redis, lease)
+    if database.ends and not redis.seen:
+        return redis
     before = None
     while redis != before:
         before = redis
         redis = admit(redis, ROOT)
-        for page, follow_ups in state.database.ledger:
+        for page, follow_ups in database.ledger:
             if page in redis.seen:
                 redis = admit(redis, *follow_ups)
                 if is_pending(redis, page):
-                    redis = (
-                        complete(
-                            redis._replace(cursors=redis.cursors - {page}), page, follow_ups[:1], ""
-                        )
-                        or redis
-                    )
+                    whole = redis._replace(cursors=redis.cursors - {page})
+                    redis = complete(whole, page, follow_ups[:1], "") or redis
     return redis
 
 
-def _troubles(state: State) -> Iterator[tuple[bool, State]]:
+def _troubles(state: State, mutant: str) -> Iterator[Step]:
     redis, budget = state.redis, state.budget
+
+    def step(name: str, actor: int, after: Redis, budget: Budget = budget, **changes: Any) -> Step:
+        return Step(name, actor, False, state._replace(redis=after, budget=budget, **changes))
+
     for number, node in enumerate(state.nodes):
         if node.phase == "begin":
             continue
-        nodes = [*state.nodes]
         if budget.kills:
+            nodes = [*state.nodes]
             nodes[number] = Node("begin", node.generation)
+            after = redis._replace(over=redis.over - {(number, node.generation)})
             left = budget._replace(kills=budget.kills - 1)
-            yield False, state._replace(nodes=tuple(nodes), budget=left)
-        if budget.expiries:  # it goes on, and does not know
-            after = replay(redis, (number, node.generation))
-            left = budget._replace(expiries=budget.expiries - 1)
-            yield False, state._replace(redis=after, budget=left)
+            yield step("kill", number, after, left, nodes=tuple(nodes))
+    living = {(n, node.generation) for n, node in enumerate(state.nodes) if node.phase != "begin"}
+    if budget.expiries and (living & redis.leases) - redis.over:
+        after = redis._replace(over=redis.leases & living)
+        if mutant == "a lease that is over is forgotten":
+            after = redis._replace(leases=frozenset())
+        left = budget._replace(expiries=budget.expiries - 1)
+        yield step("lapse", STEWARD, after, left)
     if budget.losses:
         if state.copy is None:
             if redis.state == "open":
-                yield False, state._replace(copy=redis)
+                yield step("copy", STEWARD, redis, copy=redis)
         elif state.copy != redis:
             left = budget._replace(losses=budget.losses - 1)
-            older = state.copy._replace(lacks=state.since)
-            yield False, state._replace(redis=older, copy=None, since=frozenset(), budget=left)
-            yield False, state._replace(redis=Redis(), copy=None, since=frozenset(), budget=left)
+            older = state.copy._replace(lacks=state.copy.lacks | state.since)
+            gone: dict[str, Any] = {"copy": None, "since": frozenset()}
+            yield step("back", STEWARD, older, left, **gone)
+            yield step("empty", STEWARD, Redis(), left, **gone)

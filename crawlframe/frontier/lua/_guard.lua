@@ -1,19 +1,20 @@
--- Stands before every verb that writes. Its last argument is "<era> <client> <n>": the era that the
--- caller knows, its name, and the number of its last call that was answered. When Redis knows of fewer
--- calls it has lost something (an older copy, a replica that was behind), and with it perhaps more.
+-- Stands before every verb that writes. Its last argument is "<era> <client> <last> <this>": the era
+-- that the caller knows, its name, and the numbers of its last call that was answered and of this one.
+-- When Redis knows only of earlier calls it has lost something (an older copy, a replica that was
+-- behind), and with it perhaps more.
 -- Errors ERA, LOST.
-local PULSE_LASTS = 600  -- seconds; a client that was silent for half of it begins at 0 again
+local PULSE_LASTS = 600  -- seconds; to a client that was silent for half of it nothing counts as answered
 
 local era, state = read_era()
-local known_era, client, calls = string.match(table.remove(ARGV), '^(%d+) (%w+) (%d+)$')
-calls = tonumber(calls)
+local known_era, client, answered, number = string.match(table.remove(ARGV), '^(%d+) (%w+) (%d+) (%d+)$')
+answered = tonumber(answered)
 if era ~= known_era then return redis.error_reply('ERA it is ' .. era .. ' now, not ' .. known_era) end
-if calls > 0 and (tonumber(call('GET', PULSE(client))) or 0) < calls then
+if answered > 0 and (tonumber(call('GET', PULSE(client))) or 0) < answered then
   return redis.error_reply('LOST what ' .. client .. ' was told is done')
 end
 
 local function keep_pulse()
-  call('SET', PULSE(client), integer(calls + 1), 'EX', PULSE_LASTS)
+  call('SET', PULSE(client), number, 'EX', PULSE_LASTS)
 end
 
 local function closed()

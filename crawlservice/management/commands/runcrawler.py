@@ -137,7 +137,7 @@ class Command(BaseCommand):
 
         services = DjangoServices(settings, url, code_of(settings))
         frontier = services.frontier()
-        for warning in check_redis(frontier.redis):
+        for warning in check_redis(frontier.redis, settings.key_prefix):
             self.stderr.write(f"warning: {warning}")
         frontier.redis.close()
         oversight = None

@@ -1,0 +1,34 @@
+"""What the engine is given of Django: the numbers of its lives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.errors import EraChanged
+from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.node.code import Code
+from crawlframe.node.generation import begin
+from crawlservice.era import renew
+from crawlservice.models import Generation
+from crawlservice.services import DjangoServices
+
+ME = NodeInfo(0, "one", "one.example", "place", 4711, 0.0, 2, 15)
+
+
+def test_a_number_that_the_database_gives_again_is_not_taken(
+    service: Frontier, redis_url: str
+) -> None:
+    """It lost the rows of two lives: one goes on, and one was declared dead."""
+    renew(service)
+    service.leases.renew(1, 15)
+    service.leases.replay(2)
+    services = DjangoServices(Settings(), redis_url, Code(Path("spiders"), Path("manage.py")))
+    assert begin(ME, services, service).generation == 3
+    assert service.leases.left().keys() == {1, 3}
+    assert [life.pk for life in Generation.objects.all()] == [3, 2, 1]
+    service.eras.doubt()
+    with pytest.raises(EraChanged):
+        begin(ME, services, service)

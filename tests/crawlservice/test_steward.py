@@ -1,0 +1,66 @@
+"""The steward: whom it takes for dead."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from redis import Redis
+
+from crawlframe.conf import Settings
+from crawlframe.frontier import Frontier
+from crawlservice import steward as module
+from crawlservice.steward import Steward
+from tests.servers import RedisServer
+
+pytestmark = pytest.mark.usefixtures("service")
+
+LEASE, LONG = 1.0, 0.4  # seconds
+LIVING, DEAD = 7, 8
+
+
+@pytest.fixture
+def server(redis_server: Callable[..., RedisServer]) -> RedisServer:
+    return redis_server()
+
+
+def lease_left(frontier: Frontier) -> float:
+    """The most that anyone has."""
+    return max(frontier.leases.left().values())
+
+
+def is_lost(frontier: Frontier, generation: int) -> bool:
+    """Was it replayed?"""
+    return generation not in frontier.leases.left()
+
+
+def turn_until(steward: Steward, ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not ready():
+        assert time.monotonic() < deadline
+        steward.turn()
+        time.sleep(0.05)
+
+
+def test_leases_that_nobody_could_renew_say_nothing(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LONG", LONG)
+    frontier = Frontier.connect(server.url, Settings(), follows=True)
+    steward = Steward(Settings(lease=LEASE), frontier)
+    steward.turn()
+    for generation in (LIVING, DEAD):
+        frontier.leases.renew(generation, LEASE)
+    with Redis.from_url(server.url) as client:
+        client.config_set("maxmemory", 1)
+        turn_until(steward, lambda: lease_left(frontier) < LONG / 2)
+        while lease_left(frontier) >= 0:
+            time.sleep(0.01)
+        client.config_set("maxmemory", 0)
+    for _ in range(3):
+        steward.turn()
+    assert not is_lost(frontier, LIVING)
+    frontier.leases.renew(LIVING, 60)
+    turn_until(steward, lambda: is_lost(frontier, DEAD))
+    assert not is_lost(frontier, LIVING)

@@ -1,0 +1,426 @@
+"""The database is there and does not do its work: workers hold their results in bounded memory,
+fetch no more, and go on as soon as it does."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import resource
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg2
+import pytest
+from django.db import connections
+
+from crawlframe.frontier import Counts
+from crawlframe.request import root_admission
+from crawlservice.audit import audit, audit_cluster
+from crawlservice.models import Era, Page, Task
+from crawlservice.submit import submit
+from tests.conftest import Running, django_on
+from tests.crawlservice.conftest import redis_at
+from tests.faults.cluster import Cluster
+from tests.process.conftest import Look, OddWeb
+from tests.servers import PostgresServer
+
+pytestmark = pytest.mark.process
+
+SECTIONS, PARTS = 20, 20
+PAGES = 1 + SECTIONS + SECTIONS * PARTS
+WORKERS, CONCURRENCY, BACKLOG = 2, 16, 20
+MOST_HELD = WORKERS * (BACKLOG + CONCURRENCY)
+STILL = 0.7  # seconds without a fetch after which fetching has stopped
+ENVIRONMENT = {"CRAWLFRAME_SPIDERS": "tests.process.spiders", "CRAWLFRAME_BACKLOG": str(BACKLOG)}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two nodes of one worker, which work for all tests here."""
+    directory = tmp_path_factory.mktemp("sick")
+    with (
+        Cluster(
+            directory, WORKERS, 1, random.Random(1), options=(), variables=ENVIRONMENT
+        ) as cluster,
+        django_on(cluster.database),
+        redis_at(cluster.redis),
+    ):
+        yield cluster
+        assert cluster.stop() == [0] * WORKERS
+
+
+class Crawl:
+    """A task that crawls all of ``web``; ``masters`` answers the processes of the nodes."""
+
+    def __init__(
+        self, redis_url: str, web: OddWeb, masters: Callable[[], list[psutil.Process]]
+    ) -> None:
+        self.web, self._masters = web, masters
+        self.look = Look(redis_url)
+        connections.close_all()  # what came before may have broken them
+        web.latency = 0.1
+        web.pages["/"] = [f"/{section}" for section in range(SECTIONS)]
+        for section in range(SECTIONS):
+            web.pages[f"/{section}"] = [f"/{section}/{part}" for part in range(PARTS)]
+        wait(lambda: len(self.look.frontier.leases.nodes()) == len(masters()))
+        wait(lambda: "odd" in self.look.frontier.spiders())
+        self.pk = submit("odd", {"url": web.url}).pk
+        self.pids = self._workers()
+
+    @property
+    def counts(self) -> Counts:
+        return self.look.counts(self.pk)
+
+    @property
+    def unsettled(self) -> int:
+        """Pages that were fetched, or are, and whose results Redis was not told of."""
+        done = self.counts.nf  # with the request that ran the spider's start
+        return self.web.hits.total() - max(0, done - 1)
+
+    def advance(self, pages: int) -> None:
+        """Returns when so many more have ended, or all."""
+        enough = self.counts.nf + pages
+        wait(lambda: self.counts.nf > enough or not self.look.frontier.open_tasks())
+
+    def hold(self) -> None:
+        """Returns when fetching has stopped; what was fetched is held."""
+        hits, since = -1, 0.0
+
+        def is_still() -> bool:
+            nonlocal hits, since
+            if hits != self.web.hits.total():
+                hits, since = self.web.hits.total(), time.monotonic()
+            return time.monotonic() - since > STILL and self.unsettled > BACKLOG
+
+        wait(is_still)
+        assert self.unsettled <= MOST_HELD
+        assert self.look.frontier.audit() == []
+        self._held_at, self._since = self.counts.nf, time.monotonic()
+
+    def resume(self) -> None:
+        """What was in the way is gone; returns when the crawl has gone on."""
+        wait(lambda: self.counts.nf > self._held_at or not self.look.frontier.open_tasks())
+        took = time.monotonic() - self._since
+        print(f"{self.unsettled} held, resumed after {took:.1f} s")
+        assert took < 10
+
+    def check_end(self, fetches: int = 1) -> None:
+        """Waits for it. Each page was fetched at most so often."""
+        connections.close_all()
+        look, pk = self.look, self.pk
+        wait(lambda: look.task(pk).state not in Task.ACTIVE)
+        wait(lambda: not look.frontier.open_tasks())
+        task = look.task(pk)
+        assert (task.state, task.na, task.nf, task.ne) == ("finished", PAGES + 1, PAGES + 1, 0)
+        urls = {self.web.url + path.lstrip("/") for path in self.web.hits}
+        assert look.pages(pk).keys() == {"start:", *urls}
+        assert sorted(item["url"] for item in look.items(pk)) == sorted(urls)
+        assert len(urls) == PAGES
+        assert look.finishes(pk) == 1
+        assert audit(task) == audit_cluster(look.frontier) == []
+        assert max(self.web.hits.values()) <= fetches
+
+    def holder_of_root(self) -> int:
+        """The generation that has the request which runs the spider's start."""
+        frontier = self.look.frontier
+        place = frontier.redis.hget(frontier.keys[0]("OWN"), root_admission(self.pk).rid)
+        return int(re.split(rb"[.+]", place)[0])
+
+    def check_workers(self) -> None:
+        """None has died."""
+        assert self._workers() >= self.pids
+
+    def _workers(self) -> set[int]:
+        return {child.pid for master in self._masters() for child in master.children()}
+
+
+@pytest.fixture
+def crawl(cluster: Cluster, web: OddWeb) -> Crawl:
+    return Crawl(cluster.redis, web, cluster.heads)
+
+
+class Control:
+    """A connection of the database's administrator, which needs no proxy."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._server = cluster.postgres_server
+        self._connection = psycopg2.connect(self._server.url)
+        self._connection.autocommit = True
+        self.cursor = self._connection.cursor()
+        self._said = len(self._server.log.read_text())
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        self.cursor.execute(statement)
+        return self.cursor.fetchall() if self.cursor.description else []
+
+    @contextmanager
+    def setting(self, name: str, value: str) -> Iterator[None]:
+        """The server has it otherwise for everybody, from the next transaction on."""
+        before = self.run(f"SHOW {name}")
+        self.run(f"ALTER SYSTEM SET {name} = '{value}'")
+        self.run("SELECT pg_reload_conf()")
+        wait(lambda: self.run(f"SHOW {name}") != before)
+        try:
+            yield
+        finally:
+            with suppress(psycopg2.Error):  # it may have been killed
+                self.run(f"ALTER SYSTEM RESET {name}")
+                self.run("SELECT pg_reload_conf()")
+
+    @contextmanager
+    def transaction(self, *statements: str) -> Iterator[None]:
+        self.run("BEGIN")
+        try:
+            for statement in statements:
+                self.run(statement)
+            yield
+        finally:
+            self.run("ROLLBACK")
+
+    def waiting(self) -> int:
+        """How many others wait for a lock."""
+        return int(self.run("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0])
+
+    def log(self) -> str:
+        """What the server has said since."""
+        return self._server.log.read_text()[self._said :]
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture
+def control(cluster: Cluster) -> Iterator[Control]:
+    control = Control(cluster)
+    yield control
+    control.close()
+
+
+@contextmanager
+def read_only(control: Control) -> Iterator[None]:
+    with control.setting("default_transaction_read_only", "on"):
+        control.run("SET default_transaction_read_only = off")
+        yield
+
+
+@contextmanager
+def no_connection_left(control: Control) -> Iterator[None]:
+    others = "backend_type = 'client backend' AND pid <> ALL (%s)"
+    ours = [control.cursor.connection.info.backend_pid]
+    with ExitStack() as stack:
+        while True:
+            query = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"
+            control.cursor.execute(query, [ours])
+            if not control.cursor.fetchall():
+                break
+            while True:
+                try:
+                    connection = psycopg2.connect(control.cursor.connection.dsn)
+                except psycopg2.OperationalError:
+                    break
+                stack.callback(connection.close)
+                ours.append(connection.info.backend_pid)
+        yield
+
+
+@contextmanager
+def locked_table(control: Control) -> Iterator[None]:
+    with control.transaction("LOCK TABLE crawlservice_page IN ACCESS EXCLUSIVE MODE"):
+        yield
+
+
+@contextmanager
+def statements_time_out(control: Control) -> Iterator[None]:
+    with control.setting("statement_timeout", "100ms"):
+        control.run("SET statement_timeout = 0")
+        with locked_table(control):
+            yield
+
+
+@contextmanager
+def locks_time_out(control: Control) -> Iterator[None]:
+    with control.setting("lock_timeout", "100ms"):
+        control.run("SET lock_timeout = 0")
+        with locked_table(control):
+            yield
+
+
+@contextmanager
+def deadlock(control: Control) -> Iterator[None]:
+    """Of a worker, which looks first, and us: one has the task's row, the other the table."""
+    control.run("SET deadlock_timeout = '1h'")
+    with control.transaction("SELECT FROM crawlservice_task FOR UPDATE"):
+        wait(lambda: control.waiting() == WORKERS)
+        control.run("LOCK TABLE crawlservice_page IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (read_only, "in a read-only transaction"),
+        (no_connection_left, "sorry, too many clients already"),
+        (locked_table, ""),
+        (statements_time_out, "canceling statement due to statement timeout"),
+        (locks_time_out, "canceling statement due to lock timeout"),
+        (deadlock, "deadlock detected"),
+    ],
+)
+def test_results_are_held_while_it_refuses_them(
+    crawl: Crawl,
+    control: Control,
+    harm: Callable[[Control], AbstractContextManager[None]],
+    told: str,
+) -> None:
+    crawl.advance(60)
+    with harm(control):
+        crawl.hold()
+        assert told in control.log()
+    crawl.resume()
+    crawl.check_end()
+    crawl.check_workers()
+
+
+@pytest.mark.postgres
+def test_an_unknown_commit_is_settled_by_reading_the_ledger(crawl: Crawl, cluster: Cluster) -> None:
+    proxy = cluster.postgres_proxy
+    for number in range(proxy.lost + 1, proxy.lost + 9):
+        crawl.advance(25)
+        proxy.lose_answers(1)
+        wait(lambda: proxy.lost == number)  # noqa: B023
+    crawl.check_end()
+    crawl.check_workers()
+    assert "results wait: server closed the connection" in cluster.output
+
+
+@pytest.mark.postgres
+def test_nodes_that_write_the_same_request_try_again_when_it_cannot_order_them(
+    cluster: Cluster, control: Control, web: OddWeb
+) -> None:
+    """A node is taken for dead while its commit waits, and another one runs the same request."""
+    with ExitStack() as stack, control.setting("default_transaction_isolation", "serializable"):
+        with control.transaction("LOCK TABLE crawlservice_page IN SHARE MODE"):
+            crawl = Crawl(cluster.redis, web, cluster.heads)
+            wait(lambda: control.waiting() == 1)
+            leases, holder = crawl.look.frontier.leases, crawl.holder_of_root()
+            (master,) = [node.pid for node in leases.nodes() if node.generation == holder]
+            os.kill(master, signal.SIGSTOP)
+            stack.callback(os.kill, master, signal.SIGCONT)
+            leases.replay(holder)
+            wait(lambda: control.waiting() == 2)
+        wait(lambda: "results wait: could not serialize access" in cluster.output)
+        crawl.check_end()
+
+
+@pytest.fixture
+def standby(cluster: Cluster) -> PostgresServer:
+    """It is told of everything, as fast as it can be."""
+    return cluster.standby()
+
+
+@pytest.mark.postgres
+def test_a_standby_that_confirms_takes_over(
+    cluster: Cluster, control: Control, standby: PostgresServer, crawl: Crawl
+) -> None:
+    with control.setting("synchronous_standby_names", "*"):
+        wait(lambda: control.run("SELECT sync_state FROM pg_stat_replication") == [("sync",)])
+        crawl.advance(60)
+        cluster.postgres_server.crash()
+        crawl.hold()
+        cluster.fail_over(standby)
+    crawl.resume()
+    crawl.check_end()
+    crawl.check_workers()
+
+
+@pytest.mark.postgres
+def test_a_standby_that_was_behind_takes_over(
+    cluster: Cluster, control: Control, standby: PostgresServer, crawl: Crawl
+) -> None:
+    """What it lacks is fetched again, when the task seems to have ended."""
+    crawl.advance(40)
+    with closing(psycopg2.connect(standby.url)) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER SYSTEM SET primary_conninfo = ''")
+            cursor.execute("SELECT pg_reload_conf()")
+    wait(lambda: control.run("SELECT 1 FROM pg_stat_replication") == [])
+    eras = Era.objects.count()
+    crawl.advance(100)
+    cluster.postgres_server.crash()
+    cluster.fail_over(standby)
+    connections.close_all()
+    lost = crawl.counts.nf - Page.objects.filter(task=crawl.pk).count()
+    assert lost > 0
+    crawl.check_end(fetches=2)
+    assert Era.objects.count() == eras + 1
+    again = crawl.web.hits.total() - PAGES
+    print(f"{lost} rows lost, {again} pages fetched again")
+
+
+@contextmanager
+def another_writes(path: Path, node: psutil.Process) -> Iterator[None]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@contextmanager
+def no_room_left(path: Path, node: psutil.Process) -> Iterator[None]:
+    """No file may grow beyond what the log needs."""
+    children = [child.pid for child in node.children()]
+    for pid in children:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 14, resource.RLIM_INFINITY))
+    yield
+    for pid in children:
+        unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of others are set on Linux")
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (another_writes, "results wait: database is locked"),
+        (no_room_left, "results wait: disk I/O error"),
+    ],
+)
+def test_results_are_held_while_sqlite_cannot_write(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    orm: str,
+    redis_url: str,
+    web: OddWeb,
+    harm: Callable[[Path, psutil.Process], AbstractContextManager[None]],
+    told: str,
+) -> None:
+    odd_env |= ENVIRONMENT
+    odd_env["DATABASE_URL"] += "?timeout=1"  # seconds that a commit waits for another writer
+    node = start_manage("runcrawler", "--workers", WORKERS, "--concurrency", CONCURRENCY)
+    master = psutil.Process(node.process.pid)
+    with redis_at(redis_url):
+        crawl = Crawl(redis_url, web, lambda: [master])
+        crawl.advance(60)
+        with harm(Path(orm.removeprefix("sqlite:///")), master):
+            node.wait_for(told)
+            crawl.hold()
+        crawl.resume()
+        crawl.check_end()
+        crawl.check_workers()
+    assert node.stop() == 0
+
+
+def wait(ready: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

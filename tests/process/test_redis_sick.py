@@ -1,0 +1,250 @@
+"""Redis is there and sick: it refuses what it is asked, is slow, or its connections lead nowhere.
+Nodes wait and go on by themselves, and the crawl ends with the exact set."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from redis import Redis, RedisError, ResponseError
+
+from crawlframe.frontier.connection import TIMEOUT
+from crawlservice.models import Era, Task
+from tests.faults.proxy import Proxy
+from tests.process.conftest import Crawl, Look, OddWeb, wait_for
+from tests.servers import RedisServer, free_port
+
+pytestmark = pytest.mark.process
+
+Ill = Callable[[RedisServer], AbstractContextManager[None]]
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+
+PAGES = 120
+IN_FLIGHT = 8  # requests at most
+LEASE = 3  # seconds
+SOON = 10  # seconds; on a machine with nothing else to do it is less than 5
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    """What happens here is the same on both databases."""
+    return new_database("sqlite")
+
+
+def client_of(server: RedisServer) -> Redis:
+    return Redis.from_url(server.url, socket_timeout=None)
+
+
+# -- what Redis suffers from while the block lasts ------------------------------------------------
+
+
+@contextmanager
+def full(server: RedisServer) -> Iterator[None]:
+    """For longer than a lease."""
+    with client_of(server) as client:
+        client.config_set("maxmemory", 1)
+        yield
+        time.sleep(LEASE - 0.5)
+        client.config_set("maxmemory", 0)
+
+
+@contextmanager
+def unable_to_save(server: RedisServer) -> Iterator[None]:
+    """Where its snapshot should be is a directory."""
+    place = server.directory / "dump.rdb"
+    (place / "taken").mkdir(parents=True)
+    with client_of(server) as client:
+
+        def save(outcome: str) -> None:
+            client.bgsave()
+            wait_for(lambda: client.info("persistence")["rdb_last_bgsave_status"] == outcome)
+
+        client.config_set("save", "3600 1")
+        save("err")
+        yield
+        shutil.rmtree(place)
+        save("ok")
+
+
+@contextmanager
+def read_only(server: RedisServer) -> Iterator[None]:
+    """A replica of nobody."""
+    with client_of(server) as client:
+        client.replicaof("127.0.0.1", free_port())
+        yield
+        client.replicaof("NO", "ONE")
+
+
+@contextmanager
+def busy(server: RedisServer) -> Iterator[None]:
+    """Somebody's script does not end."""
+
+    def ask() -> None:
+        with client_of(server) as other, suppress(ResponseError):
+            other.eval("while true do end", 0)
+
+    with client_of(server) as client:
+        client.config_set("lua-time-limit", 100)  # milliseconds
+        asking = threading.Thread(target=ask)
+        asking.start()
+        yield
+        client.script_kill()
+        asking.join()
+
+
+@contextmanager
+def loading(server: RedisServer) -> Iterator[None]:
+    """It was killed, and takes longer than a lease to read what it knew."""
+    with client_of(server) as client:
+
+        def settled() -> bool:
+            with suppress(RedisError):
+                look = client.info("persistence")
+                return not look["loading"] and not look["aof_rewrite_in_progress"]
+            return False
+
+        client.mset({f"filler:{number}": "" for number in range(500 + 1000 * LEASE)})
+        client.bgrewriteaof()
+        wait_for(settled)
+        server.kill()
+        # A millisecond for each key, and clients are heard in between.
+        server.options += ("--key-load-delay", "1000")
+        server.options += ("--loading-process-events-interval-bytes", "1024")
+        server.launch()
+        yield
+        wait_for(settled)
+
+
+@contextmanager
+def silent(server: RedisServer) -> Iterator[None]:
+    """It answers nobody for longer than clients wait."""
+    with client_of(server) as client:
+        client.client_pause(round(1000 * (TIMEOUT + 0.5)))
+        yield
+        client.ping()  # answered when it is over
+
+
+@contextmanager
+def slow(server: RedisServer) -> Iterator[None]:
+    """What is asked takes a while, and the scripts are not known any more."""
+    with client_of(server) as client:
+        client.script_flush()
+        client.client_pause(700)
+        yield
+        client.script_flush()
+
+
+# -- and what becomes of the crawl ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ill", "answer", "told"),
+    [
+        (full, "OOM", "is recorded in the database"),
+        (unable_to_save, "MISCONF", "Nothing was submitted"),
+        (read_only, "READONLY", "is recorded in the database"),
+        (busy, "BUSY", "Nothing was submitted"),
+        (loading, "LOADING", "Nothing was submitted"),
+        (slow, "NOSCRIPT", ""),
+        (silent, "", ""),
+    ],
+)
+def test_a_sick_redis_changes_nothing(
+    redis_server: Callable[..., RedisServer],
+    crawl: Callable[..., Crawl],
+    manage: Manage,
+    web: OddWeb,
+    ill: Ill,
+    answer: str,
+    told: str,
+) -> None:
+    server = redis_server("--aof-use-rdb-preamble", "yes")
+    running = crawl(server.url, PAGES)
+    running.advance(PAGES // 4)
+    with ill(server):
+        fetched = web.hits.total()
+        late = manage("submit", "odd", "-a", f"url={web.url}late")
+        check_words(late, told)
+        if told:
+            assert web.hits.total() <= fetched + IN_FLIGHT
+    check_recovery(running, time.monotonic())
+    if answer:
+        with client_of(server) as client:
+            # One of them was the submission's.
+            assert client.info("errorstats")[f"errorstat_{answer}"]["count"] > 1
+    recorded = late.returncode == 0 or "is recorded" in late.stderr
+    wait_for(lambda: Task.objects.filter(state="finished").count() == 1 + recorded)
+    check_end(running, web)
+    assert Task.objects.count() == 1 + recorded
+
+
+def test_connections_that_lead_nowhere_are_made_anew(
+    redis_server: Callable[..., RedisServer],
+    odd_env: dict[str, str],
+    crawl: Callable[..., Crawl],
+    web: OddWeb,
+) -> None:
+    odd_env["CRAWLFRAME_GRACE"] = "1"  # its steward waits longer than others
+    front, back = free_port(), free_port()
+    server = redis_server("--port", str(back))
+    with Proxy(front, back) as proxy:
+        running = crawl(f"redis://127.0.0.1:{front}/0", PAGES, beside=server.url)
+        running.advance(PAGES // 4)
+        proxy.freeze()
+        frozen, fetched = time.monotonic(), web.hits.total()
+        time.sleep(TIMEOUT / 2)
+        assert web.hits.total() <= fetched + IN_FLIGHT
+        check_recovery(running, frozen)
+        check_end(running, web)
+
+
+def test_an_address_that_leads_to_another_primary_is_followed(
+    redis_server: Callable[..., RedisServer],
+    crawl: Callable[..., Crawl],
+    web: OddWeb,
+    tmp_path: Path,
+) -> None:
+    """The one before goes on as its replica, with all its connections."""
+    ports = free_port(), free_port()
+    one = redis_server("--port", str(ports[0]), "--repl-diskless-sync-delay", "0")
+    other = redis_server("--port", str(ports[1]), "--replicaof", f"127.0.0.1 {ports[0]}")
+    front = tmp_path / "front.sock"
+    with Proxy(front, one.socket) as proxy, client_of(one) as client:
+        wait_for(lambda: client.info("replication").get("slave0", {}).get("state") == "online")
+        running = crawl(f"unix://{front}?db=0", PAGES)
+        running.advance(PAGES // 4)
+        proxy.lead_to(other.socket)
+        client.execute_command("FAILOVER")
+        wait_for(lambda: client.info("replication")["role"] == "slave")
+        healed, running.look = time.monotonic(), Look(other.url)
+        check_recovery(running, healed)
+        check_end(running, web)
+    assert Era.objects.count() == 1
+
+
+def check_words(submission: subprocess.CompletedProcess[str], told: str) -> None:
+    assert "Traceback" not in submission.stderr
+    assert told in submission.stderr
+    assert submission.returncode == (1 if told else 0)
+
+
+def check_recovery(running: Crawl, since: float) -> None:
+    """``since``: when it could go on."""
+    running.advance(running.look.counts(1).nf)
+    took = time.monotonic() - since
+    print(f"went on after {took:.2f} s")
+    assert took < SOON
+
+
+def check_end(running: Crawl, web: OddWeb) -> None:
+    running.check_end()
+    assert max(web.hits.values()) == 1, "a result that waits is not fetched again"
+    for node in running.nodes:
+        assert "died" not in node.output
+        assert "declared dead" not in node.output
