@@ -17,6 +17,7 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node.channel import Channel, ChannelClosed
+from crawlservice import schedules
 from crawlservice.era import is_whole, renew
 from crawlservice.models import Task
 from crawlservice.reconcile import Reconciliation, align
@@ -30,7 +31,7 @@ STILL = 30.0  # seconds in which a task with requests to claim may stand still u
 
 
 class Steward:
-    """Replays dead generations, ends tasks, brings back what Redis lost."""
+    """Replays dead generations, ends tasks, brings back what Redis lost, starts what is due."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
@@ -65,6 +66,7 @@ class Steward:
                 self._look_after_redis()
                 self._replay_dead()
                 self._care_for_tasks()
+                schedules.turn(self._still_here)
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
             log.warning("chores wait: %s", " ".join(str(error).split()))
             connection.close()

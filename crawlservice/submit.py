@@ -4,6 +4,7 @@ The database is told first; what Redis missed meanwhile, the steward tells it la
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
@@ -21,12 +22,17 @@ from crawlframe.request import (
 )
 from crawlframe.spider import SpiderInfo
 from crawlservice import arguments as spider_arguments
-from crawlservice.models import Task
+from crawlservice.models import Schedule, Task
 from crawlservice.redis import frontier
+from crawlservice.roles import User
 
 
 class UnknownTask(CrawlframeError):
     """There is no task with this number."""
+
+
+class NothingPublished(UnknownSpider):
+    """No node has published its spiders yet; start one: python manage.py runcrawler"""
 
 
 class WrongState(CrawlframeError):
@@ -40,8 +46,11 @@ def submit(
     priority: int = 0,
     from_text: bool = False,
     info: SpiderInfo | None = None,
+    user: User | None = None,
+    schedule: Schedule | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
+    In a transaction of the caller's, Redis is told when that is committed.
 
     Raises UnknownSpider, ArgumentError, and FrontierError; when that comes after the task was
     recorded, it says so."""
@@ -62,12 +71,18 @@ def submit(
                 "page_limit": info.settings.page_limit,
             },
             seeds=b"",
+            user_id=user.pk if user is not None else None,
+            schedule=schedule,
         )
         task.seeds = pack_admissions([root_admission(task.pk, priority)])
         task.save(update_fields=["seeds"])
-    faults.at("submit.recorded", FrontierError)
-    _tell("is recorded", task.pk, lambda: open_in_frontier(task))
+        _tell("is recorded", task.pk, lambda: _open_recorded(task))
     return task
+
+
+def _open_recorded(task: Task) -> None:
+    faults.at("submit.recorded", FrontierError)
+    open_in_frontier(task)
 
 
 def published(spider: str) -> SpiderInfo:
@@ -79,9 +94,7 @@ def published(spider: str) -> SpiderInfo:
     except RedisError as error:
         raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
     if not known:
-        raise UnknownSpider(
-            "no node has published its spiders yet; start one: python manage.py runcrawler"
-        )
+        raise NothingPublished
     if spider not in known:
         raise unknown_spider(spider, known, {})
     working = [node for node in nodes if node.lease_left > 0 and not node.leaving]
@@ -145,11 +158,16 @@ def _change(task_id: int, verb: str, allowed: tuple[Task.State, ...], to: Task.S
         )
 
 
-def _tell(done: str, task_id: int, tell: Any) -> None:
-    try:
-        tell()
-    except (RedisError, CrawlframeError) as error:
-        raise FrontierError(
-            f"task {task_id} {done} in the database, but Redis did not take it: {error}. "
-            "Nothing is lost or to be done again: the nodes see to it when Redis is back"
-        ) from None
+def _tell(done: str, task_id: int, how: Callable[[], object]) -> None:
+    """Tells Redis what the database knows: now, or when the transaction we are in is committed."""
+
+    def tell() -> None:
+        try:
+            how()
+        except (RedisError, CrawlframeError) as error:
+            raise FrontierError(
+                f"task {task_id} {done} in the database, but Redis did not take it: {error}. "
+                "Nothing is lost or to be done again: the nodes see to it when Redis is back"
+            ) from None
+
+    transaction.on_commit(tell)

@@ -14,10 +14,17 @@ class Event(models.Model):
     task = models.ForeignKey(Task, models.CASCADE)
     kind = models.CharField(max_length=20)
     created_at = models.DateTimeField(db_default=Now())
-    delivered_at = models.DateTimeField(null=True, blank=True)
+    delivered_at = models.DateTimeField(
+        null=True, blank=True, help_text="when webhooks were given it to deliver"
+    )
 
     class Meta:
         ordering = ("id",)
+        indexes = (
+            models.Index(
+                fields=("id",), condition=models.Q(delivered_at__isnull=True), name="event_new"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} {self.task_id}"
@@ -63,7 +70,9 @@ class Delivery(models.Model):
         constraints = (models.UniqueConstraint(fields=("webhook", "event"), name="delivery_once"),)
         indexes = (
             models.Index(
-                fields=("next_at",), condition=models.Q(next_at__isnull=False), name="delivery_due"
+                fields=("webhook", "next_at"),
+                condition=models.Q(next_at__isnull=False),
+                name="delivery_next",
             ),
         )
 
