@@ -88,8 +88,8 @@ def _open_recorded(task: Task) -> None:
 def published(spider: str) -> SpiderInfo:
     """What nodes published of a spider. While nodes live, one of them must still have it; a node
     that loads its code has no say. Raises UnknownSpider and FrontierError."""
+    known = published_spiders()
     try:
-        known = frontier().spiders()
         nodes = frontier().leases.nodes()
     except RedisError as error:
         raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
@@ -106,6 +106,14 @@ def published(spider: str) -> SpiderInfo:
             f"({who}); python manage.py nodes tells more. Nothing was submitted"
         )
     return known[spider]
+
+
+def published_spiders() -> dict[str, SpiderInfo]:
+    """Every spider that a node ever published, by name. Raises FrontierError."""
+    try:
+        return frontier().spiders()
+    except RedisError as error:
+        raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
 
 
 def limits_of(task: Task) -> TaskLimits:

@@ -47,6 +47,7 @@ UNFOLD = {
                         "link": reverse_lazy("admin:index"),
                     },
                     _list("task", _("Tasks"), "play_circle"),
+                    _list("schedule", _("Schedules"), "schedule"),
                     _list("item", _("Items"), "inventory_2"),
                     _list("page", _("Pages"), "description"),
                     _list("generation", _("Nodes"), "dns"),
