@@ -6,6 +6,7 @@ import logging
 import select
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -22,6 +23,10 @@ from crawlservice.era import is_whole, renew
 from crawlservice.models import Task
 from crawlservice.reconcile import Reconciliation, align
 from crawlservice.store import DjangoLedger
+from crawlservice.webhooks import hand_out
+
+if TYPE_CHECKING:
+    from crawlservice.post import Post
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +41,8 @@ class Steward:
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
         self._ledger = DjangoLedger()
+        self._settings = settings
+        self._post: Post | None = None
         name = f"{settings.key_prefix}:steward"
         self._lock = frontier.redis.lock(name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
@@ -67,12 +74,15 @@ class Steward:
                 self._replay_dead()
                 self._care_for_tasks()
                 schedules.turn(self._still_here)
+                self._tell_webhooks()
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
             log.warning("chores wait: %s", " ".join(str(error).split()))
             connection.close()
 
     def resign(self) -> None:
         """Lets another steward lead at once."""
+        if self._post is not None:
+            self._post.stop()
         if self._leading:
             try:
                 self._lock.release()
@@ -171,6 +181,16 @@ class Steward:
             done.admitted,
             done.completed,
         )
+
+    def _tell_webhooks(self) -> None:
+        if not hand_out():
+            return
+        if self._post is None:
+            # Imported here: most nodes never need it, and it takes memory.
+            from crawlservice.post import Post
+
+            self._post = Post(self._settings)
+        self._post.keep_going()
 
     def _still_here(self) -> None:
         """In the middle of a long chore: the master and the other stewards need not take over."""

@@ -18,6 +18,27 @@ class Migration(migrations.Migration):
                 blank=True, help_text="when webhooks were given it to deliver", null=True
             ),
         ),
+        migrations.AlterField(
+            model_name="event",
+            name="kind",
+            field=models.CharField(
+                choices=[
+                    ("finished", "Finished"),
+                    ("failed", "Failed"),
+                    ("cancelled", "Cancelled"),
+                ],
+                max_length=20,
+            ),
+        ),
+        migrations.AlterField(
+            model_name="webhook",
+            name="kinds",
+            field=models.JSONField(
+                blank=True,
+                default=list,
+                help_text='such as ["finished"]; none: all kinds of events',
+            ),
+        ),
         migrations.AddIndex(
             model_name="delivery",
             index=models.Index(

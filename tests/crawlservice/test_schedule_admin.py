@@ -90,7 +90,8 @@ def test_what_is_wrong_is_said_at_its_field(
     operator: Client, fields: dict[str, str], field: str, words: str
 ) -> None:
     answer = operator.post(f"{LIST}add/", {**FORM, **fields})
-    errors = answer.context_data["adminform"].form.errors  # type: ignore[attr-defined]
+    assert answer.context_data is not None
+    errors = answer.context_data["adminform"].form.errors
     assert list(errors) == [field]
     assert words in errors[field][0]
     assert not Schedule.objects.exists()
