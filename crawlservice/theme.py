@@ -58,6 +58,8 @@ UNFOLD = {
                 "separator": True,
                 "items": [
                     _list("event", _("Events"), "notifications"),
+                    _list("webhook", _("Webhooks"), "webhook"),
+                    _list("delivery", _("Deliveries"), "outbox"),
                     _list("era", _("Eras"), "restart_alt"),
                 ],
             },

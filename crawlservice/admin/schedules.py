@@ -10,8 +10,9 @@ from zoneinfo import available_timezones
 
 from django import forms
 from django.contrib import admin, messages
+from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
@@ -135,11 +136,7 @@ class ScheduleAdmin(ModelAdmin):
         if object_id and object_id.isdecimal():
             context["runs"] = latest_runs(int(object_id))
             context["all_runs"] = all_runs(int(object_id))
-        try:
-            page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
-        except FrontierError as error:  # after all was saved: Redis went away at that moment
-            self.message_user(request, str(error), messages.WARNING)
-            return HttpResponseRedirect(reverse("admin:crawlservice_schedule_changelist"))
+        page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
         return page
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
@@ -250,7 +247,7 @@ class ScheduleAdmin(ModelAdmin):
 
     @action(description=_("Save and run now"), permissions=["change"])
     def save_and_run(self, request: HttpRequest, schedule: Schedule) -> None:
-        self._run(request, schedule)
+        transaction.on_commit(lambda: self._run(request, schedule))
 
     def _switch(self, request: HttpRequest, chosen: Iterable[Schedule], on: bool) -> None:
         changed = 0

@@ -48,6 +48,14 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddIndex(
+            model_name="delivery",
+            index=models.Index(
+                condition=models.Q(("delivered_at__isnull", True)),
+                fields=["id"],
+                name="delivery_open",
+            ),
+        ),
+        migrations.AddIndex(
             model_name="event",
             index=models.Index(
                 condition=models.Q(("delivered_at__isnull", True)), fields=["id"], name="event_new"

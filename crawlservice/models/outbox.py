@@ -79,6 +79,9 @@ class Delivery(models.Model):
                 condition=models.Q(next_at__isnull=False),
                 name="delivery_next",
             ),
+            models.Index(
+                fields=("id",), condition=models.Q(delivered_at__isnull=True), name="delivery_open"
+            ),
         )
 
     def __str__(self) -> str:
