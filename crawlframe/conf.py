@@ -57,6 +57,7 @@ class Settings:
     backlog: int = 1024  # outcomes a worker holds while the database or Redis is away
     user_agent: str = "Crawlframe/0.1 (+https://example.invalid/crawlframe)"
     allow_private: tuple[Network, ...] = ()  # networks beside the public internet, e.g. 10.0.0.0/8
+    webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, beside those
     log_level: str = "INFO"
 
     @classmethod

@@ -25,6 +25,7 @@ POINTS = (
     "commit.before", "commit.after",  # a transaction of the ledger
     "finish.before", "finish.after",  # the end of a task, in the ledger
     "submit.recorded",  # a task is in the database, Redis was not told
+    "schedule.before",  # a start that is due is written, its transaction has not ended
     "reload.load",  # a template begins to load spiders
     "reload.ready",  # the new version lives, no worker runs it
     "drain.begin", "drain.end",  # a worker finishes what is in flight

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from crawlframe.frontier import Frontier
 from crawlframe.request import unpack_admissions
 from crawlservice.era import newest
-from crawlservice.models import Generation, Item, Page, Task
+from crawlservice.models import Event, Generation, Item, Page, Task
 
 ENDS = (Task.State.FINISHED, Task.State.CANCELLED)
 PART = 1_000_000  # ledger rows whose rids are held in memory at a time
@@ -83,7 +83,7 @@ def _other_runs(task: Task) -> Iterator[str]:
 
 def _ends(task: Task) -> Iterator[str]:
     """A task ends once, and is told so once."""
-    told = Count("event", filter=Q(event__kind__in=ENDS))
+    told = Count("event", filter=Q(event__kind__in=Event.Kind.values))
     row = Task.objects.filter(pk=task.pk).annotate(told=told).order_by()
     for state, times in row.values_list("state", "told"):
         if times != (state in ENDS):

@@ -23,6 +23,11 @@ def frontier() -> Frontier:
     return mine
 
 
+def use(mine: Frontier) -> None:
+    """From now on ``frontier()`` of this process is this one."""
+    _frontiers[os.getpid()] = mine
+
+
 def redis_url() -> str:
     """REDIS_URL, or the embedded server's, which this call starts. Raises ConfigError."""
     url: str = settings.REDIS_URL

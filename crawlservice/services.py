@@ -13,6 +13,7 @@ from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
 from crawlframe.registry import Registry
 from crawlservice.models import Generation
+from crawlservice.redis import use
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
 
@@ -58,4 +59,5 @@ class DjangoServices:
 
     def run_steward(self, channel: Channel) -> None:
         frontier = Frontier.connect(self._redis, self._settings, follows=True)
+        use(frontier)  # schedules submit
         Steward(self._settings, frontier).live(channel)

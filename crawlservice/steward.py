@@ -6,6 +6,7 @@ import logging
 import select
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -17,11 +18,16 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node.channel import Channel, ChannelClosed
+from crawlservice import schedules
 from crawlservice.audit import strays
 from crawlservice.era import is_whole, renew
 from crawlservice.models import Page, Task
 from crawlservice.reconcile import Reconciliation, align
 from crawlservice.store import DjangoLedger
+from crawlservice.webhooks import hand_out
+
+if TYPE_CHECKING:
+    from crawlservice.post import Post
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +38,13 @@ STILL = 30.0  # seconds in which a task with requests to claim may stand still u
 
 
 class Steward:
-    """Replays dead generations, ends tasks, brings back what Redis lost."""
+    """Replays dead generations, ends tasks, brings back what Redis lost, starts what is due."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
         self._ledger = DjangoLedger()
+        self._settings = settings
+        self._post: Post | None = None
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
@@ -71,6 +79,8 @@ class Steward:
                 self._look_after_redis()
                 self._replay_dead()
                 self._care_for_tasks()
+                schedules.turn(self._still_here)
+                self._tell_webhooks()
             self._well, self._trouble = time.monotonic(), ""
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
             trouble = " ".join(str(error).split())
@@ -81,6 +91,8 @@ class Steward:
 
     def resign(self) -> None:
         """Lets another steward lead at once."""
+        if self._post is not None:
+            self._post.stop()
         if self._leading:
             try:
                 self._lock.release()
@@ -212,6 +224,16 @@ class Steward:
             done.admitted,
             done.completed,
         )
+
+    def _tell_webhooks(self) -> None:
+        if not hand_out():
+            return
+        if self._post is None:
+            # Imported here: most nodes never need it, and it takes memory.
+            from crawlservice.post import Post
+
+            self._post = Post(self._settings)
+        self._post.keep_going()
 
     def _still_here(self) -> None:
         """In the middle of a long chore: the master and the other stewards need not take over."""

@@ -137,8 +137,16 @@ def _end(task: int, counts: Counts, strays: int) -> bool:
     ):
         row = Task.objects.filter(pk=task, state=before)
         if row.update(state=after, finished_at=ended, **numbers):
-            Event.objects.create(task_id=task, kind=after)
+            Event.objects.create(task_id=task, kind=_kind(after, numbers))
     return True  # ended, by us or by another
+
+
+def _kind(state: Task.State, numbers: dict[str, int]) -> Event.Kind:
+    """A task has failed when its start did, or all that its start led to."""
+    if state == Task.State.CANCELLED:
+        return Event.Kind.CANCELLED
+    fruitless = numbers["nf"] <= 1 and numbers["items"] == 0
+    return Event.Kind.FAILED if numbers["ne"] and fruitless else Event.Kind.FINISHED
 
 
 def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:

@@ -4,6 +4,7 @@ The database is told first; what Redis missed meanwhile, the steward tells it la
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
@@ -22,12 +23,17 @@ from crawlframe.request import (
 )
 from crawlframe.spider import SpiderInfo
 from crawlservice import arguments as spider_arguments
-from crawlservice.models import Task
+from crawlservice.models import Schedule, Task
 from crawlservice.redis import frontier
+from crawlservice.roles import User
 
 
 class UnknownTask(CrawlframeError):
     """There is no task with this number."""
+
+
+class NothingPublished(UnknownSpider):
+    """No node has published its spiders yet; start one: python manage.py runcrawler"""
 
 
 class WrongState(CrawlframeError):
@@ -41,8 +47,11 @@ def submit(
     priority: int = 0,
     from_text: bool = False,
     info: SpiderInfo | None = None,
+    user: User | None = None,
+    schedule: Schedule | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
+    In a transaction of the caller's, Redis is told when that is committed.
 
     Raises UnknownSpider, ArgumentError, and FrontierError; when that comes after the task was
     recorded, it says so."""
@@ -62,6 +71,8 @@ def submit(
             "page_limit": info.settings.page_limit,
         },
         seeds=b"",
+        user_id=user.pk if user is not None else None,
+        schedule=schedule,
     )
     taken = _open_tasks()
     with transaction.atomic():
@@ -71,23 +82,25 @@ def submit(
             task.save()
         task.seeds = pack_admissions([root_admission(task.pk, priority)])
         task.save(update_fields=["seeds"])
-    faults.at("submit.recorded", FrontierError)
-    _tell("is recorded", task.pk, lambda: open_in_frontier(task))
+        _tell("is recorded", task.pk, lambda: _open_recorded(task))
     return task
+
+
+def _open_recorded(task: Task) -> None:
+    faults.at("submit.recorded", FrontierError)
+    open_in_frontier(task)
 
 
 def published(spider: str) -> SpiderInfo:
     """What nodes published of a spider. While nodes live, one of them must still have it; a node
     that loads its code has no say. Raises UnknownSpider and FrontierError."""
+    known = published_spiders()
     try:
-        known = frontier().spiders()
         nodes = frontier().leases.nodes()
     except (RedisError, FrontierError) as error:
         raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
     if not known:
-        raise UnknownSpider(
-            "no node has published its spiders yet; start one: python manage.py runcrawler"
-        )
+        raise NothingPublished
     if spider not in known:
         raise unknown_spider(spider, known, {})
     working = [node for node in nodes if node.lease_left > 0 and not node.leaving]
@@ -106,6 +119,14 @@ def _open_tasks() -> list[int]:
         return frontier().open_tasks()
     except (RedisError, FrontierError):
         return []  # it is told of the task when it is back
+
+
+def published_spiders() -> dict[str, SpiderInfo]:
+    """Every spider that a node ever published, by name. Raises FrontierError."""
+    try:
+        return frontier().spiders()
+    except (RedisError, FrontierError) as error:
+        raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
 
 
 def limits_of(task: Task) -> TaskLimits:
@@ -158,14 +179,19 @@ def _change(task_id: int, verb: str, allowed: tuple[Task.State, ...], to: Task.S
         )
 
 
-def _tell(done: str, task_id: int, tell: Any) -> None:
-    try:
-        tell()
-    except (RedisError, CrawlframeError) as error:
-        raise FrontierError(
-            f"task {task_id} {done} in the database, but has not come to Redis. {_why(error)}. "
-            "Nothing is lost or to be done again: the nodes see to it when Redis is well"
-        ) from None
+def _tell(done: str, task_id: int, how: Callable[[], object]) -> None:
+    """Tells Redis what the database knows: now, or when the transaction we are in is committed."""
+
+    def tell() -> None:
+        try:
+            how()
+        except (RedisError, CrawlframeError) as error:
+            raise FrontierError(
+                f"task {task_id} {done} in the database, but has not come to Redis. {_why(error)}. "
+                "Nothing is lost or to be done again: the nodes see to it when Redis is well"
+            ) from None
+
+    transaction.on_commit(tell)
 
 
 def _why(error: RedisError | CrawlframeError) -> str:

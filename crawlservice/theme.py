@@ -47,6 +47,7 @@ UNFOLD = {
                         "link": reverse_lazy("admin:index"),
                     },
                     _list("task", _("Tasks"), "play_circle"),
+                    _list("schedule", _("Schedules"), "schedule"),
                     _list("item", _("Items"), "inventory_2"),
                     _list("page", _("Pages"), "description"),
                     _list("generation", _("Nodes"), "dns"),
@@ -57,6 +58,8 @@ UNFOLD = {
                 "separator": True,
                 "items": [
                     _list("event", _("Events"), "notifications"),
+                    _list("webhook", _("Webhooks"), "webhook"),
+                    _list("delivery", _("Deliveries"), "outbox"),
                     _list("era", _("Eras"), "restart_alt"),
                 ],
             },

@@ -11,13 +11,25 @@ from crawlservice.models.task import SPIDER, Task
 class Event(models.Model):
     """Outbox: what happened to a task, written in the transaction that made it happen."""
 
+    class Kind(models.TextChoices):
+        FINISHED = "finished"
+        FAILED = "failed"  # finished, but nothing except errors came of it
+        CANCELLED = "cancelled"
+
     task = models.ForeignKey(Task, models.CASCADE)
-    kind = models.CharField(max_length=20)
+    kind = models.CharField(max_length=20, choices=Kind)
     created_at = models.DateTimeField(db_default=Now())
-    delivered_at = models.DateTimeField(null=True, blank=True)
+    delivered_at = models.DateTimeField(
+        null=True, blank=True, help_text="when webhooks were given it to deliver"
+    )
 
     class Meta:
         ordering = ("id",)
+        indexes = (
+            models.Index(
+                fields=("id",), condition=models.Q(delivered_at__isnull=True), name="event_new"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.kind} {self.task_id}"
@@ -36,7 +48,7 @@ class Webhook(models.Model):
         max_length=SPIDER, blank=True, help_text="only of tasks of this spider; empty: of all"
     )
     kinds = models.JSONField(
-        default=list, blank=True, help_text='such as ["finished"]; empty: all kinds of events'
+        default=list, blank=True, help_text='such as ["finished"]; none: all kinds of events'
     )
     enabled = models.BooleanField(default=True)
 
@@ -63,7 +75,12 @@ class Delivery(models.Model):
         constraints = (models.UniqueConstraint(fields=("webhook", "event"), name="delivery_once"),)
         indexes = (
             models.Index(
-                fields=("next_at",), condition=models.Q(next_at__isnull=False), name="delivery_due"
+                fields=("webhook", "next_at"),
+                condition=models.Q(next_at__isnull=False),
+                name="delivery_next",
+            ),
+            models.Index(
+                fields=("id",), condition=models.Q(delivered_at__isnull=True), name="delivery_open"
             ),
         )
 

@@ -1,0 +1,297 @@
+"""Schedules in the admin, with their next times and what became of the last ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+from zoneinfo import available_timezones
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+
+from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
+from crawlservice import arguments, schedules
+from crawlservice.admin.readonly import BoundedPaginator
+from crawlservice.admin.runs import COLOURS, all_runs, in_zone, latest_runs, task_link, zone_of
+from crawlservice.journal import by, record
+from crawlservice.models import Run, Schedule
+from crawlservice.submit import published, published_spiders
+from crawlservice.timewords import in_words
+from crawlservice.timing import BadTiming, Timing
+
+TIMES = "admin/crawlservice/schedule/times.html"
+ARGUMENTS = "admin/crawlservice/schedule/arguments.html"
+SHOWN_TIMES = 5
+TIMING = ("cron", "every", "timezone", "enabled")
+
+
+class ScheduleForm(forms.ModelForm):
+    """Refuses timings that never come and arguments that the spider would refuse. A spider that no
+    node has is only warned of: its code may come later."""
+
+    warning = ""
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if not {"cron", "every", "timezone"} & self.errors.keys():
+            try:
+                Timing.of(cleaned["cron"], cleaned["every"], cleaned["timezone"])
+            except BadTiming as error:
+                self.add_error(error.field, str(error))
+        if not {"spider", "arguments"} & self.errors.keys():
+            self._check_arguments(cleaned)
+        return cleaned
+
+    def _check_arguments(self, cleaned: dict[str, Any]) -> None:
+        given = cleaned["arguments"] = cleaned["arguments"] or {}
+        if not isinstance(given, dict):
+            self.add_error("arguments", _('write an object, such as {"city": "Ulm"}'))
+            return
+        try:
+            arguments.check(published(cleaned["spider"]), given, from_text=False)
+        except ArgumentError as error:
+            self.add_error("arguments", str(error))
+        except (UnknownSpider, FrontierError) as error:
+            self.warning = str(error)
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(ModelAdmin):
+    form = ScheduleForm
+    list_display = ("name", "spider", "when", "next_run", "last_run", "last_task", "enabled")
+    list_filter = ("enabled",)
+    search_fields = ("name", "spider")
+    actions = ("enable", "disable", "run")
+    actions_submit_line = ("save_and_run",)
+    fieldsets = (
+        (None, {"fields": ("name", "spider", "arguments", "priority")}),
+        (_("When"), {"fields": ("cron", "every", "timezone", "next_times")}),
+        (_("Rules"), {"fields": ("overlap", "missed", "enabled")}),
+    )
+    readonly_fields = ("next_times",)
+    paginator = BoundedPaginator
+    show_full_result_count = False
+    change_form_outer_after_template = "admin/crawlservice/schedule/after.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Schedule]:
+        last = Run.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
+        rows: QuerySet[Schedule] = super().get_queryset(request)
+        return rows.annotate(
+            last_outcome=Subquery(last.values("outcome")[:1]),
+            last_task_id=Subquery(last.exclude(task=None).values("task")[:1]),
+        )
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        own = [
+            path("times/", view(self.times), name="schedule_times"),
+            path(
+                "arguments/", self.admin_site.admin_view(self.signature), name="schedule_arguments"
+            ),
+        ]
+        return [*own, *super().get_urls()]
+
+    def formfield_for_dbfield(self, field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        made = super().formfield_for_dbfield(field, request, **kwargs)
+        if field.name == "spider":
+            made.widget.attrs |= {
+                "list": "spiders",
+                "autocomplete": "off",
+                "hx-get": reverse("admin:schedule_arguments"),
+                "hx-trigger": "load, change",
+                "hx-target": "#signature",
+            }
+        elif field.name == "timezone":
+            made.widget.attrs |= {"list": "zones", "autocomplete": "off"}
+        elif field.name == "arguments":
+            made.widget.attrs["rows"] = 4
+            made.help_text = format_html(
+                '{} <span id="signature"></span>', _('An object, such as {"city": "Ulm"}.')
+            )
+        return made
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), "zones": sorted(available_timezones())}
+        context["spiders"] = _spiders()
+        if object_id and object_id.isdecimal():
+            context["runs"] = latest_runs(int(object_id))
+            context["all_runs"] = all_runs(int(object_id))
+        page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        return page
+
+    def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
+        if change:  # the steward may have moved it on while the form was open
+            row = Schedule.objects.select_for_update().only("next_at").get(pk=obj.pk)
+            obj.next_at = row.next_at
+        else:
+            obj.user_id = request.user.pk
+        super().save_model(request, obj, form, change)
+        if not change or set(TIMING) & set(form.changed_data):
+            schedules.plan(obj)
+        verb = "change schedule" if change else "add schedule"
+        record(verb, **by(request), schedule=obj.name, fields=form.changed_data)
+        if form.warning:
+            self.message_user(request, form.warning, messages.WARNING)
+
+    def delete_model(self, request: HttpRequest, obj: Schedule) -> None:
+        super().delete_model(request, obj)
+        record("delete schedule", **by(request), schedule=obj.name)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> None:
+        names = list(queryset.values_list("name", flat=True))
+        super().delete_queryset(request, queryset)
+        for name in names:
+            record("delete schedule", **by(request), schedule=name)
+
+    # -- what is shown ----------------------------------------------------------------------------
+
+    @admin.display(description=_("when"))
+    def when(self, schedule: Schedule) -> str:
+        return f"{in_words(schedule.cron, schedule.every)} ({schedule.timezone})"
+
+    @admin.display(description=_("next"), ordering="next_at")
+    def next_run(self, schedule: Schedule) -> str:
+        if not schedule.enabled:
+            return gettext("disabled")
+        if schedule.next_at is None:
+            return "-"
+        return in_zone(schedule.next_at, zone_of(schedule))
+
+    @display(description=_("last outcome"), label=COLOURS)
+    def last_run(self, schedule: Schedule) -> tuple[str, str] | None:
+        outcome = schedule.last_outcome  # type: ignore[attr-defined]
+        return (outcome, Run.Outcome(outcome).label) if outcome else None
+
+    @admin.display(description=_("last task"))
+    def last_task(self, schedule: Schedule) -> SafeString | str:
+        return task_link(schedule.last_task_id)  # type: ignore[attr-defined]
+
+    @admin.display(description=_("next times"))
+    def next_times(self, schedule: Schedule) -> SafeString:
+        """Follows what is typed, when the form can be changed."""
+        return format_html(
+            '<div hx-get="{}" hx-include="[name=cron],[name=every],[name=timezone]" '
+            'hx-trigger="{}" id="next-times">{}</div>',
+            reverse("admin:schedule_times"),
+            "input from:#id_cron delay:300ms, input from:#id_every delay:300ms, "
+            "change from:#id_timezone",
+            render_to_string(TIMES, _told(schedule)) if schedule.pk else "",
+        )
+
+    def times(self, request: HttpRequest) -> HttpResponse:
+        """The next times of what is typed in a form: a fragment."""
+        given = request.GET
+        every = given.get("every", "")
+        if not self.has_view_permission(request):
+            return HttpResponseBadRequest()
+        try:
+            timing = Timing.of(
+                given.get("cron", "")[:100],
+                int(every[:10]) if every.isdecimal() else None,
+                given.get("timezone", "UTC")[:64],
+            )
+        except BadTiming as error:
+            return render(request, TIMES, {"problem": error})
+        found = islice(timing.all_after(datetime.now(UTC)), SHOWN_TIMES)
+        times = [in_zone(due, timing.zone) for due in found]
+        words = in_words(timing.cron, timing.every)
+        return render(request, TIMES, {"words": words, "times": times})
+
+    def signature(self, request: HttpRequest) -> HttpResponse:
+        """What arguments a spider takes: a fragment."""
+        if not self.has_view_permission(request):
+            return HttpResponseBadRequest()
+        spider = request.GET.get("spider", "")[:100]
+        if not spider:
+            return HttpResponse()
+        try:
+            info = published(spider)
+        except CrawlframeError as error:
+            return render(request, ARGUMENTS, {"problem": error})
+        return render(request, ARGUMENTS, {"lines": arguments.signature(info)})
+
+    # -- actions ----------------------------------------------------------------------------------
+
+    @admin.action(description=_("Enable selected schedules"), permissions=["change"])
+    def enable(self, request: HttpRequest, chosen: QuerySet[Schedule]) -> None:
+        self._switch(request, chosen.filter(enabled=False), True)
+
+    @admin.action(description=_("Disable selected schedules"), permissions=["change"])
+    def disable(self, request: HttpRequest, chosen: QuerySet[Schedule]) -> None:
+        self._switch(request, chosen.filter(enabled=True), False)
+
+    @admin.action(description=_("Run selected schedules now"), permissions=["change"])
+    def run(self, request: HttpRequest, chosen: QuerySet[Schedule]) -> None:
+        for schedule in chosen:
+            self._run(request, schedule)
+
+    @action(description=_("Save and run now"), permissions=["change"])
+    def save_and_run(self, request: HttpRequest, schedule: Schedule) -> None:
+        transaction.on_commit(lambda: self._run(request, schedule))
+
+    def _switch(self, request: HttpRequest, chosen: Iterable[Schedule], on: bool) -> None:
+        changed = 0
+        for schedule in chosen:
+            Schedule.objects.filter(pk=schedule.pk).update(enabled=on)
+            try:
+                schedules.plan(schedule)
+            except BadTiming as error:
+                Schedule.objects.filter(pk=schedule.pk).update(enabled=False)
+                self.message_user(request, f"{schedule}: {error}", messages.ERROR)
+                continue
+            verb = "enable schedule" if on else "disable schedule"
+            record(verb, **by(request), schedule=schedule.name)
+            changed += 1
+        text = _("schedules enabled: %d") if on else _("schedules disabled: %d")
+        self.message_user(request, text % changed, messages.SUCCESS)
+
+    def _run(self, request: HttpRequest, schedule: Schedule) -> None:
+        try:
+            run = schedules.run_now(schedule, request.user)
+        except CrawlframeError as error:
+            self.message_user(request, f"{schedule}: {error}", messages.ERROR)
+            return
+        record("run schedule", **by(request), task=run.task_id, schedule=schedule.name)
+        if run.task_id:
+            link = format_html("{}: {}", schedule.name, task_link(run.task_id))
+            self.message_user(request, link, messages.SUCCESS)
+        else:
+            text = f"{schedule}: {run.get_outcome_display()}: {run.problem}"
+            self.message_user(request, text, messages.WARNING)
+
+
+def _told(schedule: Schedule) -> dict[str, Any]:
+    """When it is due, for the template."""
+    try:
+        found = schedules.upcoming(schedule, SHOWN_TIMES)
+    except BadTiming as error:
+        return {"problem": error}
+    words = in_words(schedule.cron, schedule.every)
+    return {"words": words, "times": [in_zone(due, zone_of(schedule)) for due in found]}
+
+
+def _spiders() -> list[str]:
+    try:
+        return sorted(published_spiders())
+    except CrawlframeError:
+        return []  # Redis is away: names can be typed all the same

@@ -1,0 +1,168 @@
+"""Webhooks in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db import models, transaction
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import ModelAdmin
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from crawlservice.journal import by, record
+from crawlservice.models import Delivery, Event, Webhook
+from crawlservice.webhooks import new_secret, trial
+
+
+class WebhookForm(forms.ModelForm):
+    kinds = forms.MultipleChoiceField(
+        label=_("kinds of events"),
+        choices=Event.Kind.choices,
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text=_("None: all. Failed: finished, but nothing except errors came of it."),
+    )
+
+    def clean_url(self) -> str:
+        url: str = self.cleaned_data["url"]
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise forms.ValidationError(_("write an address that begins with https:// or http://"))
+        return url
+
+
+@admin.register(Webhook)
+class WebhookAdmin(ModelAdmin):
+    """The secret is shown once, when it is made."""
+
+    form = WebhookForm
+    list_display = ("name", "url", "wants", "enabled", "waiting", "last_problem", "deliveries")
+    actions = ("send_test", "renew_secret")
+    actions_submit_line = ("save_and_test",)
+    fields = ("name", "url", "spider", "kinds", "enabled", "shown_secret")
+    readonly_fields = ("shown_secret",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Webhook]:
+        own = Delivery.objects.filter(webhook=OuterRef("pk")).order_by()
+        open_ = own.filter(next_at__isnull=False).values("webhook").annotate(n=Count("pk"))
+        last = own.filter(delivered_at=None).order_by("-pk").values("problem")
+        rows: QuerySet[Webhook] = super().get_queryset(request)
+        return rows.annotate(
+            waiting_count=Coalesce(Subquery(open_.values("n")), 0), problem=Subquery(last[:1])
+        )
+
+    def formfield_for_dbfield(
+        self, field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        if field.name == "url":
+            kwargs["assume_scheme"] = "https"
+        return super().formfield_for_dbfield(field, request, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Webhook, form: Any, change: bool) -> None:
+        if not change:
+            obj.secret = new_secret()
+        super().save_model(request, obj, form, change)
+        verb = "change webhook" if change else "add webhook"
+        record(verb, **by(request), webhook=obj.name, fields=form.changed_data)
+
+    def response_add(
+        self, request: HttpRequest, obj: Webhook, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        return self._show_secret(request, obj)
+
+    def delete_model(self, request: HttpRequest, obj: Webhook) -> None:
+        super().delete_model(request, obj)
+        record("delete webhook", **by(request), webhook=obj.name)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Webhook]) -> None:
+        names = list(queryset.values_list("name", flat=True))
+        super().delete_queryset(request, queryset)
+        for name in names:
+            record("delete webhook", **by(request), webhook=name)
+
+    # -- what is shown ----------------------------------------------------------------------------
+
+    @admin.display(description=_("is told of"))
+    def wants(self, webhook: Webhook) -> str:
+        labels = dict(Event.Kind.choices)
+        kinds = ", ".join(str(labels.get(kind, kind)) for kind in webhook.kinds) or gettext("all")
+        return f"{kinds} ({webhook.spider})" if webhook.spider else kinds
+
+    @admin.display(description=_("waiting"))
+    def waiting(self, webhook: Webhook) -> str:
+        return f"{webhook.waiting_count:,}"  # type: ignore[attr-defined]
+
+    @admin.display(description=_("last problem"))
+    def last_problem(self, webhook: Webhook) -> str:
+        return webhook.problem or "-"  # type: ignore[attr-defined]
+
+    @admin.display(description="")
+    def deliveries(self, webhook: Webhook) -> SafeString:
+        place = reverse("admin:crawlservice_delivery_changelist")
+        return format_html(
+            '<a href="{}?webhook__id__exact={}">{}</a>', place, webhook.pk, _("deliveries")
+        )
+
+    @admin.display(description=_("secret"))
+    def shown_secret(self, webhook: Webhook) -> str:
+        if not webhook.pk:
+            return str(_("is made, and shown once, when this is saved"))
+        return f"{webhook.secret[:8]}…"
+
+    def _show_secret(self, request: HttpRequest, webhook: Webhook) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Secret of the webhook"),
+            "webhook": webhook,
+        }
+        page = TemplateResponse(request, "admin/crawlservice/webhook/secret.html", context)
+        page["Cache-Control"] = "no-store"
+        return page
+
+    # -- actions ----------------------------------------------------------------------------------
+
+    @admin.action(description=_("Send a test"), permissions=["change"])
+    def send_test(self, request: HttpRequest, chosen: QuerySet[Webhook]) -> None:
+        for webhook in chosen[:5]:  # each may take 10 s
+            self._test(request, webhook)
+
+    @action(description=_("Save and send a test"), permissions=["change"])
+    def save_and_test(self, request: HttpRequest, webhook: Webhook) -> None:
+        # Not while the transaction of the form is open: it may take 10 s.
+        transaction.on_commit(lambda: self._test(request, webhook))
+
+    @admin.action(description=_("Make a new secret"), permissions=["change"])
+    def renew_secret(self, request: HttpRequest, chosen: QuerySet[Webhook]) -> HttpResponse | None:
+        webhooks = list(chosen[:2])
+        if len(webhooks) != 1:
+            self.message_user(request, _("choose one webhook"), messages.ERROR)
+            return None
+        webhook = webhooks[0]
+        webhook.secret = new_secret()
+        webhook.save(update_fields=["secret"])
+        record("renew webhook secret", **by(request), webhook=webhook.name)
+        return self._show_secret(request, webhook)
+
+    def _test(self, request: HttpRequest, webhook: Webhook) -> None:
+        # Imported here: the web sends nothing else.
+        from crawlservice.post import try_out
+
+        problem = try_out(settings.CRAWLFRAME, trial(webhook))
+        record("test webhook", **by(request), webhook=webhook.name, problem=problem)
+        if problem:
+            self.message_user(request, f"{webhook}: {problem}", messages.ERROR)
+        else:
+            text = _("%(webhook)s took the test") % {"webhook": webhook}
+            self.message_user(request, text, messages.SUCCESS)

@@ -1,0 +1,114 @@
+"""Timing: when a schedule falls due, by cron in its time zone, or every so many seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from django.utils.translation import gettext as _
+
+from crawlframe.errors import CrawlframeError
+
+FIELDS = 5  # of a cron expression
+FIRST_LOOK = timedelta(minutes=1)  # how far back the last due time is looked for, then further
+
+
+class BadTiming(CrawlframeError):
+    """A schedule can never fall due like this. ``field`` names what is wrong."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True)
+class Timing:
+    """``cron`` or ``every``, one of them. All moments are given and answered in UTC.
+
+    Daylight saving, as Debian's cron has it. A time of day (neither minute nor hour begins with
+    ``*``) that the clock jumps over comes when the jump is over, and one that the clock shows twice
+    comes the first time. Others go with the clock on the wall: nothing in the gap, and twice in the
+    doubled hour. ``every`` knows no clock on the wall."""
+
+    cron: str
+    every: int | None
+    zone: ZoneInfo
+
+    @classmethod
+    def of(cls, cron: str, every: int | None, timezone: str) -> Timing:
+        """Raises BadTiming."""
+        try:
+            zone = ZoneInfo(timezone)
+        except (KeyError, ValueError, OSError):  # unknown, no name of one, and a directory
+            text = _("there is no time zone %(name)r; write one such as Asia/Shanghai or UTC")
+            raise BadTiming("timezone", text % {"name": timezone}) from None
+        timing = cls(" ".join(cron.split()), every, zone)
+        timing._check()
+        return timing
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first time due after ``moment``; None when there is none for 50 years."""
+        return next(self.all_after(moment), None)
+
+    def all_after(self, moment: datetime) -> Iterator[datetime]:
+        if self.every is not None:
+            while True:
+                moment += timedelta(seconds=self.every)
+                yield moment
+        for local in CronSim(self.cron, moment.astimezone(self.zone)):
+            # Of a doubled hour the first one is given, which may lie before a moment in the second.
+            due = local.astimezone(UTC)
+            if due > moment:
+                moment = due
+                yield due
+
+    def latest(self, first: datetime, until: datetime) -> datetime:
+        """The last time due up to ``until``; ``first`` is one that is due and not after it."""
+        if self.every is not None:
+            return first + (until - first) // timedelta(seconds=self.every) * timedelta(
+                seconds=self.every
+            )
+        span = FIRST_LOOK
+        while True:
+            last = first
+            start = max(first, until - span)
+            for due in self.all_after(start):
+                if due > until:
+                    break
+                last = due
+            if last > first or start == first:
+                return last
+            span *= 4
+
+    def upcoming(self, first: datetime, count: int) -> list[datetime]:
+        """``first``, which is due, and those after it."""
+        return [first, *islice(self.all_after(first), count - 1)]
+
+    def _check(self) -> None:
+        if self.every is not None:
+            if self.cron:
+                raise BadTiming("every", _("give a cron expression or seconds, not both"))
+            if self.every < 1:
+                raise BadTiming("every", _("give at least one second"))
+            return
+        if not self.cron:
+            raise BadTiming("cron", _("give a cron expression, or seconds between two starts"))
+        count = len(self.cron.split())
+        if count != FIELDS:
+            text = _(
+                "%(cron)r has %(count)d fields; write five: minute, hour, day of month, month, day "
+                "of week, such as 0 6 * * 1-5"
+            )
+            raise BadTiming("cron", text % {"cron": self.cron, "count": count})
+        try:
+            due = self.after(datetime.now(UTC))
+        except CronSimError as error:
+            part = str(error).removeprefix("Bad ").replace("-", " ")
+            text = _("the %(part)s of %(cron)r is wrong")
+            raise BadTiming("cron", text % {"part": part, "cron": self.cron}) from None
+        if due is None:
+            raise BadTiming("cron", _("no such day ever comes"))

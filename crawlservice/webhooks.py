@@ -1,0 +1,159 @@
+"""Webhooks: which deliveries an event makes, which of them are due, and what became of them.
+
+A delivery is claimed by writing down when it is tried again, before it is sent. So one whose sender
+dies is sent once more, and one that two senders see at a time is sent by one of them."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from base64 import b64encode
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.db import transaction
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Now
+
+from crawlservice.models import Delivery, Event, Task, Webhook
+
+log = logging.getLogger(__name__)
+
+# Seconds after the first, second, … try in vain until the next; then it is given up. A day in all.
+PAUSES = (30, 120, 600, 3600, 10800, 21600, 43200)
+LAST_TRY = 60  # seconds after which a last try whose sender died is made again
+BATCH = 500  # events at a time
+SECRET_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What is sent to whom: one try of one delivery. ``id`` is that of the event."""
+
+    url: str
+    secret: str
+    id: str
+    body: bytes
+    delivery: int = 0
+    attempt: int = 1
+
+
+def hand_out() -> bool:
+    """Makes the deliveries of what has happened since the last time, each once. Answers whether
+    any is to be sent. Raises django.db.Error."""
+    new = Event.objects.filter(delivered_at=None)
+    if new.exists():
+        _make_deliveries(new)
+    return Delivery.objects.filter(next_at__lte=Now(), webhook__enabled=True).exists()
+
+
+def _make_deliveries(new: QuerySet[Event]) -> None:
+    with transaction.atomic():
+        webhooks = list(Webhook.objects.filter(enabled=True))
+        if not webhooks:
+            new.update(delivered_at=Now())
+            return
+        events = list(new.values_list("pk", "kind", "task__spider")[:BATCH])
+        Delivery.objects.bulk_create(
+            [
+                Delivery(webhook=webhook, event_id=pk)
+                for pk, kind, spider in events
+                for webhook in webhooks
+                if is_wanted(webhook, kind, spider)
+            ],
+            ignore_conflicts=True,
+        )
+        new.filter(pk__in=[pk for pk, _, _ in events]).update(delivered_at=Now())
+
+
+def is_wanted(webhook: Webhook, kind: str, spider: str) -> bool:
+    return webhook.spider in ("", spider) and (not webhook.kinds or kind in webhook.kinds)
+
+
+def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, Letter]]:
+    """What is due: at most one delivery of each webhook, none of those that are ``busy``. Answers
+    webhooks and letters. Raises django.db.Error."""
+    due = Delivery.objects.filter(webhook=OuterRef("pk"), next_at__lte=Now()).order_by("next_at")
+    webhooks = (
+        Webhook.objects.filter(enabled=True)
+        .exclude(pk__in=busy)
+        .annotate(due=Subquery(due.values("pk")[:1]), since=Subquery(due.values("next_at")[:1]))
+        .filter(due__isnull=False)
+        .order_by("since")
+    )
+    for webhook in webhooks[:count]:
+        rows = Delivery.objects.filter(pk=webhook.due, next_at__lte=Now())
+        delivery = rows.select_related("event__task").defer("event__task__seeds").first()
+        if delivery is None:
+            continue
+        attempt = delivery.attempts + 1
+        pause = PAUSES[attempt - 1] if attempt <= len(PAUSES) else LAST_TRY
+        later = Now() + timedelta(seconds=pause)
+        if rows.filter(attempts=delivery.attempts).update(attempts=attempt, next_at=later):
+            yield webhook.pk, _letter(webhook, delivery, attempt)
+
+
+def settle(letter: Letter, problem: str) -> None:
+    """``problem``: why it did not arrive, or "". Raises django.db.Error."""
+    rows = Delivery.objects.filter(pk=letter.delivery)
+    if not problem:
+        rows.update(delivered_at=Now(), next_at=None, problem="")
+    elif letter.attempt <= len(PAUSES):
+        rows.filter(delivered_at=None).update(problem=problem)
+    elif rows.filter(delivered_at=None).update(problem=problem, next_at=None):
+        log.warning("%s to %s is given up: %s", letter.id, letter.url, problem)
+
+
+def send_again(delivery: Delivery) -> None:
+    """As if it were new. Raises django.db.Error."""
+    Delivery.objects.filter(pk=delivery.pk).update(
+        attempts=0, next_at=Now(), delivered_at=None, problem=""
+    )
+
+
+def new_secret() -> str:
+    return "whsec_" + b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+def body(event: Event) -> bytes:
+    return orjson.dumps(
+        {
+            "id": f"evt_{event.pk}",
+            "kind": event.kind,
+            "created_at": event.created_at,
+            "task": _task(event.task),
+        }
+    )
+
+
+def trial(webhook: Webhook) -> Letter:
+    """A letter that tells of nothing, to try a webhook."""
+    name = f"evt_test_{secrets.token_hex(8)}"
+    content = orjson.dumps({"id": name, "kind": "test", "created_at": None, "task": None})
+    return Letter(webhook.url, webhook.secret, name, content)
+
+
+def _letter(webhook: Webhook, delivery: Delivery, attempt: int) -> Letter:
+    event = delivery.event
+    return Letter(webhook.url, webhook.secret, f"evt_{event.pk}", body(event), delivery.pk, attempt)
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {
+        "id": task.pk,
+        "spider": task.spider,
+        "arguments": task.arguments,
+        "state": task.state,
+        "na": task.na,
+        "nf": task.nf,
+        "ne": task.ne,
+        "items": task.items,
+        "created_at": task.created_at,
+        "finished_at": task.finished_at,
+        "schedule": task.schedule_id,
+        "link": f"{settings.PUBLIC_URL}/admin/crawlservice/task/{task.pk}/change/",
+    }

@@ -1,0 +1,74 @@
+"""A receiver of webhooks: a real HTTP server on loopback that keeps what it was told."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Told:
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def content(self) -> Any:
+        return json.loads(self.body)
+
+
+class Receiver:
+    """``answers``: path -> status; the default is 204. ``hang``: paths that answer after a release.
+    ``location``: where a 302 leads to."""
+
+    def __init__(self) -> None:
+        self.told: list[Told] = []
+        self.answers: dict[str, int] = {}
+        self.hang: set[str] = set()
+        self.location = ""
+        self.released = threading.Event()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.told.append(Told(self.path, self.headers, body))  # type: ignore[arg-type]
+                if self.path in receiver.hang:
+                    receiver.released.wait(60)
+                text = b"<b>sorry</b>"
+                self.send_response(receiver.answers.get(self.path, 200))
+                self.send_header("Content-Length", str(len(text)))
+                if receiver.location:
+                    self.send_header("Location", receiver.location)
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def wait(self, count: int, path: str = "", timeout: float = 30) -> list[Told]:
+        """What was told, when it is so much."""
+        deadline = time.monotonic() + timeout
+        while True:
+            found = [told for told in self.told if path in ("", told.path)]
+            if len(found) >= count:
+                return found
+            assert time.monotonic() < deadline, f"only {len(found)} of {count} came"
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,500 @@
+"""Schedules: each due time is submitted once or told of once, whatever happens in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.utils import timezone
+from redis import Redis
+
+from crawlframe import faults
+from crawlframe.conf import Settings
+from crawlframe.errors import ArgumentError, FrontierError, UnknownSpider
+from crawlframe.faults import Faults
+from crawlframe.frontier import Frontier
+from crawlservice import schedules
+from crawlservice.era import renew
+from crawlservice.models import Run, Schedule, Task
+from crawlservice.schedules import plan, run_now, turn, upcoming
+from crawlservice.steward import Steward
+from crawlservice.submit import cancel, pause
+from tests.conftest import CHECKOUT
+from tests.crawlservice.conftest import redis_at
+
+HOUR = 3600
+Add = Callable[..., Schedule]
+
+
+@pytest.fixture
+def add(published: Frontier) -> Add:
+    """Adds a schedule whose start fell due ``late`` seconds ago; keywords are its fields."""
+
+    def add(late: float = 1, **fields: Any) -> Schedule:
+        values = {"name": "daily", "spider": "shop", "arguments": {"city": "Ulm"}, "every": HOUR}
+        next_at = timezone.now() - timedelta(seconds=late)
+        return Schedule.objects.create(**{**values, "next_at": next_at, **fields})
+
+    return add
+
+
+def fall_due(schedule: Schedule, late: float = 0) -> None:
+    schedule.next_at = timezone.now() - timedelta(seconds=late)
+    Schedule.objects.filter(pk=schedule.pk).update(next_at=schedule.next_at)
+
+
+def outcomes(schedule: Schedule) -> list[str]:
+    return list(schedule.runs.order_by("due_at").values_list("outcome", flat=True))
+
+
+def end(task: int) -> None:
+    Task.objects.filter(pk=task).update(state=Task.State.FINISHED)
+
+
+# -- what is due ----------------------------------------------------------------------------------
+
+
+def test_what_is_due_is_submitted_once(add: Add, published: Frontier) -> None:
+    schedule = add(priority=5)
+    turn()
+    turn()
+    (task,) = Task.objects.all()
+    assert (task.spider, task.arguments, task.priority) == ("shop", {"city": "Ulm"}, 5)
+    assert (task.schedule, task.user) == (schedule, None)
+    (run,) = schedule.runs.all()
+    assert (run.outcome, run.task, run.problem) == ("submitted", task, "")
+    assert run.due_at == schedule.next_at
+    counts = published.counts(task.pk)
+    assert counts is not None
+    assert counts.na == 1
+
+
+def test_the_next_time_keeps_to_the_grid_of_an_interval(add: Add) -> None:
+    schedule = add(late=7, every=HOUR)
+    turn()
+    assert schedule.next_at is not None
+    assert Schedule.objects.get().next_at == schedule.next_at + timedelta(seconds=HOUR)
+
+
+def test_what_is_not_due_waits(add: Add) -> None:
+    add(late=-30)
+    turn()
+    assert not Run.objects.exists()
+    assert not Task.objects.exists()
+
+
+def test_the_clock_of_the_database_decides(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(late=-30)
+    add(late=1, name="due")
+    day = timedelta(days=1)
+    for shift in (day, -day):
+        monkeypatch.setattr(timezone, "now", lambda shift=shift: datetime.now(UTC) + shift)
+        turn()
+    assert [run.schedule.name for run in Run.objects.all()] == ["due"]
+
+
+def test_a_disabled_one_is_left_alone(add: Add) -> None:
+    add(enabled=False)
+    turn()
+    assert not Run.objects.exists()
+
+
+def test_one_that_nobody_has_planned_is_planned(add: Add) -> None:
+    add(next_at=None, every=None, cron="0 0 1 1 *")
+    turn()
+    found = Schedule.objects.get().next_at
+    assert found is not None
+    assert found > timezone.now()
+    assert (found.month, found.day, found.hour) == (1, 1, 0)
+    assert not Run.objects.exists()
+
+
+def test_planning_counts_from_now_on(add: Add) -> None:
+    schedule = add(late=5 * HOUR)
+    plan(schedule)
+    left = (Schedule.objects.get().next_at or timezone.now()) - timezone.now()
+    assert HOUR - 60 < left.total_seconds() <= HOUR
+    Schedule.objects.update(enabled=False)
+    plan(schedule)
+    assert Schedule.objects.get().next_at is None
+
+
+def test_the_next_times_are_told_in_the_schedules_zone(add: Add) -> None:
+    next_at = datetime(2026, 3, 28, 1, 30, tzinfo=UTC)
+    schedule = add(every=None, cron="30 2 * * *", timezone="Europe/Berlin", next_at=next_at)
+    assert [f"{due:%d %H:%M}" for due in upcoming(schedule, 3)] == [
+        "28 02:30", "29 03:00", "30 02:30",
+    ]  # fmt: skip
+
+
+# -- overlap --------------------------------------------------------------------------------------
+
+
+def test_skip(add: Add) -> None:
+    schedule = add(overlap="skip")
+    turn()
+    task = Task.objects.get()
+    for _ in range(2):
+        fall_due(schedule)
+        turn()
+    assert outcomes(schedule) == ["submitted", "skipped", "skipped"]
+    assert schedule.runs.first().problem == f"task {task.pk} still ran"  # type: ignore[union-attr]
+    end(task.pk)
+    fall_due(schedule)
+    turn()
+    assert outcomes(schedule)[-1] == "submitted"
+    assert Task.objects.count() == 2
+
+
+def test_a_paused_task_still_runs(add: Add) -> None:
+    schedule = add(overlap="skip")
+    turn()
+    pause(Task.objects.get().pk)
+    fall_due(schedule)
+    turn()
+    assert outcomes(schedule) == ["submitted", "skipped"]
+
+
+def test_tasks_of_others_do_not_count(add: Add) -> None:
+    add(overlap="skip")
+    add(overlap="skip", name="other")
+    turn()
+    assert Task.objects.count() == 2
+
+
+def test_queue(add: Add) -> None:
+    schedule = add(overlap="queue")
+    turn()
+    for _ in range(2):
+        fall_due(schedule)
+        turn()
+    assert outcomes(schedule) == ["submitted", "waiting", "waiting"]
+    first = Task.objects.get()
+    end(first.pk)
+    turn()
+    turn()
+    assert outcomes(schedule) == ["submitted", "submitted", "waiting"]
+    end(Task.objects.latest("pk").pk)
+    turn()
+    assert outcomes(schedule) == ["submitted"] * 3
+    assert len({run.task_id for run in Run.objects.all()}) == 3
+
+
+def test_what_falls_due_does_not_overtake_what_waits(add: Add) -> None:
+    schedule = add(overlap="queue")
+    turn()
+    fall_due(schedule)
+    turn()
+    end(Task.objects.get().pk)
+    fall_due(schedule)
+    turn()
+    assert outcomes(schedule) == ["submitted", "submitted", "waiting"]
+
+
+def test_a_queue_has_an_end(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "MAX_WAITING", 2)
+    schedule = add(overlap="queue")
+    for _ in range(4):
+        turn()
+        fall_due(schedule)
+    assert outcomes(schedule) == ["submitted", "waiting", "waiting", "skipped"]
+
+
+def test_disabling_ends_the_wait(add: Add) -> None:
+    schedule = add(overlap="queue")
+    turn()
+    fall_due(schedule)
+    turn()
+    Schedule.objects.update(enabled=False)
+    turn()
+    assert outcomes(schedule) == ["submitted", "skipped"]
+    assert schedule.runs.latest("due_at").problem == "disabled while it waited"
+
+
+def test_cancel_previous(add: Add, published: Frontier) -> None:
+    schedule = add(overlap="cancel")
+    turn()
+    fall_due(schedule)
+    turn()
+    first, second = Task.objects.order_by("pk")
+    assert (first.state, second.state) == ("cancelling", "running")
+    counts = published.counts(first.pk)
+    assert counts is not None
+    assert counts.state == "cancelling"
+    assert outcomes(schedule) == ["submitted", "submitted"]
+
+
+def test_nothing_is_cancelled_for_one_that_cannot_start(add: Add) -> None:
+    schedule = add(overlap="cancel")
+    turn()
+    Schedule.objects.update(arguments={"town": "Ulm"})
+    fall_due(schedule)
+    turn()
+    assert Task.objects.get().state == "running"
+    assert outcomes(schedule) == ["submitted", "failed"]
+
+
+def test_allow(add: Add) -> None:
+    schedule = add(overlap="allow")
+    for _ in range(3):
+        turn()
+        fall_due(schedule)
+    assert outcomes(schedule) == ["submitted"] * 3
+
+
+# -- what was missed ------------------------------------------------------------------------------
+
+
+def test_many_missed_starts_are_made_up_for_once(add: Add) -> None:
+    schedule = add(late=10 * HOUR + 600, missed="once", overlap="allow", timezone="Asia/Shanghai")
+    turn()
+    turn()
+    (run,) = schedule.runs.all()
+    assert schedule.next_at is not None
+    assert (run.outcome, run.due_at) == ("submitted", schedule.next_at + timedelta(hours=10))
+    since = schedule.next_at.astimezone(schedules.timing_of(schedule).zone)
+    assert run.problem == f"also for those missed since {since:%Y-%m-%d %H:%M:%S}"
+    assert Schedule.objects.get().next_at == schedule.next_at + timedelta(hours=11)
+
+
+def test_one_missed_start_is_made_up_for(add: Add) -> None:
+    schedule = add(late=600, missed="once")
+    turn()
+    assert [(run.outcome, run.problem) for run in schedule.runs.all()] == [("submitted", "")]
+
+
+def test_missed_starts_are_left_out_when_that_is_wanted(add: Add) -> None:
+    schedule = add(late=10 * HOUR + 600, missed="skip")
+    turn()
+    turn()
+    assert not Task.objects.exists()
+    (run,) = schedule.runs.all()
+    assert (run.outcome, run.task) == ("missed", None)
+    fall_due(schedule)
+    turn()
+    assert Task.objects.count() == 1
+
+
+def test_after_a_time_away_what_is_due_now_is_started(add: Add) -> None:
+    schedule = add(late=10 * HOUR + 2, missed="skip")
+    turn()
+    assert outcomes(schedule) == ["missed", "submitted"]
+    assert Task.objects.count() == 1
+
+
+def test_a_start_that_is_a_little_late_is_not_missed(add: Add) -> None:
+    schedule = add(late=20, missed="skip")  # another node took over
+    turn()
+    assert outcomes(schedule) == ["submitted"]
+
+
+# -- what goes wrong ------------------------------------------------------------------------------
+
+
+def test_what_cannot_start_is_told_of_and_tried_at_the_next_time(add: Add) -> None:
+    wrong = add(arguments={"city": 3})
+    gone = add(name="gone", spider="shopp")
+    good = add(name="good")
+    turn()
+    turn()
+    assert [outcomes(one) for one in (wrong, gone, good)] == [["failed"], ["failed"], ["submitted"]]
+    assert "argument 'city'" in wrong.runs.get().problem
+    assert "did you mean 'shop'" in gone.runs.get().problem
+    Schedule.objects.filter(pk=wrong.pk).update(arguments={"city": "Ulm"})
+    fall_due(wrong)
+    turn()
+    assert outcomes(wrong) == ["failed", "submitted"]
+
+
+def test_before_any_node_has_said_what_it_has_starts_wait(
+    add: Add, redis_client: Redis, service: Frontier, shop: Any
+) -> None:
+    schedule = add()
+    redis_client.flushall()  # and no node has loaded its code since
+    turn()
+    assert outcomes(schedule) == []
+    service.publish_spiders([shop])
+    turn()
+    assert outcomes(schedule) == ["submitted"]
+
+
+def test_a_timing_that_came_past_the_form_is_disabled(add: Add) -> None:
+    schedule = add(every=None, cron="0 0 * *", name="bad")
+    good = add()
+    turn()
+    turn()
+    row = Schedule.objects.get(pk=schedule.pk)
+    assert (row.enabled, row.next_at) == (False, None)
+    assert "has 4 fields" in schedule.runs.get().problem
+    assert outcomes(good) == ["submitted"]
+
+
+def test_redis_away(add: Add, redis_url: str) -> None:
+    schedule = add()
+    with redis_at("redis://127.0.0.1:1/0"), pytest.raises(FrontierError):
+        turn()
+    assert outcomes(schedule) == []
+    assert not Task.objects.exists()
+    with redis_at(redis_url):
+        turn()
+    assert outcomes(schedule) == ["submitted"]
+
+
+def test_a_next_time_that_was_written_back_starts_nothing(add: Add) -> None:
+    schedule = add(overlap="allow")
+    turn()
+    Schedule.objects.update(next_at=schedule.next_at)
+    turn()
+    assert outcomes(schedule) == ["submitted"]
+    assert Task.objects.count() == 1
+    following = Schedule.objects.get().next_at
+    assert following is not None
+    assert following > timezone.now()
+
+
+def together(count: int) -> None:
+    """``turn`` in so many threads at a time; the first is slow with its transaction open."""
+    problems: list[BaseException] = []
+    begin = threading.Barrier(count)
+
+    def steward() -> None:
+        try:
+            connection.ensure_connection()
+            begin.wait()
+            turn()
+        except BaseException as error:
+            problems.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=steward) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def test_many_stewards_at_a_time_start_it_once(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [add(overlap="allow", name=f"{n}") for n in range(5)]
+    monkeypatch.setattr(faults, "at", Faults("schedule.before:1:delay").at)
+    together(4)
+    assert [outcomes(schedule) for schedule in made] == [["submitted"]] * 5
+    assert Task.objects.count() == 5
+
+
+def test_many_stewards_at_a_time_end_a_wait_once(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = add(overlap="queue")
+    for _ in range(2):
+        turn()
+        fall_due(schedule)
+    Schedule.objects.update(next_at=timezone.now() + timedelta(hours=1))
+    end(Task.objects.get().pk)
+    monkeypatch.setattr(faults, "at", Faults("schedule.before:1:delay").at)
+    together(4)
+    assert outcomes(schedule) == ["submitted", "submitted"]
+    assert Task.objects.count() == 2
+
+
+CHILD = """
+import django
+django.setup()
+from crawlservice.schedules import turn
+turn()
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "runs"),
+    [
+        ("schedule.before:1:kill", 0),  # the transaction is gone with it
+        ("submit.recorded:1:kill", 1),  # committed; Redis does not know the task
+        ("open.before:1:kill", 1),
+        ("open.after:1:kill", 1),
+    ],
+)
+def test_a_steward_that_dies_in_the_middle(
+    add: Add,
+    orm: str,
+    redis_url: str,
+    redis_client: Redis,
+    published: Frontier,
+    fault: str,
+    runs: int,
+) -> None:
+    add(overlap="skip")
+    connection.close()
+    env = {
+        **os.environ, "DATABASE_URL": orm, "REDIS_URL": redis_url, "FAULT": fault,
+        "DJANGO_SETTINGS_MODULE": "crawlservice.node_settings",
+    }  # fmt: skip
+    child = subprocess.run([sys.executable, "-c", CHILD], env=env, cwd=CHECKOUT, timeout=60)
+    assert child.returncode == -signal.SIGKILL
+    assert Run.objects.count() == Task.objects.count() == runs
+
+    successor = Steward(Settings(), published)
+    renew(published)
+    successor.turn()
+    successor.turn()
+    successor.resign()
+    task, run = Task.objects.get(), Run.objects.get()
+    assert (run.outcome, run.task) == ("submitted", task)
+    counts = published.counts(task.pk)
+    assert counts is not None
+    assert (counts.state, counts.na) == ("running", 1)
+
+
+def test_the_steward_runs_schedules(add: Add, published: Frontier) -> None:
+    schedule = add(every=1, overlap="allow")
+    steward, other = (Steward(Settings(), published) for _ in range(2))
+    deadline = time.monotonic() + 60
+    while len(outcomes(schedule)) < 3 and time.monotonic() < deadline:
+        steward.turn()
+        other.turn()  # does not lead
+        time.sleep(0.1)
+    for one in (steward, other):
+        one.resign()
+    dues = list(schedule.runs.values_list("due_at", flat=True))
+    assert len(set(dues)) == len(dues) == Task.objects.count() >= 3
+
+
+# -- by hand --------------------------------------------------------------------------------------
+
+
+def test_run_now_leaves_the_plan_alone(add: Add) -> None:
+    user = User.objects.create(username="ann")
+    schedule = add(late=-500, enabled=False)
+    run = run_now(schedule, user)
+    assert (run.outcome, run.task) == ("submitted", Task.objects.get())
+    assert Task.objects.get().user == user
+    assert Schedule.objects.get().next_at == schedule.next_at
+
+
+def test_run_now_keeps_to_the_overlap_policy(add: Add) -> None:
+    schedule = add(late=-500, overlap="skip")
+    run_now(schedule)
+    assert run_now(schedule).outcome == "skipped"
+    cancel(Task.objects.get().pk)
+    assert run_now(schedule).outcome == "skipped"  # what is in flight ends first
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"), [({"spider": "no"}, UnknownSpider), ({"arguments": {}}, ArgumentError)]
+)
+def test_run_now_says_what_is_wrong(
+    add: Add, fields: dict[str, Any], kind: type[Exception]
+) -> None:
+    schedule = add(late=-500, **fields)
+    with pytest.raises(kind):
+        run_now(schedule)
+    assert not Run.objects.exists()

@@ -1,0 +1,195 @@
+"""Webhooks in the admin: the secret is shown once, a test is sent, what did not arrive is seen."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from crawlservice.models import Action, Delivery, Event, Task, Webhook
+from crawlservice.webhooks import hand_out
+from tests.crawlservice.receiver import Receiver
+
+LIST = "/admin/crawlservice/webhook/"
+DELIVERIES = "/admin/crawlservice/delivery/"
+
+
+@pytest.fixture
+def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
+    loopback = (ipaddress.ip_network("127.0.0.0/8"),)
+    settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, webhook_private=loopback))
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def log_in(ended_task: Task) -> Callable[[str], Client]:
+    hand_out()  # of what has happened before, nobody is told
+
+    def log_in(role: str) -> Client:
+        user = User.objects.create(username=role, is_staff=True)
+        user.groups.add(Group.objects.get(name=role))
+        client = Client(SERVER_NAME="localhost")
+        client.force_login(user)
+        return client
+
+    return log_in
+
+
+@pytest.fixture
+def administrator(log_in: Callable[[str], Client]) -> Client:
+    return log_in("administrator")
+
+
+def post(client: Client, place: str, **fields: Any) -> str:
+    form = {"name": "ours", "url": "https://example.com/in", "spider": "", "enabled": "on"}
+    answer = client.post(LIST + place, {**form, **fields}, follow=True)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def act(client: Client, action: str, *rows: Any, place: str = LIST) -> str:
+    form = {"action": action, "_selected_action": [str(row.pk) for row in rows]}
+    return client.post(place, form, follow=True).content.decode()
+
+
+def secret_in(page: str) -> str:
+    found = re.search(r'id="secret">([^<]+)<', page)
+    return found[1] if found else ""
+
+
+def test_the_secret_is_shown_once(administrator: Client) -> None:
+    page = post(administrator, "add/", kinds=["failed"])
+    webhook = Webhook.objects.get()
+    assert (webhook.url, webhook.kinds, webhook.enabled) == (
+        "https://example.com/in", ["failed"], True,
+    )  # fmt: skip
+    assert secret_in(page) == webhook.secret
+    assert len(webhook.secret) > 40
+    place = f"{LIST}{webhook.pk}/change/"
+    for later in (LIST, place):
+        assert webhook.secret not in administrator.get(later).content.decode()
+    post(administrator, f"{webhook.pk}/change/", secret="mine", name="renamed")
+    assert Webhook.objects.get().secret == webhook.secret
+    assert webhook.secret not in str(list(Action.objects.values()))
+
+
+def test_a_new_secret(administrator: Client) -> None:
+    post(administrator, "add/")
+    first = Webhook.objects.get()
+    page = act(administrator, "renew_secret", first)
+    assert secret_in(page) == Webhook.objects.get().secret != first.secret
+    post(administrator, "add/", name="other")
+    before = set(Webhook.objects.values_list("secret", flat=True))
+    assert "choose one webhook" in act(administrator, "renew_secret", *Webhook.objects.all())
+    assert set(Webhook.objects.values_list("secret", flat=True)) == before
+
+
+@pytest.mark.parametrize("url", ["ftp://example.com/", "javascript:alert(1)", "nonsense", ""])
+def test_only_web_addresses_are_taken(administrator: Client, url: str) -> None:
+    post(administrator, "add/", url=url)
+    assert not Webhook.objects.exists()
+
+
+def test_a_test_is_sent(administrator: Client, receiver: Receiver) -> None:
+    post(administrator, "add/", url=receiver.url + "in")
+    webhook = Webhook.objects.get()
+    assert "ours took the test" in act(administrator, "send_test", webhook)
+    receiver.answers["/in"] = 500
+    page = act(administrator, "send_test", webhook)
+    assert "it answered 500: &lt;b&gt;sorry&lt;/b&gt;" in page
+    receiver.answers.clear()
+    button = {"crawlservice_webhook_save_and_test": "1", "url": receiver.url + "other"}
+    assert "ours took the test" in post(administrator, f"{webhook.pk}/change/", **button)
+    assert [told.path for told in receiver.told] == ["/in", "/in", "/other"]
+    verbs = list(Action.objects.order_by("pk").values_list("verb", flat=True))
+    assert verbs.count("test webhook") == 3
+
+
+def test_a_test_does_not_go_to_private_addresses(
+    administrator: Client, receiver: Receiver, settings_with: Callable[..., None]
+) -> None:
+    settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, webhook_private=()))
+    post(administrator, "add/", url=receiver.url)
+    assert "CRAWLFRAME_WEBHOOK_PRIVATE" in act(administrator, "send_test", Webhook.objects.get())
+    assert receiver.told == []
+
+
+def deliver(problem: str = "", **fields: Any) -> Delivery:
+    event = Event.objects.create(task=Task.objects.get(), kind="finished")
+    hand_out()
+    delivery = Delivery.objects.get(event=event)
+    Delivery.objects.filter(pk=delivery.pk).update(problem=problem, **fields)
+    return delivery
+
+
+def test_deliveries_and_their_problems_are_seen_and_sent_again(administrator: Client) -> None:
+    def look(query: str = "") -> str:
+        return administrator.get(DELIVERIES + query).content.decode()
+
+    post(administrator, "add/")
+    gone = deliver("it answered 500: <script>", next_at=None, attempts=8)
+    deliver(delivered_at=timezone.now(), next_at=None)
+    deliver("it answered 503", attempts=1)
+    page = look()
+    assert "it answered 500: &lt;script&gt;" in page
+    assert "<script>it" not in page
+    for state, count in {"given up": 1, "arrived": 1, "waiting": 1, "": 3}.items():
+        assert len(set(re.findall(r"evt_\d+", look(f"?state={state}")))) == count
+    assert f"evt_{gone.event_id}:" in look("?state=given up")
+    act(administrator, "send_again", gone, place=DELIVERIES)
+    gone.refresh_from_db()
+    assert (gone.attempts, gone.delivered_at, gone.problem) == (0, None, "")
+    assert gone.next_at is not None
+    assert Action.objects.latest("pk").verb == "send again"
+    assert administrator.get(f"{DELIVERIES}{gone.pk}/change/").status_code == 200
+
+
+def test_lists_have_a_fixed_cost(administrator: Client) -> None:
+    def cost(place: str) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert administrator.get(place).status_code == 200
+        return len(queries)
+
+    post(administrator, "add/")
+    deliver("x")
+    before = [cost(place) for place in (LIST, DELIVERIES)]
+    for n in range(4):
+        post(administrator, "add/", name=f"{n}", kinds=["cancelled"])
+        deliver("x")
+    assert [cost(place) for place in (LIST, DELIVERIES)] == before
+
+
+@pytest.mark.parametrize("role", ["viewer", "submitter", "operator"])
+def test_only_administrators_change_webhooks(
+    log_in: Callable[[str], Client], receiver: Receiver, role: str
+) -> None:
+    webhook = Webhook.objects.create(name="x", url=receiver.url, secret="whsec_c2VjcmV0")
+    delivery = deliver("x", next_at=None, attempts=8)
+    client = log_in(role)
+    may_look = 200 if role == "operator" else 403
+    for place in (LIST, f"{LIST}{webhook.pk}/change/", DELIVERIES):
+        answer = client.get(place)
+        assert answer.status_code == may_look
+        assert webhook.secret not in answer.content.decode()
+    for place in ("add/", f"{webhook.pk}/change/", f"{webhook.pk}/delete/"):
+        form = {"name": "y", "url": "https://example.com/", "post": "yes"}
+        assert client.post(LIST + place, form).status_code == 403
+    for action in ("send_test", "renew_secret", "delete_selected"):
+        act(client, action, webhook)
+    act(client, "send_again", delivery, place=DELIVERIES)
+    assert Webhook.objects.get().secret == webhook.secret
+    assert Delivery.objects.get().attempts == 8
+    assert receiver.told == []
+    assert not Action.objects.exists()

@@ -1,0 +1,407 @@
+"""Webhooks: every event reaches those who want it, signed, once if all goes well and again if not;
+a receiver that hangs holds up nobody else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from crawlframe.conf import Settings
+from crawlframe.fetch.limits import FetchLimits
+from crawlframe.frontier import Counts, Frontier
+from crawlservice import webhooks
+from crawlservice.era import renew
+from crawlservice.models import Delivery, Event, Page, Task, Webhook
+from crawlservice.post import LIMITS, Post, try_out
+from crawlservice.steward import Steward
+from crawlservice.store import DjangoLedger
+from crawlservice.submit import submit
+from crawlservice.webhooks import claim, hand_out, new_secret, send_again, settle, trial
+from tests.crawlservice.receiver import Receiver
+
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
+OPEN = Settings(webhook_private=LOOPBACK)
+Hook = Callable[..., Webhook]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def hook(ended_task: Task, receiver: Receiver) -> Hook:
+    """Adds a webhook: ``hook("path", kinds=[...], ...)``. One task has ended."""
+
+    def add(path: str = "", **fields: Any) -> Webhook:
+        values = {"name": path or "all", "url": receiver.url + path, "secret": new_secret()}
+        return Webhook.objects.create(**{**values, **fields})
+
+    return add
+
+
+@pytest.fixture
+def post() -> Iterator[Post]:
+    """Sends what is due until the end of the test."""
+    made = Post(OPEN)
+    yield made
+    made.stop()
+    deadline = time.monotonic() + 30
+    while any(thread.name == "post" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline, "the sender does not stop"
+        time.sleep(0.05)
+
+
+def until(ready: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not ready():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def arrived(count: int) -> None:
+    def ready() -> bool:
+        return Delivery.objects.exclude(delivered_at=None).count() == count
+
+    until(ready, "not all deliveries are settled")
+
+
+# -- what is handed out ---------------------------------------------------------------------------
+
+
+def test_each_event_is_handed_out_once(hook: Hook) -> None:
+    hook()
+    assert hand_out()
+    hand_out()
+    delivery = Delivery.objects.get()
+    assert delivery.event == Event.objects.get()
+    assert (delivery.attempts, delivery.delivered_at, delivery.problem) == (0, None, "")
+    assert Event.objects.get().delivered_at is not None
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({}, True),
+        ({"kinds": ["finished", "cancelled"]}, True),
+        ({"kinds": ["cancelled"]}, False),
+        ({"spider": "shop"}, True),
+        ({"spider": "shops"}, False),
+        ({"spider": "shop", "kinds": ["failed"]}, False),
+        ({"enabled": False}, False),
+    ],
+)
+def test_only_who_wants_it_is_told(hook: Hook, fields: dict[str, Any], wanted: bool) -> None:
+    hook(**fields)
+    hand_out()
+    assert Delivery.objects.exists() == wanted
+
+
+def test_a_new_webhook_is_not_told_of_what_was_before(hook: Hook, ended_task: Task) -> None:
+    assert not hand_out()
+    hook()
+    assert not hand_out()
+    Event.objects.create(task=ended_task, kind="finished")
+    assert hand_out()
+    assert Delivery.objects.count() == 1
+
+
+def test_more_events_than_go_at_a_time(
+    hook: Hook, ended_task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "BATCH", 2)
+    hook("a")
+    hook("b")
+    Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(4))
+    for expected in (4, 8, 10, 10):
+        hand_out()
+        assert Delivery.objects.count() == expected
+
+
+def test_two_who_believe_to_lead_hand_out_once(hook: Hook, ended_task: Task) -> None:
+    hook("a")
+    hook("b")
+    Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(50))
+    problems: list[BaseException] = []
+    begin = threading.Barrier(3)
+
+    def leader() -> None:
+        try:
+            connection.ensure_connection()
+            begin.wait()
+            hand_out()
+        except BaseException as error:
+            problems.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=leader) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert Delivery.objects.count() == 51 * 2
+
+
+@pytest.mark.parametrize(
+    ("nf", "ne", "items", "state", "kind"),
+    [
+        (0, 1, 0, "running", "failed"),  # the start itself
+        (1, 3, 0, "running", "failed"),  # the start, and nothing that it led to
+        (1, 3, 2, "running", "finished"),  # the start had items of its own
+        (2, 9, 0, "running", "finished"),
+        (1, 0, 0, "running", "finished"),
+        (0, 1, 0, "cancelling", "cancelled"),
+    ],
+)
+def test_what_kind_of_end_it_was(
+    published: Frontier,
+    add_page: Callable[..., Page],
+    nf: int,
+    ne: int,
+    items: int,
+    state: str,
+    kind: str,
+) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    Task.objects.update(state=state)
+    for n in range(nf):
+        add_page(task, b"ok%d" % n, items=[{}] * items if n == 0 else [])
+    for n in range(ne):
+        add_page(task, b"bad%d" % n, state=Page.State.ERROR)
+    assert DjangoLedger().finish(task.pk, Counts("running", nf + ne, nf, ne, 0, 0, 0, 0, 0))
+    assert Event.objects.get().kind == kind
+
+
+# -- what is sent ---------------------------------------------------------------------------------
+
+
+def verify(told: Any, secret: str) -> bool:
+    """As a receiver does, by the documentation alone."""
+    signed = f"{told.headers['webhook-id']}.{told.headers['webhook-timestamp']}.".encode()
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    digest = hmac.new(key, signed + told.body, hashlib.sha256).digest()
+    wanted = "v1," + base64.b64encode(digest).decode()
+    return hmac.compare_digest(wanted, told.headers["webhook-signature"])
+
+
+def test_a_signed_letter_arrives(
+    hook: Hook,
+    ended_task: Task,
+    receiver: Receiver,
+    post: Post,
+    settings_with: Callable[..., None],
+) -> None:
+    settings_with(PUBLIC_URL="https://crawl.example.com")
+    webhook = hook("in")
+    hand_out()
+    post.keep_going()
+    (told,) = receiver.wait(1)
+    arrived(1)
+    assert told.path == "/in"
+    assert told.headers["Content-Type"] == "application/json"
+    event = Event.objects.get()
+    assert told.content["id"] == told.headers["webhook-id"] == f"evt_{event.pk}"
+    assert told.content["kind"] == "finished"
+    task = told.content["task"]
+    assert (task["id"], task["spider"], task["arguments"]) == (
+        ended_task.pk,
+        "shop",
+        {"city": "Ulm"},
+    )
+    assert (task["state"], task["na"], task["nf"], task["ne"], task["items"]) == (
+        "finished", 3, 2, 1, 2,
+    )  # fmt: skip
+    place = f"https://crawl.example.com/admin/crawlservice/task/{ended_task.pk}/change/"
+    assert task["link"] == place
+    assert verify(told, webhook.secret)
+    assert not verify(told, new_secret())
+    assert abs(int(told.headers["webhook-timestamp"]) - time.time()) < 60
+    delivery = Delivery.objects.get()
+    assert (delivery.attempts, delivery.next_at, delivery.problem) == (1, None, "")
+
+
+def test_it_is_tried_again_until_it_arrives(hook: Hook, receiver: Receiver, post: Post) -> None:
+    receiver.answers["/in"] = 503
+    hook("in")
+    hand_out()
+    post.keep_going()
+    receiver.wait(1)
+    until(lambda: Delivery.objects.get().problem != "", "no problem is told")
+    delivery = Delivery.objects.get()
+    assert delivery.problem == "it answered 503: <b>sorry</b>"
+    assert delivery.next_at is not None
+    assert 20 < (delivery.next_at - timezone.now()).total_seconds() <= webhooks.PAUSES[0]
+    receiver.answers.clear()
+    Delivery.objects.update(next_at=timezone.now())
+    first, second = receiver.wait(2)
+    arrived(1)
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert Delivery.objects.get().attempts == 2
+
+
+def test_pauses_grow_up_to_a_day_and_then_it_is_given_up(hook: Hook) -> None:
+    hook()
+    hand_out()
+    pauses = []
+    for _ in range(len(webhooks.PAUSES) + 1):
+        Delivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
+        ((_, letter),) = claim([], 5)
+        next_at = Delivery.objects.get().next_at
+        assert next_at is not None
+        pauses.append((next_at - timezone.now()).total_seconds())
+        settle(letter, "it answered 500")
+    *growing, last = pauses
+    assert growing == sorted(growing)
+    assert 20 * 3600 < sum(growing) < 25 * 3600
+    assert last < growing[2]
+    delivery = Delivery.objects.get()
+    assert (delivery.next_at, delivery.delivered_at) == (None, None)
+    assert delivery.problem == "it answered 500"
+    assert list(claim([], 5)) == []
+    send_again(delivery)
+    ((_, letter),) = claim([], 5)
+    assert letter.attempt == 1
+
+
+def test_a_letter_whose_sender_died_is_sent_again(hook: Hook) -> None:
+    hook()
+    hand_out()
+    for attempt in range(1, 12):  # also after the last of all pauses
+        ((_, letter),) = claim([], 5)  # and then kill -9
+        assert letter.attempt == attempt
+        assert list(claim([], 5)) == []  # not before a while
+        Delivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
+
+
+def test_one_at_a_time_goes_to_each_webhook(hook: Hook, ended_task: Task) -> None:
+    hooks = [hook("a").pk, hook("b").pk]
+    Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(3))
+    hand_out()
+    assert [webhook for webhook, _ in claim([], 5)] == hooks
+    assert [webhook for webhook, _ in claim([hooks[0]], 5)] == hooks[1:]
+    assert list(claim(hooks, 5)) == []
+    assert [webhook for webhook, _ in claim([], 1)] == hooks[:1]
+
+
+def test_a_disabled_webhook_is_not_sent_to(hook: Hook) -> None:
+    hook()
+    assert hand_out()
+    Webhook.objects.update(enabled=False)
+    assert not hand_out()
+    assert list(claim([], 5)) == []
+
+
+def test_a_receiver_that_hangs_holds_up_nobody_else(
+    hook: Hook, ended_task: Task, receiver: Receiver, published: Frontier
+) -> None:
+    receiver.hang = {"/hangs"}
+    hook("hangs")
+    hook("good")
+    Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(5))
+    renew(published)
+    steward = Steward(OPEN, published)
+    steward.turn()
+    receiver.wait(1, "/hangs")
+    receiver.wait(6, "/good")
+    # Chores go on: a node that dies meanwhile is replayed.
+    task = submit("shop", {"city": "Bern"})
+    published.leases.renew(1, 15)
+    published.claim(1, 1, 10)
+    published.leases.renew(1, 0.01)
+    until(lambda: published.leases.left()[1] < 0, "the lease does not end")
+    steward.turn()
+    counts = published.counts(task.pk)
+    assert counts is not None
+    assert (counts.in_progress, counts.ready) == (0, 1)
+    assert len(receiver.wait(1, "/hangs")) == 1  # it still hangs
+    receiver.released.set()
+    receiver.wait(6, "/hangs")
+    arrived(12)
+    steward.resign()
+    until(
+        lambda: not any(thread.name == "post" for thread in threading.enumerate()),
+        "the sender does not stop",
+    )
+
+
+# -- where it must not go -------------------------------------------------------------------------
+
+
+def told_of(webhook: Webhook, node: Settings = OPEN) -> str:
+    return try_out(node, trial(webhook))
+
+
+def test_a_trial(hook: Hook, receiver: Receiver) -> None:
+    webhook = hook("in")
+    assert told_of(webhook) == ""
+    (told,) = receiver.told
+    assert told.content["kind"] == "test"
+    assert told.headers["webhook-id"].startswith("evt_test_")
+    assert verify(told, webhook.secret)
+
+
+def test_redirects_are_not_followed(hook: Hook, receiver: Receiver) -> None:
+    receiver.answers["/in"] = 302
+    receiver.location = receiver.url + "other"
+    assert "it redirects, which is not followed" in told_of(hook("in"))
+    assert [told.path for told in receiver.told] == ["/in"]
+
+
+def test_private_addresses_are_refused_before_anything_is_sent(
+    hook: Hook, receiver: Receiver
+) -> None:
+    assert "CRAWLFRAME_WEBHOOK_PRIVATE" in told_of(hook("in"), Settings())
+    url = receiver.url.replace("127.0.0.1", "localhost")
+    assert "CRAWLFRAME_WEBHOOK_PRIVATE" in told_of(hook("by-name", url=url), Settings())
+    assert receiver.told == []
+    assert told_of(hook("crawled"), Settings(allow_private=LOOPBACK)) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://127.0.0.1:1/", "curl 7"),
+        ("http://nowhere.invalid/", "curl 6"),
+        ("ftp://127.0.0.1/", "http"),
+        ("file:///etc/passwd", "http"),
+        ("nonsense", ""),
+    ],
+)
+def test_other_problems_are_told(hook: Hook, url: str, words: str) -> None:
+    problem = told_of(hook("x", url=url))
+    assert problem
+    assert words in problem
+
+
+def test_a_receiver_that_answers_with_too_much_is_no_danger(
+    hook: Hook, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.post.LIMITS", limits(max_body=5))
+    assert "larger than 5 bytes" in told_of(hook("in"))
+
+
+def test_a_receiver_that_takes_too_long_is_left(
+    hook: Hook, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.post.LIMITS", limits(timeout=0.3))
+    receiver.hang = {"/in"}
+    assert "within 0.3 s" in told_of(hook("in"))
+
+
+def limits(**changes: Any) -> FetchLimits:
+    return LIMITS._replace(**changes)
