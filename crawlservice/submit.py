@@ -4,8 +4,10 @@ The database is told first; what Redis missed meanwhile, the steward tells it la
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import transaction
 from redis import RedisError
 
@@ -21,7 +23,7 @@ from crawlframe.request import (
 )
 from crawlframe.spider import SpiderInfo
 from crawlservice import arguments as spider_arguments
-from crawlservice.models import Task
+from crawlservice.models import Schedule, Task
 from crawlservice.redis import frontier
 
 
@@ -29,8 +31,16 @@ class UnknownTask(CrawlframeError):
     """There is no task with this number."""
 
 
+class NothingPublished(UnknownSpider):
+    """No node has published its spiders yet; start one: python manage.py runcrawler"""
+
+
 class WrongState(CrawlframeError):
     """The task's state does not allow this."""
+
+
+class NotTold(FrontierError):
+    """Done in the database; the nodes tell Redis when it is back."""
 
 
 def submit(
@@ -40,11 +50,13 @@ def submit(
     priority: int = 0,
     from_text: bool = False,
     info: SpiderInfo | None = None,
+    user: AbstractBaseUser | None = None,
+    schedule: Schedule | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
+    In a transaction of the caller's, Redis is told when that is committed.
 
-    Raises UnknownSpider, ArgumentError, and FrontierError; when that comes after the task was
-    recorded, it says so."""
+    Raises UnknownSpider, ArgumentError, and FrontierError: NotTold after the task was recorded."""
     if not -MAX_TASK_PRIORITY <= priority <= MAX_TASK_PRIORITY:
         raise ArgumentError(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
@@ -62,12 +74,18 @@ def submit(
                 "page_limit": info.settings.page_limit,
             },
             seeds=b"",
+            user_id=user.pk if user is not None else None,
+            schedule=schedule,
         )
         task.seeds = pack_admissions([root_admission(task.pk, priority)])
         task.save(update_fields=["seeds"])
-    faults.at("submit.recorded", FrontierError)
-    _tell("is recorded", task.pk, lambda: open_in_frontier(task))
+        _tell("is recorded", task.pk, lambda: _open_recorded(task))
     return task
+
+
+def _open_recorded(task: Task) -> None:
+    faults.at("submit.recorded", FrontierError)
+    open_in_frontier(task)
 
 
 def published(spider: str) -> SpiderInfo:
@@ -79,9 +97,7 @@ def published(spider: str) -> SpiderInfo:
     except RedisError as error:
         raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
     if not known:
-        raise UnknownSpider(
-            "no node has published its spiders yet; start one: python manage.py runcrawler"
-        )
+        raise NothingPublished
     if spider not in known:
         raise unknown_spider(spider, known, {})
     working = [node for node in nodes if node.lease_left > 0 and not node.leaving]
@@ -145,11 +161,16 @@ def _change(task_id: int, verb: str, allowed: tuple[Task.State, ...], to: Task.S
         )
 
 
-def _tell(done: str, task_id: int, tell: Any) -> None:
-    try:
-        tell()
-    except (RedisError, CrawlframeError) as error:
-        raise FrontierError(
-            f"task {task_id} {done} in the database, but Redis did not take it: {error}. "
-            "Nothing is lost or to be done again: the nodes see to it when Redis is back"
-        ) from None
+def _tell(done: str, task_id: int, how: Callable[[], object]) -> None:
+    """Tells Redis what the database knows: now, or when the transaction we are in is committed."""
+
+    def tell() -> None:
+        try:
+            how()
+        except (RedisError, CrawlframeError) as error:
+            raise NotTold(
+                f"task {task_id} {done} in the database, but Redis did not take it: {error}. "
+                "Nothing is lost or to be done again: the nodes see to it when Redis is back"
+            ) from None
+
+    transaction.on_commit(tell)

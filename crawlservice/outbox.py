@@ -1,0 +1,35 @@
+"""The outbox, read in order: every event once, though transactions end in another order than their
+events have numbers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models import Max
+from django.utils import timezone
+
+from crawlservice.models import Event
+
+LATE = timedelta(seconds=3)  # a number that is missing for so long does not come any more
+BATCH = 500
+
+
+def newest() -> int:
+    """The number of the latest event."""
+    number: int = Event.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    return number
+
+
+def after(last: int) -> list[Event]:
+    """The next events after number ``last``, with their tasks.
+
+    What stands behind a missing number waits for it a while: its transaction may be going on."""
+    rows = Event.objects.filter(pk__gt=last).select_related("task").order_by("pk")
+    settled = timezone.now() - LATE
+    found = []
+    for event in rows.defer("task__seeds", "task__arguments", "task__settings")[:BATCH]:
+        if event.pk != last + 1 and event.created_at > settled:
+            break
+        found.append(event)
+        last = event.pk
+    return found
