@@ -18,10 +18,10 @@ def record(
     **detail: Any,
 ) -> Action:
     """Writes down what was done; ``detail`` is what JSON can hold."""
-    known = user if user is not None and user.is_authenticated else None
+    known = user.pk if user is not None and user.is_authenticated else None
     return Action.objects.create(
         verb=verb,
-        user_id=known and known.pk,
+        user_id=known,
         token=token,
         address=address,
         task=task,

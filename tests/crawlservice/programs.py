@@ -17,9 +17,9 @@ class Program:
     """Asks the API as a program does. ``secret``: its token, if it has one."""
 
     def __init__(self, secret: str | None = None) -> None:
-        headers = {"HTTP_AUTHORIZATION": f"Bearer {secret}"} if secret else {}
+        headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         self._client = Client(
-            SERVER_NAME="localhost", REMOTE_ADDR=FAR, enforce_csrf_checks=True, **headers
+            headers=headers, SERVER_NAME="localhost", REMOTE_ADDR=FAR, enforce_csrf_checks=True
         )
 
     def get(self, path: str, **query: Any) -> Any:

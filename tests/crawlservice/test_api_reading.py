@@ -26,7 +26,8 @@ def api(published: Frontier) -> Program:
 
 def walk(api: Program, path: str, name: str, **query: Any) -> list[Any]:
     """All rows of a list, page by page."""
-    rows, after = [], {}
+    rows: list[Any] = []
+    after: dict[str, int] = {}
     while True:
         told = api.get(path, **query, **after).json()
         assert set(told) == {name, "next"}

@@ -205,7 +205,8 @@ def test_tasks_are_listed_page_by_page(api: Program) -> None:
     numbers = [task.pk for task in reversed(tasks)]
 
     def pages(**query: Any) -> list[list[int]]:
-        found, after = [], {}
+        found: list[list[int]] = []
+        after: dict[str, int] = {}
         while True:
             told = api.get("tasks", **query, **after).json()
             found.append([task["id"] for task in told["tasks"]])
