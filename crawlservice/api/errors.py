@@ -44,6 +44,11 @@ class Error(BaseModel):
     error: Problem
 
 
+# What every operation may answer beside what it was asked for, as ninja wants it.
+READING: Any = {(401, 403, 404, 422, 429, 503): Error}
+WRITING: Any = {(400, 401, 403, 404, 409, 413, 422, 429, 503): Error}
+
+
 class ApiError(CrawlframeError):
     """The request cannot be done."""
 

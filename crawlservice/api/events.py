@@ -16,7 +16,7 @@ from ninja import Header, Query, Router
 
 from crawlservice import outbox, stopping
 from crawlservice.api.auth import Bearer
-from crawlservice.api.errors import ApiError, Error
+from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.paging import LARGEST, TEXT
 from crawlservice.models import SPIDER, Event
 
@@ -33,7 +33,7 @@ _open: set[Stream] = set()
 @router.get(
     "/events",
     auth=Bearer("read", "view_event"),
-    response={(401, 403, 422, 503): Error},
+    response=READING,
     openapi_extra={
         "responses": {
             200: {

@@ -10,7 +10,7 @@ from ninja import Query, Router
 
 from crawlservice import export
 from crawlservice.api.auth import Bearer
-from crawlservice.api.errors import Error
+from crawlservice.api.errors import READING
 from crawlservice.api.paging import After, Id, Limit, oldest_first
 from crawlservice.api.schemas import ItemOut, ItemsOut
 from crawlservice.api.tasks import get_task
@@ -27,9 +27,7 @@ TYPES = {
 OFFERED = {name: kind for name, kind in TYPES.items() if f".{name}" in export.FORMATS}
 
 
-@router.get(
-    "/tasks/{task_id}/items", auth=READ, response={200: ItemsOut, (401, 403, 404, 422): Error}
-)
+@router.get("/tasks/{task_id}/items", auth=READ, response={200: ItemsOut, **READING})
 def list_items(
     request: HttpRequest, task_id: Id, after: After = None, limit: Limit = 100
 ) -> ItemsOut:
@@ -45,7 +43,7 @@ def list_items(
 @router.get(
     "/tasks/{task_id}/export",
     auth=READ,
-    response={(401, 403, 404, 422): Error},
+    response=READING,
     openapi_extra={
         "responses": {
             200: {

@@ -7,7 +7,7 @@ from ninja import Router
 
 from crawlservice import nodes
 from crawlservice.api.auth import Bearer
-from crawlservice.api.errors import Error
+from crawlservice.api.errors import READING
 from crawlservice.api.paging import After, Limit, newest_first
 from crawlservice.api.schemas import EraOut, ErasOut, NodeOut, NodesOut
 from crawlservice.models import Era
@@ -18,7 +18,7 @@ router = Router(tags=["cluster"])
 @router.get(
     "/nodes",
     auth=Bearer("read", "view_generation"),
-    response={200: NodesOut, (401, 403, 422, 503): Error},
+    response={200: NodesOut, **READING},
 )
 def list_nodes(request: HttpRequest) -> NodesOut:
     """Every life of a node that the cluster knows now."""
@@ -27,9 +27,7 @@ def list_nodes(request: HttpRequest) -> NodesOut:
     )
 
 
-@router.get(
-    "/eras", auth=Bearer("read", "view_era"), response={200: ErasOut, (401, 403, 422): Error}
-)
+@router.get("/eras", auth=Bearer("read", "view_era"), response={200: ErasOut, **READING})
 def list_eras(request: HttpRequest, after: After = None, limit: Limit = 100) -> ErasOut:
     """When Redis had lost something and was filled again, the latest first."""
     found, following = newest_first(Era.objects.all(), after, limit)

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from crawlservice.api.auth import Bearer
-from crawlservice.api.errors import Error
+from crawlservice.api.errors import READING
 from crawlservice.api.paging import After, Id, Limit, oldest_first
 from crawlservice.api.schemas import PageOut, PagesOut
 from crawlservice.api.tasks import get_task
@@ -20,9 +20,7 @@ router = Router(tags=["items and pages"])
 READ = Bearer("read", "view_page")
 
 
-@router.get(
-    "/tasks/{task_id}/pages", auth=READ, response={200: PagesOut, (401, 403, 404, 422): Error}
-)
+@router.get("/tasks/{task_id}/pages", auth=READ, response={200: PagesOut, **READING})
 def list_pages(
     request: HttpRequest,
     task_id: Id,

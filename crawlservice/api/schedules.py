@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from crawlservice.api.auth import Bearer
-from crawlservice.api.errors import ApiError, Error
+from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.paging import After, Id, Limit, oldest_first
 from crawlservice.api.schemas import RunOut, ScheduleOut, SchedulesOut, ScheduleWithRuns
 from crawlservice.models import Schedule
@@ -17,7 +17,7 @@ READ = Bearer("read", "view_schedule")
 RUNS = 20  # that are shown of a schedule
 
 
-@router.get("/schedules", auth=READ, response={200: SchedulesOut, (401, 403, 422): Error})
+@router.get("/schedules", auth=READ, response={200: SchedulesOut, **READING})
 def list_schedules(request: HttpRequest, after: After = None, limit: Limit = 100) -> SchedulesOut:
     """All schedules, with the next start of each."""
     found, following = oldest_first(Schedule.objects.all(), after, limit)
@@ -30,7 +30,7 @@ def list_schedules(request: HttpRequest, after: After = None, limit: Limit = 100
 @router.get(
     "/schedules/{schedule_id}",
     auth=READ,
-    response={200: ScheduleWithRuns, (401, 403, 404, 422): Error},
+    response={200: ScheduleWithRuns, **READING},
 )
 def show_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleWithRuns:
     """One schedule, with what became of its latest starts."""

@@ -8,7 +8,7 @@ from ninja import Router
 
 from crawlframe.spider import SpiderInfo
 from crawlservice.api.auth import Bearer
-from crawlservice.api.errors import ApiError, Error
+from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.schemas import SpiderOut, SpidersOut
 from crawlservice.redis import frontier
 
@@ -17,16 +17,14 @@ router = Router(tags=["spiders"])
 READ = Bearer("read", "view_task")
 
 
-@router.get("/spiders", auth=READ, response={200: SpidersOut, (401, 403, 422, 503): Error})
+@router.get("/spiders", auth=READ, response={200: SpidersOut, **READING})
 def list_spiders(request: HttpRequest) -> SpidersOut:
     """All spiders."""
     known = frontier().spiders()
     return SpidersOut(spiders=[_out(known[name]) for name in sorted(known)])
 
 
-@router.get(
-    "/spiders/{name}", auth=READ, response={200: SpiderOut, (401, 403, 404, 422, 503): Error}
-)
+@router.get("/spiders/{name}", auth=READ, response={200: SpiderOut, **READING})
 def show_spider(request: HttpRequest, name: str) -> SpiderOut:
     """One spider."""
     info = frontier().spiders().get(name)

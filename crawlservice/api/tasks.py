@@ -11,7 +11,7 @@ from ninja import Body, Header, Query, Router, Status
 from crawlframe.errors import ArgumentError
 from crawlservice import submissions, submit
 from crawlservice.api.auth import Bearer, Caller
-from crawlservice.api.errors import ApiError, Error, NotAllowed
+from crawlservice.api.errors import READING, WRITING, ApiError, NotAllowed
 from crawlservice.api.paging import TEXT, After, Id, Limit, newest_first
 from crawlservice.api.schemas import (
     NewTask,
@@ -43,10 +43,9 @@ Key = Annotated[
     ),
 ]
 State = Literal["running", "paused", "cancelling", "finished", "cancelled"]
-NOT_DONE = {(401, 403, 404, 409, 413, 422, 429, 503): Error}
 
 
-@router.post("/tasks", auth=SUBMIT, response={(200, 201): TaskOut | TasksOut, **NOT_DONE})
+@router.post("/tasks", auth=SUBMIT, response={(200, 201): TaskOut | TasksOut, **WRITING})
 def submit_tasks(
     request: HttpRequest, body: Annotated[OneOrMany, Body()], key: Key = None
 ) -> Status[Any]:
@@ -61,7 +60,7 @@ def submit_tasks(
     return Status(201 if new else 200, TasksOut(tasks=tasks))
 
 
-@router.post("/new_task", auth=SUBMIT, response={(200, 201): TaskOut, **NOT_DONE})
+@router.post("/new_task", auth=SUBMIT, response={(200, 201): TaskOut, **WRITING})
 def new_task(
     request: HttpRequest, body: Annotated[NewTask, Body()], key: Key = None
 ) -> Status[TaskOut]:
@@ -76,7 +75,7 @@ def new_task(
     return Status(201 if new else 200, tasks[0])
 
 
-@router.get("/tasks", auth=READ, response={200: TasksOut, **NOT_DONE})
+@router.get("/tasks", auth=READ, response={200: TasksOut, **READING})
 def list_tasks(
     request: HttpRequest,
     state: Annotated[State | None, Query()] = None,
@@ -94,13 +93,13 @@ def list_tasks(
     return TasksOut(tasks=shown(found), next=following)
 
 
-@router.get("/tasks/{task_id}", auth=READ, response={200: TaskOut, **NOT_DONE})
+@router.get("/tasks/{task_id}", auth=READ, response={200: TaskOut, **READING})
 def show_task(request: HttpRequest, task_id: Id) -> TaskOut:
     """One task with its numbers at this moment."""
     return _show(task_id)
 
 
-@router.post("/tasks/{task_id}/pause", auth=STEER, response={(200, 202): TaskOut, **NOT_DONE})
+@router.post("/tasks/{task_id}/pause", auth=STEER, response={(200, 202): TaskOut, **WRITING})
 def pause_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
     """Nothing more of it is fetched until it is resumed.
 
@@ -108,26 +107,26 @@ def pause_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
     return _steer(request, "pause", task_id, submit.pause)
 
 
-@router.post("/tasks/{task_id}/resume", auth=STEER, response={(200, 202): TaskOut, **NOT_DONE})
+@router.post("/tasks/{task_id}/resume", auth=STEER, response={(200, 202): TaskOut, **WRITING})
 def resume_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
     """A paused task goes on; of a running one, parked requests get another chance."""
     return _steer(request, "resume", task_id, submit.resume)
 
 
-@router.post("/tasks/{task_id}/cancel", auth=STEER, response={(200, 202): TaskOut, **NOT_DONE})
+@router.post("/tasks/{task_id}/cancel", auth=STEER, response={(200, 202): TaskOut, **WRITING})
 def cancel_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
     """Ends it without fetching the rest; what is being fetched is finished."""
     return _steer(request, "cancel", task_id, submit.cancel)
 
 
-@router.post("/tasks/{task_id}/retry", auth=STEER, response={200: RetriedOut, **NOT_DONE})
+@router.post("/tasks/{task_id}/retry", auth=STEER, response={200: RetriedOut, **WRITING})
 def retry_task(
     request: HttpRequest, task_id: Id, body: Annotated[Retry | None, Body()] = None
 ) -> RetriedOut:
     """Runs its failed requests again: all, or those that are named."""
+    caller, task = _steered(request, task_id)
     from crawlservice.retry import retry  # type: ignore[import-not-found]
 
-    caller, task = _steered(request, task_id)
     rids = None if body is None or body.rids is None else [rid.bytes for rid in body.rids]
     retried = retry(task_id, rids)
     caller.record("retry", task, retried=retried)
