@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.db.models import Max
-from django.utils import timezone
+from django.db.models import BooleanField, ExpressionWrapper, Max, Q
+from django.db.models.functions import Now
 
 from crawlservice.models import Event
 
@@ -25,10 +25,12 @@ def after(last: int) -> list[Event]:
 
     What stands behind a missing number waits for it a while: its transaction may be going on."""
     rows = Event.objects.filter(pk__gt=last).select_related("task").order_by("pk")
-    settled = timezone.now() - LATE
-    found = []
-    for event in rows.defer("task__seeds", "task__arguments", "task__settings")[:BATCH]:
-        if event.pk != last + 1 and event.created_at > settled:
+    # By the clock of the database, which dated them.
+    old = ExpressionWrapper(Q(created_at__lt=Now() - LATE), output_field=BooleanField())
+    rows = rows.annotate(old=old).defer("task__seeds", "task__arguments", "task__settings")
+    found: list[Event] = []
+    for event in rows[:BATCH]:
+        if event.pk != last + 1 and not event.old:  # type: ignore[attr-defined]
             break
         found.append(event)
         last = event.pk
