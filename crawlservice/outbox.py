@@ -30,7 +30,7 @@ def after(last: int) -> list[Event]:
     rows = rows.annotate(old=old).defer("task__seeds", "task__arguments", "task__settings")
     found: list[Event] = []
     for event in rows[:BATCH]:
-        if event.pk != last + 1 and not event.old:  # type: ignore[attr-defined]
+        if event.pk != last + 1 and not event.old:
             break
         found.append(event)
         last = event.pk

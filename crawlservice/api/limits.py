@@ -46,14 +46,16 @@ class Rate(BaseThrottle):
 
 
 def only_known(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuses a question with parameters that the view has not: a misspelt filter is none."""
+    """Refuses parameters that the view has not, or that come twice: a misspelt filter is none."""
     known = set(inspect.signature(view).parameters)
 
     @wraps(view)
     def strict(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        for name in request.GET:
+        for name, values in request.GET.lists():
             if name not in known:
                 raise ApiError(422, "invalid", f"{name}: there is no such parameter", name)
+            if len(values) > 1:
+                raise ApiError(422, "invalid", f"{name} is given more than once", name)
         return view(request, *args, **kwargs)
 
     return strict

@@ -92,9 +92,10 @@ def test_who_may_submit(other: Task, role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLE_NAMES)
 def test_who_may_steer_what(published: Frontier, role: str) -> None:
-    users = {"own": person(role), "other": person("submitter", "other"), "nobody's": None}
+    user = person(role)
+    users = {"own": user, "other": person("submitter", "other"), "nobody's": None}
     for scope, verb in product(SCOPES, STEERS):
-        caller = program(users["own"], scope)
+        caller = program(user, scope)
         may = STEERABLE.get((role, scope), set())
         for whose, owner in users.items():
             task = submit("shop", {"city": "Ulm"}, user=owner)

@@ -234,6 +234,7 @@ def test_tasks_are_listed_page_by_page(api: Program) -> None:
         ({"spider": ""}, "spider"),
         ({"spider": "a\0"}, "spider"),
         ({"page": 2}, "page"),
+        ({"spider": ["shop", "site"]}, "spider"),
     ],
 )
 def test_a_wrong_question_is_told(api: Program, query: dict[str, Any], field: str) -> None:
