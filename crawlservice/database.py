@@ -43,7 +43,7 @@ def prepare() -> list[str]:
     only with CRAWLFRAME_AUTO_MIGRATE=1. Answers the warnings of the checks. Raises ConfigError."""
     try:
         warnings = check_database(connection)
-        if _is_behind():
+        if is_behind():
             if connection.vendor != "sqlite" and not settings.AUTO_MIGRATE:
                 raise ConfigError(
                     "the database lacks tables of this version; run: python manage.py migrate "
@@ -56,7 +56,7 @@ def prepare() -> list[str]:
     return warnings
 
 
-def _is_behind() -> bool:
+def is_behind() -> bool:
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 

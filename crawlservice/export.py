@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import tempfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +53,12 @@ def export(task: Task, path: Path) -> int:
     The file appears when it is complete. Raises ExportError."""
     check_target(path)
     draft = path.with_name(f".{path.name}.part")
+    written = 0
     try:
-        write = _write_csv if path.suffix.lower() == ".csv" else _write_lines
-        written = write(task, draft)
+        with draft.open("wb") as file:
+            for piece, items in _pieces(task, path.suffix):
+                file.write(piece)
+                written += items
         draft.replace(path)
     except OSError as error:
         raise ExportError(f"{path} cannot be written: {error}") from None
@@ -62,30 +67,44 @@ def export(task: Task, path: Path) -> int:
     return written
 
 
+def stream(task: Task, suffix: str) -> Iterator[bytes]:
+    """The same as ``export`` to a file of this suffix, piece by piece."""
+    return (piece for piece, _ in _pieces(task, suffix))
+
+
+def _pieces(task: Task, suffix: str) -> Iterator[tuple[bytes, int]]:
+    """Pieces of the file, and how many items each holds."""
+    return (_csv if suffix.lower() == ".csv" else _lines)(task)
+
+
 def _items(task: Task) -> Iterator[Any]:
     items = Item.objects.filter(task=task).order_by("id").values_list("data", flat=True)
     return items.iterator(chunk_size=CHUNK)
 
 
-def _write_lines(task: Task, path: Path) -> int:
-    written = 0
-    with path.open("w", encoding="utf-8") as file:
-        for data in _items(task):
-            file.write(json.dumps(data, ensure_ascii=False) + "\n")
-            written += 1
-    return written
+def _lines(task: Task) -> Iterator[tuple[bytes, int]]:
+    for some in _batched(_items(task)):
+        text = "".join(json.dumps(data, ensure_ascii=False) + "\n" for data in some)
+        yield text.encode(), len(some)
 
 
-def _write_csv(task: Task, path: Path) -> int:
+def _csv(task: Task) -> Iterator[tuple[bytes, int]]:
     columns = list(dict.fromkeys(key for data in _items(task) for key in data))
-    written = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([_harmless(column) for column in columns])
-        for data in _items(task):
-            writer.writerow([_cell(data.get(column)) for column in columns])
-            written += 1
-    return written
+    yield _rows([[_harmless(column) for column in columns]]), 0
+    for some in _batched(_items(task)):
+        rows = [[_cell(data.get(column)) for column in columns] for data in some]
+        yield _rows(rows), len(some)
+
+
+def _rows(rows: list[list[Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+def _batched(items: Iterator[Any]) -> Iterator[list[Any]]:
+    while some := list(islice(items, CHUNK)):
+        yield some
 
 
 def _cell(value: Any) -> Any:

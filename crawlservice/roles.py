@@ -38,11 +38,13 @@ ROLES = {
 
 def make_groups(app_config: Any, **options: Any) -> None:
     """After migrations: each role is a group with its permissions. Others are left alone."""
+    from django.apps import apps
     from django.contrib.auth.management import create_permissions
     from django.contrib.auth.models import Group, Permission
 
     using = options.get("using", "default")
-    create_permissions(app_config, verbosity=0, using=using)
+    for app in APPS:
+        create_permissions(apps.get_app_config(app), verbosity=0, using=using)
     known = Permission.objects.using(using).filter(content_type__app_label__in=APPS)
     by_name = {permission.codename: permission for permission in known}
     for role, permissions in ROLES.items():

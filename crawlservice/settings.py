@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
 from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
@@ -32,6 +33,20 @@ def _flag(variable: str) -> bool:
     if text not in ("", "0", "1", "no", "yes", "off", "on", "false", "true"):
         raise ConfigError(f"{variable}={text!r} must be 1 or 0")
     return text in ("1", "yes", "on", "true")
+
+
+def _number(variable: str, default: int) -> int:
+    text = _text(variable) or str(default)
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"{variable}={text!r} must be a whole number above 0")
+    return int(text)
+
+
+def _networks(variable: str, default: str) -> list[IPv4Network | IPv6Network]:
+    try:
+        return [ip_network(word) for word in _words(variable) or default.split()]
+    except ValueError as error:
+        raise ConfigError(f"{variable}: {error}; give networks such as 10.0.0.0/8") from None
 
 
 PACKAGE = Path(__file__).resolve().parent
@@ -63,6 +78,11 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
+API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
+API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
+METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
+
 # What a node needs; see node_settings.py.
 ENGINE_APPS = [
     "crawlservice.apps.CrawlserviceConfig",
@@ -81,6 +101,7 @@ INSTALLED_APPS = [
     "ninja",  # the files of the API's pages
 ]
 MIDDLEWARE = [
+    "crawlservice.api.limits.ApiFrame",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

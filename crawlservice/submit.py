@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import transaction
 from redis import RedisError
 
@@ -25,7 +26,6 @@ from crawlframe.spider import SpiderInfo
 from crawlservice import arguments as spider_arguments
 from crawlservice.models import Schedule, Task
 from crawlservice.redis import frontier
-from crawlservice.roles import User
 
 
 class UnknownTask(CrawlframeError):
@@ -40,6 +40,10 @@ class WrongState(CrawlframeError):
     """The task's state does not allow this."""
 
 
+class NotTold(FrontierError):
+    """Done in the database; the nodes tell Redis when it is back."""
+
+
 def submit(
     spider: str,
     arguments: dict[str, Any],
@@ -47,14 +51,13 @@ def submit(
     priority: int = 0,
     from_text: bool = False,
     info: SpiderInfo | None = None,
-    user: User | None = None,
+    user: AbstractBaseUser | None = None,
     schedule: Schedule | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
     In a transaction of the caller's, Redis is told when that is committed.
 
-    Raises UnknownSpider, ArgumentError, and FrontierError; when that comes after the task was
-    recorded, it says so."""
+    Raises UnknownSpider, ArgumentError, and FrontierError: NotTold after the task was recorded."""
     if not -MAX_TASK_PRIORITY <= priority <= MAX_TASK_PRIORITY:
         raise ArgumentError(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
@@ -186,7 +189,7 @@ def _tell(done: str, task_id: int, how: Callable[[], object]) -> None:
         try:
             how()
         except (RedisError, CrawlframeError) as error:
-            raise FrontierError(
+            raise NotTold(
                 f"task {task_id} {done} in the database, but has not come to Redis. {_why(error)}. "
                 "Nothing is lost or to be done again: the nodes see to it when Redis is well"
             ) from None

@@ -63,6 +63,18 @@ UNFOLD = {
                     _list("era", _("Eras"), "restart_alt"),
                 ],
             },
+            {
+                "title": _("Programs"),
+                "separator": True,
+                "items": [
+                    _list("token", _("Tokens"), "key"),
+                    {
+                        "title": _("API"),
+                        "icon": "api",
+                        "link": reverse_lazy("api:openapi-view"),
+                    },
+                ],
+            },
         ],
     },
 }

@@ -158,7 +158,7 @@ def test_what_passes_is_not_refused(
             cursor.execute(f"SET {setting}")
         with pytest.raises(LedgerAway, match=reason):
             ledger.commit([one])
-    assert ledger.commit([one])[one.rid] == (False, one.follow_ups)
+    assert ledger.commit([one])[one.rid] == (False, one.follow_ups, 2)
     assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 
@@ -190,7 +190,7 @@ def test_what_cannot_be_serialized_is_tried_again_and_then_read(task: Task, orm:
     with pytest.raises(LedgerAway, match="could not serialize access"):
         ledger.commit([second])
     thread.join()
-    assert ledger.commit([second])[second.rid] == (False, first.follow_ups)
+    assert ledger.commit([second])[second.rid] == (False, first.follow_ups, 2)
     assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 

@@ -23,7 +23,7 @@ from crawlservice.terminal import Command as ServiceCommand
 
 DEFAULT_BIND = "127.0.0.1:8000"
 PATIENCE = 10.0  # seconds beyond the grace time until what does not stop is killed
-WEB_PROCESSES, WEB_THREADS = 2, 4
+WEB_PROCESSES, WEB_THREADS = 2, 8
 
 
 class Command(ServiceCommand):

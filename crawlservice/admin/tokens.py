@@ -1,0 +1,156 @@
+"""Tokens in the admin: everybody's own, and those of all for who manages users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminRadioSelectWidget
+
+from crawlservice import journal, tokens
+from crawlservice.models import Token
+
+SCOPES = [
+    ("read", _("read: looks at everything its user may see")),
+    ("submit", _("submit: also submits tasks, and steers those of its user")),
+    ("operate", _("operate: steers every task that its user may")),
+]
+
+
+class NewToken(forms.ModelForm):
+    """What a token is for, what it opens and for how long."""
+
+    scope = forms.ChoiceField(
+        label=_("scope"), choices=SCOPES, initial="read", widget=UnfoldAdminRadioSelectWidget
+    )
+    days = forms.IntegerField(
+        label=_("days"),
+        help_text=_("until it expires"),
+        min_value=1,
+        max_value=tokens.MAX_DAYS,
+        initial=tokens.DAYS,
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
+
+    class Meta:
+        model = Token
+        fields = ("name",)
+
+
+@admin.register(Token)
+class TokenAdmin(ModelAdmin):
+    """A token cannot be changed: it is made, shown once, and revoked."""
+
+    list_display = (
+        "name", "begins", "user", "scope", "shown_state", "created_at", "expires_at", "used_at",
+    )  # fmt: skip
+    list_select_related = ("user",)
+    show_full_result_count = False
+    search_fields = ("name", "start")
+    actions = ("revoke",)
+    fields = (
+        "name", "begins", "user", "scope", "shown_state", "created_at", "expires_at", "used_at",
+        "revoked_at",
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Token]:
+        rows: QuerySet[Token] = super().get_queryset(request)
+        return (
+            rows if request.user.has_perm("auth.change_user") else rows.filter(user=request.user.pk)
+        )
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        return super().get_form(
+            request, obj, change, **({} if change else {"form": NewToken}), **kwargs
+        )
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.fields if obj else ("name", "scope", "days")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return self.fields if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
+        if change:
+            return
+        given = form.cleaned_data
+        token, secret = tokens.make(_user(request), given["name"], given["scope"], given["days"])
+        obj.pk, obj.secret = token.pk, secret  # type: ignore[attr-defined]
+        journal.record(
+            "add token",
+            user=request.user,
+            token=token,
+            address=request.META.get("REMOTE_ADDR"),
+            name=token.name,
+        )
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        """The journal has it."""
+
+    def response_add(
+        self, request: HttpRequest, obj: Token, post_url_continue: Any = None
+    ) -> HttpResponse:
+        """The one page that shows the token; nothing keeps it, neither here nor in the browser."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("The new token"),
+            "opts": self.opts,
+            "token": obj,
+            "secret": obj.secret,  # type: ignore[attr-defined]
+        }
+        return TemplateResponse(request, "admin/crawlservice/token/shown_once.html", context)
+
+    @admin.action(description=_("Revoke"), permissions=["change"])
+    def revoke(self, request: HttpRequest, queryset: QuerySet[Token]) -> None:
+        found = list(queryset.filter(revoked_at=None))
+        tokens.revoke(queryset)
+        for token in found:
+            journal.record(
+                "revoke token",
+                user=request.user,
+                token=token,
+                address=request.META.get("REMOTE_ADDR"),
+                name=token.name,
+            )
+        done = ngettext("%d token is revoked", "%d tokens are revoked", len(found)) % len(found)
+        messages.success(request, done)
+
+    @admin.display(description=_("token"))
+    def begins(self, token: Token) -> str:
+        return f"{token.start}…"
+
+    @admin.display(description=_("scope"))
+    def scope(self, token: Token) -> str:
+        return ", ".join(token.scopes)
+
+    @display(
+        description=_("state"),
+        label={
+            "valid": "success",
+            "revoked": "danger",
+            "expired": "warning",
+            "inactive": "warning",
+        },
+    )
+    def shown_state(self, token: Token) -> str:
+        return tokens.state(token)
+
+
+def _user(request: HttpRequest) -> User:
+    """The admin is for nobody else."""
+    assert isinstance(request.user, User)
+    return request.user

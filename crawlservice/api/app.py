@@ -1,0 +1,39 @@
+"""The API as a whole: its parts, its address and its description."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern
+from ninja import NinjaAPI
+
+from crawlservice.api import errors, events, items, nodes, pages, schedules, spiders, tasks
+from crawlservice.api.auth import Bearer, known_only
+from crawlservice.api.limits import Rate, only_known
+
+DESCRIPTION = """Submit crawls, watch and steer them, and fetch what they brought.
+
+Send a token: `Authorization: Bearer cf_…` (made in the admin, or by `python manage.py token add`).
+Scope `read` looks, `submit` also submits tasks and steers those of its user, `operate` steers any
+that its user may. Lists go page by page: pass `next` as `after`. Whatever is not done is answered
+as `{"error": {"code", "message", "field"}}`."""
+
+api = NinjaAPI(
+    title="Crawlframe",
+    version="1",
+    description=DESCRIPTION,
+    urls_namespace="api",
+    auth=Bearer("read", "view_task"),
+    throttle=Rate(),
+    docs_decorator=known_only,
+)
+errors.handle(api)
+api.add_decorator(only_known)
+for part in (tasks, items, pages, spiders, nodes, schedules, events):
+    api.add_router("", part.router)
+
+urls = api.urls
+# The address of the older system, without a version.
+new_task = next(
+    pattern.callback
+    for pattern in urls[0]
+    if isinstance(pattern, URLPattern) and pattern.name == "new_task"
+)

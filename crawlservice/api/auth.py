@@ -1,0 +1,104 @@
+"""Who calls, and what they may: a token's scope and the permissions of its user, both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from ninja.errors import AuthenticationError
+from ninja.security import HttpBearer
+from ninja.utils import check_csrf
+
+from crawlservice import journal, roles, tokens
+from crawlservice.api.errors import NotAllowed, answer
+from crawlservice.models import Task, Token
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A user, acting through a token or in a browser."""
+
+    user: User
+    token: Token | None
+    address: str | None
+
+    @property
+    def name(self) -> str:
+        """By which its requests are counted."""
+        return f"t{self.token.pk}" if self.token else f"u{self.user.pk}"
+
+    def allows(self, scope: str) -> bool:
+        return self.token is None or tokens.allows(self.token, scope)
+
+    def may_steer(self, task: Task) -> bool:
+        """A token that may submit, but not operate, steers the tasks of its user only."""
+        own = task.user_id == self.user.pk
+        return (own or self.allows(Token.Scope.OPERATE)) and roles.may_steer(self.user, task)
+
+    def record(self, verb: str, task: Task | None = None, **detail: Any) -> None:
+        """Writes it to the journal."""
+        journal.record(
+            verb, user=self.user, token=self.token, address=self.address, task=task, **detail
+        )
+
+
+def caller_of(request: HttpRequest) -> Caller | None:
+    """None: neither a living token nor a login. In a browser only reading needs no CSRF token."""
+    address = request.META.get("REMOTE_ADDR") or None
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme:
+        token = tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+        if token is None:
+            return None
+        tokens.used(token)
+        return Caller(token.user, token, address)
+    if not request.user.is_authenticated:
+        return None
+    if request.method not in SAFE and check_csrf(request):
+        raise NotAllowed("a browser must send its CSRF token to change something")
+    return Caller(request.user, None, address)
+
+
+class Bearer(HttpBearer):
+    """``Bearer("submit", "submit_task")``: a token needs this scope, its user this permission."""
+
+    csrf = True  # the pages of the docs send it
+
+    def __init__(self, scope: str, permission: str) -> None:
+        super().__init__()
+        self.scope, self.permission = scope, f"crawlservice.{permission}"
+
+    def __call__(self, request: HttpRequest) -> Caller | None:
+        caller = caller_of(request)
+        if caller is None:
+            raise AuthenticationError
+        if not caller.allows(self.scope):
+            raise NotAllowed(f"this needs a token of scope {self.scope}")
+        if not caller.user.has_perm(self.permission):
+            raise NotAllowed(f"user {caller.user.get_username()} may not do this")
+        return caller
+
+    def authenticate(self, request: HttpRequest, token: str) -> None:
+        raise NotImplementedError  # __call__ does it
+
+
+def known_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """A page for whoever has a token or is logged in; others may log in, programs are refused."""
+
+    @wraps(view, assigned=(), updated=())
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if caller_of(request) is not None:
+            return view(request, *args, **kwargs)
+        if "text/html" in request.headers.get("Accept", ""):
+            return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+        return answer(401, "unauthorized", "log in, or send a token")
+
+    return guarded

@@ -1,0 +1,156 @@
+"""Errors of the API: all answers that are none of what was asked for have one form."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.db import DatabaseError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, Throttled, ValidationError
+from pydantic import BaseModel
+from redis import RedisError
+
+from crawlframe.errors import (
+    ArgumentError,
+    ConfigError,
+    CrawlframeError,
+    FrontierError,
+    UnknownSpider,
+)
+from crawlservice.export import ExportError
+from crawlservice.submit import NotTold, UnknownTask, WrongState
+
+log = logging.getLogger(__name__)
+
+AWAY = "Redis does not answer; nothing was done, try again"
+AGAIN = 5  # seconds after which it is worth to try again when a server is away
+
+
+class Problem(BaseModel):
+    """What is wrong, for programs and for people."""
+
+    code: str
+    message: str
+    field: str | None = None
+
+
+class Error(BaseModel):
+    """The answer to a request that was not done."""
+
+    error: Problem
+
+
+# What every operation may answer beside what it was asked for, as ninja wants it.
+READING: Any = {(401, 403, 404, 422, 429, 503): Error}
+WRITING: Any = {(400, 401, 403, 404, 409, 413, 422, 429, 503): Error}
+
+
+class ApiError(CrawlframeError):
+    """The request cannot be done."""
+
+    def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.field = status, code, field
+
+
+class NotAllowed(ApiError):
+    """The caller may not do this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(403, "forbidden", message)
+
+
+def answer(status: int, code: str, message: str, field: str | None = None) -> JsonResponse:
+    """An error in the form of all errors."""
+    problem: dict[str, Any] = {"code": code, "message": message}
+    if field is not None:
+        problem["field"] = field
+    response = JsonResponse({"error": problem}, status=status)
+    if status == 401:
+        response["WWW-Authenticate"] = "Bearer"
+    if status == 503:
+        response["Retry-After"] = str(AGAIN)
+    return response
+
+
+# Exception -> status, code and, if what it says is not for everybody, a message. The first that
+# fits counts.
+KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
+    (ArgumentError, 422, "argument", ""),
+    (UnknownSpider, 422, "unknown_spider", ""),
+    (UnknownTask, 404, "unknown_task", ""),
+    (WrongState, 409, "wrong_state", ""),
+    (ExportError, 422, "export", ""),
+    (NotTold, 202, "not_told", ""),
+    # What the next three say may name servers.
+    (FrontierError, 503, "redis_away", AWAY),
+    (ConfigError, 503, "redis_away", AWAY),
+    (RedisError, 503, "redis_away", AWAY),
+    (DatabaseError, 503, "database_away", "the database failed; try again"),
+    (CrawlframeError, 422, "refused", ""),
+    (RequestDataTooBig, 413, "too_large", "the body is too large"),
+    (RecursionError, 422, "invalid", "the body is nested too deeply"),
+    (Http404, 404, "not_found", "there is nothing at this address"),
+)
+
+
+def _known(request: HttpRequest, error: Exception) -> HttpResponse:
+    for kind, status, code, message in KINDS:
+        if isinstance(error, kind):
+            if status >= 500:
+                log.warning("%s %s: %s", request.method, request.path, error)
+            return answer(status, code, message or str(error))
+    raise error
+
+
+def _ours(request: HttpRequest, error: ApiError) -> HttpResponse:
+    return answer(error.status, error.code, str(error), error.field)
+
+
+def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    """The first thing that is wrong, with its place: ``2.priority`` is in the third of a list."""
+    first = error.errors[0]
+    source, *place = first["loc"]
+    # The name of our parameter and of the choice between one and many are no part of the place.
+    words = [str(word) for word in place if word not in ("body", "one", "many")]
+    field = ".".join(words) or str(source)
+    return answer(422, "invalid", f"{field}: {first['msg']}", field)
+
+
+def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
+    codes = {400: "bad_json", 401: "unauthorized", 403: "forbidden"}
+    messages = {
+        400: "the body is not JSON",
+        401: "send a token as Authorization: Bearer cf_…; this one is missing, wrong, expired or "
+        "revoked",
+    }
+    message = messages.get(error.status_code, str(error))
+    return answer(error.status_code, codes.get(error.status_code, "refused"), message)
+
+
+def _throttled(request: HttpRequest, error: Throttled) -> HttpResponse:
+    return answer(429, "too_many_requests", "too many requests; wait for Retry-After seconds")
+
+
+def _unknown(request: HttpRequest, error: Exception) -> HttpResponse:
+    name = getattr(request, "request_id", "")
+    log.exception("%s %s failed (request %s)", request.method, request.path, name)
+    return answer(500, "internal", "this is a defect of the service; its log tells more")
+
+
+def handle(api: NinjaAPI) -> None:
+    """Every exception of a request becomes an answer of the one form."""
+    ours: Iterable[tuple[type[Exception], Callable[[HttpRequest, Any], HttpResponse]]] = (
+        (Exception, _unknown),
+        *((kind, _known) for kind, *_ in KINDS),
+        (ApiError, _ours),
+        (ValidationError, _invalid),
+        (HttpError, _http),
+        (Throttled, _throttled),
+    )
+    for kind, handler in ours:
+        api.add_exception_handler(kind, handler)

@@ -1,0 +1,131 @@
+"""Events as they happen: a stream of server-sent events from the outbox."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+from django.conf import settings
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import Header, Query, Router
+
+from crawlservice import outbox, stopping
+from crawlservice.api.auth import Bearer
+from crawlservice.api.errors import READING, ApiError
+from crawlservice.api.paging import LARGEST, TEXT
+from crawlservice.models import SPIDER, Event
+
+router = Router(tags=["events"])
+
+LASTS = 300.0  # seconds; then the reader connects again, with the number of its last event
+POLL = 0.5  # seconds
+BEAT = 10.0  # seconds without an event after which a stream says that it lives
+
+_lock = threading.Lock()
+_open: set[Stream] = set()
+
+
+@router.get(
+    "/events",
+    auth=Bearer("read", "view_event"),
+    response=READING,
+    openapi_extra={
+        "responses": {
+            200: {
+                "description": "The stream",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            }
+        }
+    },
+)
+def read_events(
+    request: HttpRequest,
+    task: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
+    spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
+    kind: Annotated[str | None, Query(min_length=1, max_length=20, pattern=TEXT)] = None,
+    after: Annotated[
+        int | None, Query(ge=0, le=LARGEST, description="number of the last event that is known")
+    ] = None,
+    last: Annotated[
+        int | None,
+        Header(alias="Last-Event-ID", ge=0, le=LARGEST, description="the same; it counts more"),
+    ] = None,
+) -> StreamingHttpResponse:
+    """Events as they happen (`finished`, `cancelled`), or all after one that is known.
+
+    `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind,
+    created_at. The stream ends after five minutes; connect again with Last-Event-ID."""
+    known = last if last is not None else after
+    stream = Stream(outbox.newest() if known is None else known, task, spider, kind)
+    if not stream.opened():
+        raise ApiError(
+            503, "too_many_streams", f"{settings.API_STREAMS} streams are open here; try again"
+        )
+    return StreamingHttpResponse(
+        stream,
+        content_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+class Stream:
+    """One reader's stream; each takes a thread of the web process."""
+
+    def __init__(self, last: int, task: int | None, spider: str | None, kind: str | None) -> None:
+        self._last, self._task, self._spider, self._kind = last, task, spider, kind
+
+    def opened(self) -> bool:
+        """False: this process has as many as it may."""
+        with _lock:
+            if len(_open) >= settings.API_STREAMS:
+                return False
+            _open.add(self)
+            return True
+
+    def close(self) -> None:
+        """The reader is gone, or all is told."""
+        with _lock:
+            _open.discard(self)
+
+    def __iter__(self) -> Iterator[bytes]:
+        ends = time.monotonic() + LASTS
+        beat = 0.0  # at once, so that a reader that connects again knows where it was
+        while time.monotonic() < ends and not stopping.asked():
+            try:
+                found = outbox.after(self._last)
+            except DatabaseError:
+                connection.close()
+                return  # the reader connects again
+            for event in found:
+                self._last = event.pk
+                if self._is_wanted(event):
+                    yield self._frame(event)
+                    beat = time.monotonic() + BEAT
+            if time.monotonic() >= beat:
+                yield f": beat\nid: {self._last}\n\n".encode()
+                beat = time.monotonic() + BEAT
+            if not found:
+                stopping.wait(POLL)
+
+    def _is_wanted(self, event: Event) -> bool:
+        return (
+            self._task in (None, event.task_id)
+            and self._kind in (None, event.kind)
+            and self._spider in (None, event.task.spider)
+        )
+
+    def _frame(self, event: Event) -> bytes:
+        data = {
+            "id": event.pk,
+            "task": event.task_id,
+            "spider": event.task.spider,
+            "kind": event.kind,
+            "created_at": event.created_at,
+        }
+        text = json.dumps(data, cls=DjangoJSONEncoder)
+        return f"id: {event.pk}\nevent: {event.kind}\ndata: {text}\n\n".encode()

@@ -1,0 +1,70 @@
+"""Items of a task: page by page, or all as a file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils.http import content_disposition_header
+from ninja import Query, Router
+
+from crawlservice import export
+from crawlservice.api.auth import Bearer
+from crawlservice.api.errors import READING
+from crawlservice.api.paging import After, Id, Limit, oldest_first
+from crawlservice.api.schemas import ItemOut, ItemsOut
+from crawlservice.api.tasks import get_task
+from crawlservice.models import Item
+
+router = Router(tags=["items and pages"])
+
+READ = Bearer("read", "view_item")
+TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/jsonl",
+    "parquet": "application/vnd.apache.parquet",
+}
+OFFERED = {name: kind for name, kind in TYPES.items() if f".{name}" in export.FORMATS}
+
+
+@router.get("/tasks/{task_id}/items", auth=READ, response={200: ItemsOut, **READING})
+def list_items(
+    request: HttpRequest, task_id: Id, after: After = None, limit: Limit = 100
+) -> ItemsOut:
+    """Items in the order they were stored. Of a running task more may come; those that are stored
+    at the same moment as the last one of a page may stand before it."""
+    get_task(task_id)
+    found, following = oldest_first(Item.objects.filter(task_id=task_id), after, limit)
+    return ItemsOut(
+        items=[ItemOut.model_validate(item, from_attributes=True) for item in found], next=following
+    )
+
+
+@router.get(
+    "/tasks/{task_id}/export",
+    auth=READ,
+    response=READING,
+    openapi_extra={
+        "responses": {
+            200: {
+                "description": "The file",
+                "content": {kind: {"schema": {"type": "string"}} for kind in OFFERED.values()},
+            }
+        }
+    },
+)
+def export_items(
+    request: HttpRequest,
+    task_id: Id,
+    format: Annotated[Literal[tuple(OFFERED)], Query()] = "jsonl",  # type: ignore[valid-type]
+) -> StreamingHttpResponse:
+    """All items as a file, while it is written. In CSV, what a spreadsheet would run is made
+    harmless by an apostrophe."""
+    task = get_task(task_id)
+    request.auth.record("export", task, format=format)  # type: ignore[attr-defined]
+    name = f"{task.spider}-{task.pk}.{format}"
+    return StreamingHttpResponse(
+        export.stream(task, f".{format}"),
+        content_type=OFFERED[format],
+        headers={"Content-Disposition": content_disposition_header(True, name) or "attachment"},
+    )

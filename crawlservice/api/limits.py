@@ -1,0 +1,95 @@
+"""Limits of the API: how often a caller may ask, and what a request may look like."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import time
+import uuid
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from ninja.throttling import BaseThrottle
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.api.errors import ApiError, answer
+from crawlservice.redis import frontier
+
+MINUTE = 60
+GIVEN_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
+PLACES = ("/api/", "/new_task")
+
+
+class Rate(BaseThrottle):
+    """Requests of one token (or logged-in user) in one minute of the clock, over all web processes.
+    While Redis is away nobody is refused."""
+
+    def allow_request(self, request: HttpRequest) -> bool:
+        name = request.auth.name  # type: ignore[attr-defined]
+        key = f"{settings.CRAWLFRAME.key_prefix}:rate:{name}:{int(time.time() // MINUTE)}"
+        try:
+            pipe = frontier().redis.pipeline(transaction=False)
+            pipe.incr(key)
+            pipe.expire(key, 2 * MINUTE)
+            asked: int = pipe.execute()[0]
+        except (RedisError, CrawlframeError):
+            return True
+        return asked <= settings.API_RATE
+
+    def wait(self) -> float:
+        """Seconds until the next minute begins."""
+        return MINUTE - time.time() % MINUTE
+
+
+def only_known(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuses parameters that the view has not, or that come twice: a misspelt filter is none."""
+    known = set(inspect.signature(view).parameters)
+
+    @wraps(view)
+    def strict(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        for name, values in request.GET.lists():
+            if name not in known:
+                raise ApiError(422, "invalid", f"{name}: there is no such parameter", name)
+            if len(values) > 1:
+                raise ApiError(422, "invalid", f"{name} is given more than once", name)
+        return view(request, *args, **kwargs)
+
+    return strict
+
+
+class ApiFrame:
+    """Middleware: each request has an id, which its answer carries and the log where it failed;
+    what Django refuses by itself below the API is told in the API's form."""
+
+    MESSAGES = {
+        400: ("bad_request", "this is no request that can be read"),
+        404: ("not_found", "there is nothing at this address"),
+        405: ("method", "this address does not know this method"),
+        500: ("internal", "this is a defect of the service; its log tells more"),
+    }
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.headers.get("X-Request-Id", "")
+        name = given if GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+        request.request_id = name  # type: ignore[attr-defined]
+        response = self.get_response(request)
+        if request.path.startswith(PLACES):
+            response = self._formed(response)
+        response["X-Request-Id"] = name
+        return response
+
+    def _formed(self, response: HttpResponse) -> HttpResponse:
+        known = self.MESSAGES.get(response.status_code)
+        if known is None or response.headers.get("Content-Type", "").startswith("application/json"):
+            return response
+        formed = answer(response.status_code, *known)
+        if allowed := response.headers.get("Allow"):
+            formed["Allow"] = allowed
+        return formed

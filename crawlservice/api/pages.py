@@ -1,0 +1,42 @@
+"""Pages of a task: the ledger, one row per request that ended."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from crawlservice.api.auth import Bearer
+from crawlservice.api.errors import READING
+from crawlservice.api.paging import After, Id, Limit, oldest_first
+from crawlservice.api.schemas import PageOut, PagesOut
+from crawlservice.api.tasks import get_task
+from crawlservice.models import Page
+
+router = Router(tags=["items and pages"])
+
+READ = Bearer("read", "view_page")
+
+
+@router.get("/tasks/{task_id}/pages", auth=READ, response={200: PagesOut, **READING})
+def list_pages(
+    request: HttpRequest,
+    task_id: Id,
+    state: Annotated[Literal["done", "error"] | None, Query()] = None,
+    rid: Annotated[UUID | None, Query(description="of one request, as items have it")] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> PagesOut:
+    """Requests that ended, in that order: done, or error with its reason."""
+    get_task(task_id)
+    rows = Page.objects.filter(task_id=task_id).defer("follow_ups", "request")
+    if state is not None:
+        rows = rows.filter(state=state)
+    if rid is not None:
+        rows = rows.filter(rid=rid)
+    found, following = oldest_first(rows, after, limit)
+    return PagesOut(
+        pages=[PageOut.model_validate(page, from_attributes=True) for page in found], next=following
+    )

@@ -1,0 +1,44 @@
+"""Paging: a page begins after the id that the one before ended with, so each costs the same."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from django.db.models import Model, QuerySet
+from ninja import Path, Query
+
+M = TypeVar("M", bound=Model)
+
+LARGEST = 2**63 - 1  # id that a database can have
+LIMIT = 1000  # rows of one page at most
+
+TEXT = r"^[^\x00]*$"  # what a database takes as text
+
+Id = Annotated[int, Path(ge=1, le=LARGEST)]
+After = Annotated[
+    int | None, Query(ge=0, le=LARGEST, description="`next` of the page before; none: the first")
+]
+Limit = Annotated[int, Query(ge=1, le=LIMIT, description="rows of the page at most")]
+
+
+def oldest_first(
+    rows: QuerySet[M, Any], after: int | None, limit: int
+) -> tuple[list[M], int | None]:
+    """One page, and after which id the next one begins (None: there is none)."""
+    if after is not None:
+        rows = rows.filter(pk__gt=after)
+    return _cut(list(rows.order_by("pk")[: limit + 1]), limit)
+
+
+def newest_first(
+    rows: QuerySet[M, Any], after: int | None, limit: int
+) -> tuple[list[M], int | None]:
+    """The same, backwards."""
+    if after is not None:
+        rows = rows.filter(pk__lt=after)
+    return _cut(list(rows.order_by("-pk")[: limit + 1]), limit)
+
+
+def _cut(found: list[M], limit: int) -> tuple[list[M], int | None]:
+    page = found[:limit]
+    return page, page[-1].pk if len(found) > limit else None

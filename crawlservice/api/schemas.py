@@ -1,0 +1,220 @@
+"""What goes into the API and what comes out. What comes in is strict: no field is guessed from a
+value of another type, and unknown fields are refused."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from crawlframe.request import MAX_TASK_PRIORITY
+from crawlservice.models import SPIDER
+
+MANY = 1000  # tasks of one submission, or requests of one retry, at most
+
+Priority = Annotated[int, Field(ge=-MAX_TASK_PRIORITY, le=MAX_TASK_PRIORITY)]
+SpiderName = Annotated[str, Field(min_length=1, max_length=SPIDER)]
+
+
+class Given(BaseModel):
+    """What comes in."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class TaskIn(Given):
+    """One task to be submitted. `arguments` must fit the schema of the spider."""
+
+    spider: SpiderName
+    arguments: dict[str, Any] = {}
+    priority: Priority = 0
+
+
+def _one_or_many(given: Any) -> str:
+    return "many" if isinstance(given, list) else "one"
+
+
+OneOrMany = Annotated[
+    Annotated[TaskIn, Tag("one")]
+    | Annotated[list[TaskIn], Field(min_length=1, max_length=MANY), Tag("many")],
+    Discriminator(_one_or_many),
+]
+
+
+class NewTask(BaseModel):
+    """`spider`, and its arguments: in `args`, or beside it."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    spider: SpiderName
+    args: dict[str, Any] | None = None
+    priority: Priority = 0
+
+
+class Retry(Given):
+    """Which failed requests run again; all of the task when none are named."""
+
+    rids: (
+        Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=MANY)]
+        | None
+    ) = None
+
+
+class TaskOut(BaseModel):
+    """A task with its numbers at this moment. While it is active and `live` is false, Redis has not
+    been told of it yet, or is away."""
+
+    id: int
+    spider: str
+    state: str
+    arguments: dict[str, Any]
+    priority: int
+    created_at: datetime
+    finished_at: datetime | None
+    user: str | None = Field(description="who submitted it")
+    schedule: int | None = Field(description="id of the schedule that submitted it")
+    retries: int = Field(description="how often its failed requests were run again")
+    live: bool
+    na: int = Field(description="requests admitted")
+    nf: int = Field(description="requests finished")
+    ne: int = Field(description="requests that ended in an error")
+    nr: int = Field(description="requests remaining")
+    items: int
+    duplicates: int
+    limited: int = Field(description="links left out for the page limit")
+    ready: int
+    delayed: int
+    in_progress: int
+    parked: int
+
+
+class TasksOut(BaseModel):
+    tasks: list[TaskOut]
+    next: int | None = None
+
+
+class RetriedOut(BaseModel):
+    retried: int = Field(description="requests that run again")
+    task: TaskOut
+
+
+class ItemOut(BaseModel):
+    id: int
+    rid: UUID = Field(description="of the request whose callback made it")
+    ordinal: int = Field(description="its place among the items of that callback")
+    data: Any
+    version: str = Field(description="of the code that made it")
+    created_at: datetime
+
+
+class ItemsOut(BaseModel):
+    items: list[ItemOut]
+    next: int | None
+
+
+class PageOut(BaseModel):
+    """A request that ended."""
+
+    id: int
+    rid: UUID
+    url: str
+    callback: str
+    state: Literal["done", "error"]
+    reason: str
+    detail: str
+    status: int | None
+    depth: int
+    attempts: int
+    deliveries: int
+    size: int
+    fetch_ms: int
+    items: int
+    version: str
+    created_at: datetime
+
+
+class PagesOut(BaseModel):
+    pages: list[PageOut]
+    next: int | None
+
+
+class SpiderOut(BaseModel):
+    name: str
+    doc: str
+    arguments: dict[str, Any] = Field(description="JSON schema")
+    settings: dict[str, Any]
+
+
+class SpidersOut(BaseModel):
+    spiders: list[SpiderOut]
+
+
+class NodeOut(BaseModel):
+    """One life of a node; `state` is loading, live, checking, refused, leaving or offline."""
+
+    node: str
+    generation: int
+    machine: str
+    pid: int
+    workers: int
+    state: str
+    version: str
+    skew: bool
+    candidate: str
+    problem: str
+    since: datetime | None
+    seconds: float
+    reloads: int
+    follows: str
+    pulled: str
+    pull_problem: str
+
+
+class NodesOut(BaseModel):
+    nodes: list[NodeOut]
+
+
+class ScheduleOut(BaseModel):
+    id: int
+    name: str
+    spider: str
+    arguments: dict[str, Any]
+    priority: int
+    cron: str
+    every: int | None
+    timezone: str
+    overlap: str
+    missed: str
+    enabled: bool
+    created_at: datetime
+    next_at: datetime | None
+
+
+class SchedulesOut(BaseModel):
+    schedules: list[ScheduleOut]
+    next: int | None
+
+
+class RunOut(BaseModel):
+    due_at: datetime
+    outcome: str
+    task: int | None
+    problem: str
+
+
+class ScheduleWithRuns(ScheduleOut):
+    runs: list[RunOut] = Field(description="the latest ones")
+
+
+class EraOut(BaseModel):
+    number: int
+    reason: str
+    started_at: datetime
+    opened_at: datetime | None
+
+
+class ErasOut(BaseModel):
+    eras: list[EraOut]
+    next: int | None

@@ -1,0 +1,229 @@
+"""Tasks: submit, list, show, pause, resume, cancel and retry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest
+from ninja import Body, Header, Query, Router, Status
+
+from crawlframe.errors import ArgumentError
+from crawlservice import submissions, submit
+from crawlservice.api.auth import Bearer, Caller
+from crawlservice.api.errors import READING, WRITING, ApiError, NotAllowed
+from crawlservice.api.paging import TEXT, After, Id, Limit, newest_first
+from crawlservice.api.schemas import (
+    NewTask,
+    OneOrMany,
+    RetriedOut,
+    Retry,
+    TaskIn,
+    TaskOut,
+    TasksOut,
+)
+from crawlservice.models import SPIDER, Task
+from crawlservice.progress import Progress, read
+from crawlservice.submissions import Wanted
+
+router = Router(tags=["tasks"])
+
+READ = Bearer("read", "view_task")
+SUBMIT = Bearer("submit", "submit_task")
+STEER = Bearer("submit", "view_task")  # which tasks is asked for each
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[!-~]+$",
+        description="sent again with the same body within a day, the same tasks are answered",
+    ),
+]
+State = Literal["running", "paused", "cancelling", "finished", "cancelled"]
+
+
+@router.post("/tasks", auth=SUBMIT, response={(200, 201): TaskOut | TasksOut, **WRITING})
+def submit_tasks(
+    request: HttpRequest, body: Annotated[OneOrMany, Body()], key: Key = None
+) -> Status[Any]:
+    """Submits one task (an object) or many (a list): all of them, or none if one is wrong.
+
+    With an Idempotency-Key it is safe to send the same again: status 200 instead of 201, and the
+    same tasks. The same key with another body is refused (409)."""
+    if isinstance(body, TaskIn):
+        tasks, new = _submit(request, key, [_wanted(body)])
+        return Status(201 if new else 200, tasks[0])
+    tasks, new = _submit(request, key, [_wanted(one) for one in body])
+    return Status(201 if new else 200, TasksOut(tasks=tasks))
+
+
+@router.post("/new_task", auth=SUBMIT, response={(200, 201): TaskOut, **WRITING})
+def new_task(
+    request: HttpRequest, body: Annotated[NewTask, Body()], key: Key = None
+) -> Status[TaskOut]:
+    """The same as `POST /tasks`, for callers of the older system: `{"spider": "shop", "city":
+    "Ulm"}` or `{"spider": "shop", "args": {"city": "Ulm"}}`. Also at `/new_task`."""
+    beside = body.model_extra or {}
+    if body.args is not None and beside:
+        name = next(iter(beside))
+        raise ApiError(422, "invalid", f"{name}: with args no other field is an argument", name)
+    arguments = beside if body.args is None else body.args
+    tasks, new = _submit(request, key, [Wanted(body.spider, arguments, body.priority)])
+    return Status(201 if new else 200, tasks[0])
+
+
+@router.get("/tasks", auth=READ, response={200: TasksOut, **READING})
+def list_tasks(
+    request: HttpRequest,
+    state: Annotated[State | None, Query()] = None,
+    spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> TasksOut:
+    """Tasks, the latest first."""
+    rows = Task.objects.defer("seeds").select_related("user")
+    if state is not None:
+        rows = rows.filter(state=state)
+    if spider is not None:
+        rows = rows.filter(spider=spider)
+    found, following = newest_first(rows, after, limit)
+    return TasksOut(tasks=shown(found), next=following)
+
+
+@router.get("/tasks/{task_id}", auth=READ, response={200: TaskOut, **READING})
+def show_task(request: HttpRequest, task_id: Id) -> TaskOut:
+    """One task with its numbers at this moment."""
+    return _show(task_id)
+
+
+@router.post("/tasks/{task_id}/pause", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+def pause_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
+    """Nothing more of it is fetched until it is resumed.
+
+    202: Redis is away; the nodes see to it when it is back."""
+    return _steer(request, "pause", task_id, submit.pause)
+
+
+@router.post("/tasks/{task_id}/resume", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+def resume_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
+    """A paused task goes on; of a running one, parked requests get another chance."""
+    return _steer(request, "resume", task_id, submit.resume)
+
+
+@router.post("/tasks/{task_id}/cancel", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+def cancel_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
+    """Ends it without fetching the rest; what is being fetched is finished."""
+    return _steer(request, "cancel", task_id, submit.cancel)
+
+
+@router.post("/tasks/{task_id}/retry", auth=STEER, response={200: RetriedOut, **WRITING})
+def retry_task(
+    request: HttpRequest, task_id: Id, body: Annotated[Retry | None, Body()] = None
+) -> RetriedOut:
+    """Runs its failed requests again: all, or those that are named."""
+    caller, task = _steered(request, task_id)
+    from crawlservice.retry import retry  # type: ignore[import-not-found]
+
+    rids = None if body is None or body.rids is None else [rid.bytes for rid in body.rids]
+    retried = retry(task_id, rids)
+    caller.record("retry", task, retried=retried)
+    return RetriedOut(retried=retried, task=_show(task_id))
+
+
+def shown(tasks: Sequence[Task]) -> list[TaskOut]:
+    """Tasks with their numbers: one look at Redis for all."""
+    return [_out(progress) for progress in read(tasks)]
+
+
+def get_task(task_id: int) -> Task:
+    """Raises UnknownTask."""
+    task = Task.objects.defer("seeds").select_related("user").filter(pk=task_id).first()
+    if task is None:
+        raise submit.UnknownTask(f"there is no task {task_id}")
+    return task
+
+
+def _show(task_id: int) -> TaskOut:
+    return shown([get_task(task_id)])[0]
+
+
+def _wanted(task: TaskIn) -> Wanted:
+    return Wanted(task.spider, task.arguments, task.priority)
+
+
+def _submit(
+    request: HttpRequest, key: str | None, wanted: list[Wanted]
+) -> tuple[list[TaskOut], bool]:
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+
+    def recorded(task: Task) -> None:
+        caller.record("submit", task, spider=task.spider, arguments=task.arguments)
+
+    try:
+        if key is None:
+            numbers, new = submissions.submit_many(wanted, caller.user, recorded), True
+        else:
+            numbers, new = submissions.submit_once(key, wanted, caller.user, recorded)
+    except submissions.KeyReused as error:
+        raise ApiError(409, "key_reused", str(error), "Idempotency-Key") from None
+    except submissions.Refused as error:
+        code = "argument" if isinstance(error.cause, ArgumentError) else "refused"
+        raise ApiError(422, code, str(error), str(error.place)) from None
+    tasks = Task.objects.defer("seeds").select_related("user").in_bulk(numbers)
+    return shown([tasks[number] for number in numbers if number in tasks]), new
+
+
+def _steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:
+    """The task, if the caller may change what it does. Raises UnknownTask and NotAllowed."""
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    task = get_task(task_id)
+    if not caller.may_steer(task):
+        raise NotAllowed(
+            f"task {task_id} is not yours to steer; this needs an operator, and a token of scope "
+            "operate"
+        )
+    return caller, task
+
+
+def _steer(
+    request: HttpRequest, verb: str, task_id: int, do: Callable[[int], None]
+) -> Status[TaskOut]:
+    caller, task = _steered(request, task_id)
+    status = 200
+    try:
+        do(task_id)
+    except submit.NotTold:
+        status = 202
+    caller.record(verb, task)
+    return Status(status, _show(task_id))
+
+
+def _out(progress: Progress) -> TaskOut:
+    task = progress.task
+    return TaskOut(
+        id=task.pk,
+        spider=task.spider,
+        state=task.state,
+        arguments=task.arguments,
+        priority=task.priority,
+        created_at=task.created_at,
+        finished_at=task.finished_at,
+        user=task.user.get_username() if task.user else None,
+        schedule=task.schedule_id,
+        retries=task.retries,
+        live=progress.live,
+        na=progress.na,
+        nf=progress.nf,
+        ne=progress.ne,
+        nr=progress.nr,
+        items=progress.items,
+        duplicates=progress.duplicates,
+        limited=progress.limited,
+        ready=progress.ready,
+        delayed=progress.delayed,
+        in_progress=progress.in_progress,
+        parked=progress.parked,
+    )

@@ -1,0 +1,71 @@
+"""Health, for whoever watches the service: is it alive, and is it ready?"""
+
+from __future__ import annotations
+
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, JsonResponse
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier.eras import OPEN
+from crawlframe.frontier.partitions import Era
+from crawlservice import database
+from crawlservice.era import newest
+from crawlservice.redis import frontier
+
+_migrated = False  # once it is, it stays so for the life of this process
+
+
+def healthz(request: HttpRequest) -> JsonResponse:
+    """200 when database and Redis answer, else 503; which of them, as JSON."""
+    return _answer({"database": _database_answers(), "redis": _redis_answers()})
+
+
+def readyz(request: HttpRequest) -> JsonResponse:
+    """200 when work can be taken: the database has the tables of this version, Redis answers, and
+    its era is whole (nothing was lost that is not brought back yet). Nodes are not asked for: what
+    is submitted waits for them."""
+    return _answer({"migrated": _is_migrated(), "redis": _redis_answers(), "era": era_is_whole()})
+
+
+def _answer(health: dict[str, bool]) -> JsonResponse:
+    response = JsonResponse(health, status=200 if all(health.values()) else 503)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _database_answers() -> bool:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        return False
+    return True
+
+
+def _is_migrated() -> bool:
+    global _migrated
+    if not _database_answers():
+        return False
+    try:
+        _migrated = _migrated or not database.is_behind()
+    except DatabaseError:
+        return False
+    return _migrated
+
+
+def _redis_answers() -> bool:
+    try:
+        frontier().redis.ping()
+    except (RedisError, CrawlframeError):
+        return False
+    return True
+
+
+def era_is_whole() -> bool:
+    """Does Redis hold the latest era of the database, open everywhere?"""
+    try:
+        eras = {*frontier().eras.read()}
+        return eras == {Era(newest(), OPEN)}
+    except (DatabaseError, RedisError, CrawlframeError):
+        return False

@@ -1,0 +1,37 @@
+"""The outbox, read in order: every event once, though transactions end in another order than their
+events have numbers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models import BooleanField, ExpressionWrapper, Max, Q
+from django.db.models.functions import Now
+
+from crawlservice.models import Event
+
+LATE = timedelta(seconds=3)  # a number that is missing for so long does not come any more
+BATCH = 500
+
+
+def newest() -> int:
+    """The number of the latest event."""
+    number: int = Event.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    return number
+
+
+def after(last: int) -> list[Event]:
+    """The next events after number ``last``, with their tasks.
+
+    What stands behind a missing number waits for it a while: its transaction may be going on."""
+    rows = Event.objects.filter(pk__gt=last).select_related("task").order_by("pk")
+    # By the clock of the database, which dated them.
+    old = ExpressionWrapper(Q(created_at__lt=Now() - LATE), output_field=BooleanField())
+    rows = rows.annotate(old=old).defer("task__seeds", "task__arguments", "task__settings")
+    found: list[Event] = []
+    for event in rows[:BATCH]:
+        if event.pk != last + 1 and not event.old:
+            break
+        found.append(event)
+        last = event.pk
+    return found

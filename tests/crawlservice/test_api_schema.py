@@ -1,0 +1,94 @@
+"""The API keeps to its own schema, whatever it is sent: schemathesis makes requests from it.
+
+EXAMPLES=500 makes more of them, and others each time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+import schemathesis
+from django.contrib.auth.models import User
+from django.core.wsgi import get_wsgi_application
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from crawlservice import tokens
+from crawlservice.api import events
+from crawlservice.models import Era, Page, Schedule, Task
+
+EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
+CHECKED = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
+
+
+@pytest.fixture
+def openapi(
+    ended_task: Task,
+    add_page: Callable[..., Page],
+    join: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
+    """The schema, with something of everything behind it."""
+    monkeypatch.setattr(events, "LASTS", 0.0)
+    join("alpha", version="1f00c0ffee00", state="live")
+    Era.objects.create(number=1, reason="the first")
+    Schedule.objects.create(name="night", spider="shop", every=60)
+    add_page(ended_task, b"c", items=[{"n": 3}])
+    return schemathesis.openapi.from_wsgi(
+        "/api/v1/openapi.json", get_wsgi_application(), headers=known()
+    )
+
+
+def known() -> dict[str, str]:
+    """Headers of somebody who may all."""
+    _, secret = tokens.make(
+        User.objects.get_or_create(username="root", is_superuser=True)[0], "test", "operate"
+    )
+    return {"Authorization": f"Bearer {secret}", "Host": "localhost"}
+
+
+@pytest.mark.parametrize("mode", GenerationMode)
+def test_whatever_is_sent_the_answer_is_one_of_the_schema(
+    openapi: Any, mode: GenerationMode
+) -> None:
+    headers = known()
+    tried = set()
+    for found in openapi.get_all_operations():
+        operation = found.ok()
+        tried.add(operation.label)
+        if operation.label.endswith("/retry") and find_spec("crawlservice.retry") is None:
+            continue
+
+        @settings(
+            max_examples=EXAMPLES or 6,
+            derandomize=not EXAMPLES,
+            database=None,
+            deadline=None,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def send(case: Case) -> None:
+            place = case.path_parameters
+            if mode.is_positive and place.get("task_id", 1) % 2 == 0:
+                place["task_id"] = 1  # that is there
+            case.call_and_validate(checks=CHECKED, headers=headers)
+
+        send()
+    assert len(tried) == 18, tried
