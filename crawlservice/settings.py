@@ -68,10 +68,12 @@ ENGINE_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
 ]
+OURS, *DJANGOS = ENGINE_APPS
 INSTALLED_APPS = [
-    "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
+    OURS,  # its templates go before those of the theme
+    "unfold.apps.BasicAppConfig",  # and the theme's before those of Django
     "unfold.contrib.filters",
-    *ENGINE_APPS,
+    *DJANGOS,
     "crawlservice.apps.AdminConfig",  # urls.py loads it
     "django.contrib.sessions",
     "django.contrib.messages",
@@ -114,6 +116,9 @@ AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_LOCKOUT_CALLABLE = "crawlservice.logins.locked_out"
+AXES_DISABLE_ACCESS_LOG = True  # the journal tells it
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 

@@ -11,6 +11,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.redis import frontier
+from crawlservice.setuppage import setup
 
 
 def healthz(request: HttpRequest) -> JsonResponse:
@@ -40,6 +41,7 @@ admin.autodiscover()
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
+    path("setup/<str:token>/", setup, name="setup"),
     path("i18n/", include("django.conf.urls.i18n")),
     path("healthz", healthz),
 ]

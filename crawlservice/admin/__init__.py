@@ -1,6 +1,6 @@
-"""The admin: tasks with their progress and actions; pages, items, nodes, events and eras to look
-at."""
+"""The admin: tasks with their progress and actions; pages, items, nodes, events, eras and the
+journal to look at; users and their roles."""
 
-from crawlservice.admin import ledger, nodes, tasks
+from crawlservice.admin import journal, ledger, nodes, people, tasks
 
-__all__ = ("ledger", "nodes", "tasks")
+__all__ = ("journal", "ledger", "nodes", "people", "tasks")

@@ -10,11 +10,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 from django.db import connection
 
 from crawlframe.errors import ConfigError
+from crawlservice import setuplink
 from crawlservice.checks import check_redis
 from crawlservice.household import Household
 from crawlservice.localnode import manage_command
@@ -59,14 +59,15 @@ class Command(ServiceCommand):
         host, port = listener.getsockname()[:2]
         address = ipaddress.ip_address(host)
         shown = "127.0.0.1" if address.is_unspecified else host
-        self.stdout.write(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/")
+        url = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+        self.stdout.write(url)
         if not address.is_loopback and not settings.EXTRA_HOSTS:
             self.stderr.write(
                 "warning: only requests to localhost are answered; name the hosts this server is "
                 "reached by in CRAWLFRAME_ALLOWED_HOSTS"
             )
-        if not get_user_model().objects.filter(is_superuser=True).exists():
-            self.stdout.write("To log in, make an account: python manage.py createsuperuser")
+        if setuplink.is_needed():
+            self.stdout.write(f"Make the first administrator: {url}{setuplink.make()}")
         self.stdout.write("Ctrl-C stops everything.")
         self.stdout.flush()
 
