@@ -34,6 +34,13 @@ def _flag(variable: str) -> bool:
     return text in ("1", "yes", "on", "true")
 
 
+def _number(variable: str) -> int:
+    text = _text(variable) or "0"
+    if not text.isdecimal():
+        raise ConfigError(f"{variable}={text!r} must be a whole number")
+    return int(text)
+
+
 PACKAGE = Path(__file__).resolve().parent
 # The checkout; where the package is installed without one, the directory commands are run in.
 BASE_DIR = PACKAGE.parent if (PACKAGE.parent / "manage.py").exists() else Path.cwd()
@@ -49,6 +56,7 @@ EXTRA_HOSTS = _words("CRAWLFRAME_ALLOWED_HOSTS")
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
 CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
 
+PROXIES = _number("CRAWLFRAME_PROXIES")  # in front of the web, each with X-Forwarded-For
 HTTPS = _flag("CRAWLFRAME_HTTPS")  # behind a proxy that speaks TLS and sets X-Forwarded-Proto
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -82,6 +90,7 @@ INSTALLED_APPS = [
     "ninja",  # the files of the API's pages
 ]
 MIDDLEWARE = [
+    "crawlservice.proxies.ClientAddress",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -23,7 +23,6 @@ from crawlservice.terminal import Command as ServiceCommand
 
 DEFAULT_BIND = "127.0.0.1:8000"
 PATIENCE = 10.0  # seconds beyond the grace time until what does not stop is killed
-WEB_PROCESSES, WEB_THREADS = 2, 4
 
 
 class Command(ServiceCommand):
@@ -93,14 +92,6 @@ def listen(bind: str) -> socket.socket:
 
 
 def _web(listener: socket.socket) -> list[str]:
-    options = {
-        "--bind": f"fd://{listener.fileno()}",
-        "--workers": str(WEB_PROCESSES),
-        "--threads": str(WEB_THREADS),
-        "--pythonpath": str(settings.BASE_DIR),
-        "--log-level": "warning",
-    }
-    words = [word for option in options.items() for word in option]
-    # Its control socket would be one for all servers of this user.
-    gunicorn = [sys.executable, "-P", "-m", "gunicorn", "--no-control-socket"]
-    return [*gunicorn, *words, "crawlservice.wsgi"]
+    config = str(settings.PACKAGE / "webserver.py")
+    where = ["--pythonpath", str(settings.BASE_DIR), "--bind", f"fd://{listener.fileno()}"]
+    return [sys.executable, "-P", "-m", "gunicorn", "-c", config, *where]
