@@ -32,6 +32,7 @@ def config(level: str, node: str) -> dict[str, Any]:
         "loggers": {
             # Django's own handlers would mail administrators and print a second time.
             "watchfiles": {"level": "WARNING"},
+            "axes": {"level": "WARNING"},
             "django": {"level": "INFO", "handlers": [], "propagate": True},
             "django.server": {"level": "INFO", "handlers": [], "propagate": True},
             # A traceback for every scanner that asks for a host that is not ours.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from unfold.sites import UnfoldAdminSite
+
+from crawlservice.journal import by, record
 
 
 class AdminSite(UnfoldAdminSite):
@@ -13,3 +15,11 @@ class AdminSite(UnfoldAdminSite):
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().each_context(request), "colors": None}
+
+    def password_change(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        answer: HttpResponse = super().password_change(request, extra_context)
+        if request.method == "POST" and answer.status_code == 302:
+            record("change_password", **by(request))
+        return answer

@@ -20,3 +20,6 @@ class AdminConfig(SimpleAdminConfig):
     """The admin, on a site of our own."""
 
     default_site = "crawlservice.adminsite.AdminSite"
+
+    def ready(self) -> None:
+        from crawlservice import logins  # noqa: F401 - listens to what logins tell

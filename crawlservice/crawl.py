@@ -22,6 +22,7 @@ from crawlservice import arguments as spider_arguments
 from crawlservice.democheck import compare
 from crawlservice.demosite import DemoServer, DemoSiteError
 from crawlservice.export import check_target, export
+from crawlservice.journal import change, record
 from crawlservice.localnode import LocalNode, NodeEnded
 from crawlservice.models import Page, Task
 from crawlservice.progress import Progress
@@ -92,6 +93,7 @@ class Crawl:
                 task = submit(
                     self.spider, self.arguments, priority=self.priority, from_text=True, info=info
                 )
+                record("submit", task=task, command=True)
                 last = self._crawl(task, server)
                 self._sum_up(last, server)
         except DemoSiteError as error:
@@ -173,9 +175,9 @@ class Crawl:
         """Leaves a task in such a way that the next node does not run into a site that is gone."""
         try:
             if self.demo is not None:
-                cancel(task.pk)
+                change("cancel", cancel, task.pk, command=True)
                 return f"Task {task.pk} is cancelled, for its demo site ends with this command"
-            pause(task.pk)
+            change("pause", pause, task.pk, command=True)
         except CrawlframeError as error:
             return str(error)
         return (

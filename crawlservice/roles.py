@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import AbstractUser, AnonymousUser
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models import Task
 
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
 User = AbstractUser | AnonymousUser
+SUPERUSER = "superuser"  # no group: Django's own
 
 LOOKED_AT = ("task", "page", "item", "generation", "era", "event", "schedule", "run")
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
@@ -34,6 +40,14 @@ ROLES = {
     "operator": OPERATOR,
     "administrator": ADMINISTRATOR,
 }
+TOLD: dict[str, _StrPromise] = {
+    "": _("none: cannot log in"),
+    "viewer": _("viewer: looks at everything but people"),
+    "submitter": _("submitter: also submits tasks, and steers those of their own"),
+    "operator": _("operator: also steers all tasks, makes schedules, reads the journal"),
+    "administrator": _("administrator: also makes users and webhooks, deletes tasks"),
+    SUPERUSER: _("superuser: everything"),
+}
 
 
 def make_groups(app_config: Any, **options: Any) -> None:
@@ -53,6 +67,7 @@ def make_groups(app_config: Any, **options: Any) -> None:
 
 
 APPS = ("crawlservice", "auth")
+PEOPLE = ("_user", "_group")
 
 
 def may_submit(user: User) -> bool:
@@ -64,3 +79,48 @@ def may_steer(user: User, task: Task) -> bool:
     if user.has_perm("crawlservice.steer_task"):
         return True
     return may_submit(user) and task.user_id is not None and task.user_id == user.pk
+
+
+def role_of(user: AbstractUser) -> str:
+    """Of the roles a user has the one that may most; "" for none."""
+    if user.is_superuser:
+        return SUPERUSER
+    names = {group.name for group in user.groups.all()}
+    return next((role for role in reversed(ROLES) if role in names), "")
+
+
+def give_role(user: AbstractUser, role: str) -> None:
+    """Takes the user's other roles away; groups that are no roles stay."""
+    from django.contrib.auth.models import Group
+
+    user.groups.remove(*user.groups.filter(name__in=set(ROLES) - {role}))
+    if role in ROLES:
+        user.groups.add(Group.objects.get(name=role))
+    user.is_superuser = role == SUPERUSER
+    user.is_staff = bool(role) or user.groups.exists()
+    user.save(update_fields=["is_superuser", "is_staff"])
+
+
+def may_give(giver: User, role: str) -> bool:
+    """Nobody gives rights that they do not have."""
+    if giver.is_superuser:
+        return True
+    return role != SUPERUSER and _named(ROLES.get(role, ())) <= giver.get_all_permissions()
+
+
+def may_change(changer: User, user: AbstractUser) -> bool:
+    """Who changes a user could set the password and be that user: so only of no more rights.
+    Those of an inactive user count, for the user may be made active."""
+    from django.contrib.auth.models import Permission
+
+    if changer.is_superuser:
+        return True
+    rows = Permission.objects.filter(Q(user=user) | Q(group__user=user))
+    rights = {
+        f"{app}.{name}" for app, name in rows.values_list("content_type__app_label", "codename")
+    }
+    return not user.is_superuser and rights <= changer.get_all_permissions()
+
+
+def _named(permissions: tuple[str, ...]) -> set[str]:
+    return {f"{'auth' if name.endswith(PEOPLE) else 'crawlservice'}.{name}" for name in permissions}

@@ -35,10 +35,10 @@ def _flag(variable: str) -> bool:
     return text in ("1", "yes", "on", "true")
 
 
-def _number(variable: str, default: int) -> int:
+def _number(variable: str, default: int, least: int = 1) -> int:
     text = _text(variable) or str(default)
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"{variable}={text!r} must be a whole number above 0")
+    if not text.isascii() or not text.isdecimal() or int(text) < least:
+        raise ConfigError(f"{variable}={text!r} must be a whole number, {least} or more")
     return int(text)
 
 
@@ -65,6 +65,9 @@ ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
 CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
 
 PUBLIC_URL = _text("CRAWLFRAME_PUBLIC_URL").rstrip("/")  # what links in messages begin with
+PROXIES = _number("CRAWLFRAME_PROXIES", 0, least=0)  # before the web, with X-Forwarded-For
+    "CRAWLFRAME_PROXIES", 0, least=0
+)  # in front of the web, each with X-Forwarded-For
 HTTPS = _flag("CRAWLFRAME_HTTPS")  # behind a proxy that speaks TLS and sets X-Forwarded-Proto
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -89,10 +92,12 @@ ENGINE_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
 ]
+OURS, *DJANGOS = ENGINE_APPS
 INSTALLED_APPS = [
-    "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
+    OURS,  # its templates go before those of the theme
+    "unfold.apps.BasicAppConfig",  # and the theme's before those of Django
     "unfold.contrib.filters",
-    *ENGINE_APPS,
+    *DJANGOS,
     "crawlservice.apps.AdminConfig",  # urls.py loads it
     "django.contrib.sessions",
     "django.contrib.messages",
@@ -101,6 +106,7 @@ INSTALLED_APPS = [
     "ninja",  # the files of the API's pages
 ]
 MIDDLEWARE = [
+    "crawlservice.proxies.ClientAddress",
     "crawlservice.api.limits.ApiFrame",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -136,6 +142,9 @@ AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_LOCKOUT_CALLABLE = "crawlservice.logins.locked_out"
+AXES_DISABLE_ACCESS_LOG = True  # the journal tells it
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import transaction
 from redis import RedisError
 
@@ -26,6 +25,7 @@ from crawlframe.spider import SpiderInfo
 from crawlservice import arguments as spider_arguments
 from crawlservice.models import Schedule, Task
 from crawlservice.redis import frontier
+from crawlservice.roles import User
 
 
 class UnknownTask(CrawlframeError):
@@ -51,7 +51,7 @@ def submit(
     priority: int = 0,
     from_text: bool = False,
     info: SpiderInfo | None = None,
-    user: AbstractBaseUser | None = None,
+    user: User | None = None,
     schedule: Schedule | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.

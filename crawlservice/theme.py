@@ -14,6 +14,10 @@ def _style(request: HttpRequest) -> str:
     return static("crawlservice/theme.css")
 
 
+def _icon(request: HttpRequest) -> str:
+    return static("crawlservice/icon.svg")
+
+
 def _script(request: HttpRequest) -> str:
     return static("crawlservice/htmx.js")
 
@@ -32,6 +36,8 @@ UNFOLD = {
     "SITE_TITLE": "Crawlframe",
     "SITE_HEADER": "Crawlframe",
     "SITE_SYMBOL": "hub",
+    "SITE_URL": None,  # the admin is all there is
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _icon}],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_LANGUAGES": True,
@@ -73,6 +79,15 @@ UNFOLD = {
                         "icon": "api",
                         "link": reverse_lazy("api:openapi-view"),
                     },
+                ],
+            },
+            {
+                "title": _("People"),
+                "separator": True,
+                "items": [
+                    _list("user", _("Users"), "person"),
+                    _list("group", _("Roles"), "badge"),
+                    _list("action", _("Journal"), "history_edu"),
                 ],
             },
         ],

@@ -9,6 +9,7 @@ from django.views.generic import RedirectView
 from crawlservice.api import app
 from crawlservice.health import healthz, readyz
 from crawlservice.metrics import metrics
+from crawlservice.setuppage import setup
 
 admin.autodiscover()
 urlpatterns = [
@@ -16,6 +17,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", app.urls),
     path("new_task", app.new_task),
+    path("setup/<str:token>/", setup, name="setup"),
     path("i18n/", include("django.conf.urls.i18n")),
     path("healthz", healthz),
     path("readyz", readyz),

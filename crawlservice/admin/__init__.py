@@ -1,8 +1,20 @@
 """The admin: tasks with their progress and actions; schedules and webhooks; pages, items, nodes,
-events and eras to look at; tokens of programs."""
+events, eras and the journal to look at; users and their roles, tokens of programs."""
 
-from crawlservice.admin import deliveries, ledger, nodes, runs, schedules, tasks, tokens, webhooks
+from crawlservice.admin import (
+    deliveries,
+    journal,
+    ledger,
+    nodes,
+    people,
+    runs,
+    schedules,
+    tasks,
+    tokens,
+    webhooks,
+)  # fmt: skip
 
 __all__ = (
-    "deliveries", "ledger", "nodes", "runs", "schedules", "tasks", "tokens", "webhooks",
+    "deliveries", "journal", "ledger", "nodes", "people", "runs", "schedules", "tasks", "tokens",
+    "webhooks",
 )  # fmt: skip

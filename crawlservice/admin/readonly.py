@@ -51,9 +51,9 @@ def pretty(data: Any) -> SafeString:
 
 def laid_out(text: str) -> SafeString:
     """Text with its own lines, escaped."""
-    return format_html('<pre style="white-space:pre-wrap;margin:0">{}</pre>', text)
+    return format_html('<pre class="cf-text">{}</pre>', text)
 
 
 def marked(text: str) -> SafeString:
     """Text that should catch the eye."""
-    return format_html('<strong style="color:var(--error-fg)">{}</strong>', text)
+    return format_html('<strong class="cf-bad">{}</strong>', text)

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.admin.readonly import ReadOnly, pretty
+from crawlservice.journal import by, change
 from crawlservice.models import Task
 from crawlservice.progress import Progress, read
 from crawlservice.submit import cancel, pause, resume
@@ -101,23 +102,28 @@ class TaskAdmin(ReadOnly):
 
     @admin.action(description="Pause selected tasks", permissions=["steer"])
     def pause(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, pause, "paused")
+        self._steer(request, tasks, "pause", pause, "paused")
 
     @admin.action(description="Resume selected tasks", permissions=["steer"])
     def resume(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, resume, "resumed")
+        self._steer(request, tasks, "resume", resume, "resumed")
 
     @admin.action(description="Cancel selected tasks", permissions=["steer"])
     def cancel(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, cancel, "cancelled")
+        self._steer(request, tasks, "cancel", cancel, "cancelled")
 
     def _steer(
-        self, request: HttpRequest, tasks: Iterable[Task], verb: Callable[[int], None], done: str
+        self,
+        request: HttpRequest,
+        tasks: Iterable[Task],
+        verb: str,
+        how: Callable[[int], None],
+        done: str,
     ) -> None:
         changed = 0
         for task in tasks:
             try:
-                verb(task.pk)
+                change(verb, how, task.pk, **by(request))
             except CrawlframeError as error:
                 self.message_user(request, str(error), messages.ERROR)
             else:

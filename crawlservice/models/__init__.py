@@ -3,10 +3,10 @@
 from crawlservice.models.cluster import Era, Generation, Sample
 from crawlservice.models.ledger import VERSION, Item, Page
 from crawlservice.models.outbox import Delivery, Event, Webhook
-from crawlservice.models.people import Action, Submission, Token
+from crawlservice.models.people import Action, SetupLink, Submission, Token
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 
 __all__ = (
     "SPIDER", "VERSION", "Action", "Delivery", "Era", "Event", "Generation", "Item", "Page", "Run",
-    "Sample", "Schedule", "Submission", "Task", "Token", "Webhook",
+    "Sample", "Schedule", "SetupLink", "Submission", "Task", "Token", "Webhook",
 )  # fmt: skip

@@ -54,8 +54,13 @@ class Action(models.Model):
     """The journal: what somebody did, and with what success."""
 
     at = models.DateTimeField(db_default=Now(), db_index=True)
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, help_text="nobody: a command"
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, db_index=False)
+    name = models.CharField(
+        max_length=150,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="of the user at that time; nobody: a command, or before a login",
     )
     token = models.ForeignKey(Token, models.SET_NULL, null=True, blank=True)
     address = models.GenericIPAddressField(null=True, blank=True)
@@ -67,7 +72,21 @@ class Action(models.Model):
 
     class Meta:
         ordering = ("-id",)
-        indexes = (models.Index(fields=("task", "id"), name="action_task"),)
+        indexes = (
+            models.Index(fields=("task", "id"), name="action_task"),
+            models.Index(fields=("user", "id"), name="action_user"),
+            models.Index(fields=("verb", "id"), name="action_verb"),
+        )
 
     def __str__(self) -> str:
-        return f"{self.verb} by {self.user or 'a command'}"
+        return f"{self.verb} by {self.name or 'nobody'}"
+
+
+class SetupLink(models.Model):
+    """Lets whoever has its token make the first administrator, once. Only a digest is kept."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"until {self.expires_at:%Y-%m-%d %H:%M}"

@@ -19,6 +19,8 @@ from crawlframe.request import Admission, make_rid, pack_admissions
 from crawlframe.spider import Spider, SpiderInfo, describe
 
 if TYPE_CHECKING:
+    from django.test import Client
+
     from crawlservice.models import Page, Task
 
 
@@ -81,6 +83,24 @@ def join(service: Frontier) -> Callable[..., int]:
         return life.pk
 
     return add
+
+
+@pytest.fixture
+def as_role(service: Frontier) -> Callable[[str], Client]:
+    """A browser in which a user of this role is logged in, whose name is that of the role."""
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    from crawlservice.roles import give_role
+
+    def enter(role: str) -> Client:
+        user = User.objects.create_user(role)
+        give_role(user, role)
+        client = Client(SERVER_NAME="localhost")
+        client.force_login(user)
+        return client
+
+    return enter
 
 
 @pytest.fixture

@@ -203,7 +203,7 @@ def test_the_node_list_shows_what_the_cluster_tells(
     join("beta", version="1f00c0ffee00", state="live")
     page, queries, questions = look()
     assert 'state">live</td>' in page
-    assert 'state"><strong style="color:var(--error-fg)">refused</strong></td>' in page
+    assert 'state"><strong class="cf-bad">refused</strong></td>' in page
     assert 'candidate">2f00c0ffee00</td>' in page
     assert 'headline">/srv/spiders/shop.py:3: SyntaxError: invalid syntax</td>' in page
     assert 'took">0.25 s</td>' in page
@@ -226,8 +226,8 @@ def test_the_node_page_shows_the_problem_as_text(admin: Client, join: Callable[.
         changed_at=1e9, follows="origin/main", pulled="2f00c0ffee00", pull_problem="<i>\nno",
     )  # fmt: skip
     page = admin.get(f"/admin/crawlservice/generation/{life}/change/").content.decode()
-    assert f'margin:0">{html.escape(problem)}</pre>' in page
-    assert 'margin:0">&lt;i&gt;\nno</pre>' in page
+    assert f'cf-text">{html.escape(problem)}</pre>' in page
+    assert 'cf-text">&lt;i&gt;\nno</pre>' in page
     assert "Sept. 9, 2001, 1:46 a.m." in page
     assert "<script>'" not in admin.get("/admin/crawlservice/generation/").content.decode()
     for text in ("1f00c0ffee00", "2f00c0ffee00", "origin/main"):

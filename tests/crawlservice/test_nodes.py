@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -172,3 +173,23 @@ def test_a_real_node_is_shown_with_exit_code_0(
     (alpha,) = json.loads(listed.stdout)["nodes"]
     assert (alpha["node"], alpha["pid"], alpha["workers"]) == ("alpha", node.process.pid, 1)
     assert node.stop() == 0
+
+
+def test_a_node_is_checked_by_its_name(
+    join: Join, settings_with: Callable[..., None], service: Frontier
+) -> None:
+    from django.conf import settings
+
+    def called(name: str) -> None:
+        settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, node=name))
+
+    join("alpha", version=NEW, state="live")
+    join("beta", lease=-1)
+    called("alpha")
+    assert run("--check") == "node alpha lives\n"
+    for name in ("beta", "gamma"):
+        called(name)
+        with pytest.raises(CommandError, match=f"no node {name} lives"):
+            run("--check")
+    with redis_at("redis://127.0.0.1:1/0"):
+        assert run("--check") == "Redis does not answer\n"

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,12 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
+from crawlservice import webserver
 from crawlservice.databaseurl import database_config
 from crawlservice.secret import secret_key
 
 CHECKOUT = Path(__file__).parent.parent.parent
+SECONDS = ("grace", "lease", "beat", "quiet", "load_timeout", "deadline", "max_age")
 VARIABLE = re.compile(r"CRAWLFRAME_[A-Z_]+|(DATABASE|REDIS)_URL")
 SHOW = """
 import json, sys
@@ -108,6 +110,7 @@ def test_hosts_and_https_of_the_environment(show):
         ("CRAWLFRAME_GRACE", "long", "CRAWLFRAME_GRACE='long' must be a number"),
         ("CRAWLFRAME_ALLOW_PRIVATE", "yes", "give networks such as 127.0.0.0/8"),
         ("CRAWLFRAME_LOG_LEVEL", "loud", "CRAWLFRAME_LOG_LEVEL='loud' is none of DEBUG"),
+        ("CRAWLFRAME_PROXIES", "one", "CRAWLFRAME_PROXIES='one' must be a whole number"),
         ("DATABASE_URL", "mysql://root:secret@host/db", "DATABASE_URL='mysql://…' cannot be used"),
         ("DATABASE_URL", "nonsense", "DATABASE_URL='nonsense' cannot be used"),
         ("DATABASE_URL", "postgresql://host", "postgresql://user:password@host:5432/name"),
@@ -164,4 +167,37 @@ def test_every_setting_is_documented_and_exists():
     of_nodes = {f"CRAWLFRAME_{field.name.upper()}" for field in fields(Settings)}
     in_code = read_in_code()
     assert {"DATABASE_URL", "REDIS_URL", "CRAWLFRAME_DEBUG", "CRAWLFRAME_HTTPS"} <= in_code
-    assert of_nodes | in_code | {"TEST_DATABASE_URL"} == documented()
+    of_others = {"TEST_DATABASE_URL", "POSTGRES_PASSWORD", "REDIS_PASSWORD"}
+    assert of_nodes | in_code | of_others == documented()
+
+
+def rows() -> dict[str, tuple[str, str]]:
+    """Variable -> default and unit, as the page tells them first."""
+    found: dict[str, tuple[str, str]] = {}
+    for line in (CHECKOUT / "docs" / "settings.md").read_text().splitlines():
+        if line.startswith("| `"):
+            name, default, unit, meaning = (cell.strip() for cell in line.strip("|").split(" | "))
+            assert unit, name
+            assert meaning, name
+            found.setdefault(name.strip("`"), (default.strip("`"), unit))
+    return found
+
+
+def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
+    told = {name: default for name, (default, _) in rows().items()}
+    for field in fields(Settings):
+        if field.default is not MISSING and isinstance(field.default, int | float):
+            assert float(told[f"CRAWLFRAME_{field.name.upper()}"]) == field.default, field.name
+    for name in ("spiders", "key_prefix", "log_level"):
+        assert told[f"CRAWLFRAME_{name.upper()}"] == getattr(Settings(), name)
+    shown = show("DEBUG", "AUTO_MIGRATE", "HTTPS", "PROXIES")
+    for name, value in shown.items():
+        assert int(told[f"CRAWLFRAME_{name}"]) == int(value), name
+    assert told["CRAWLFRAME_BIND"] == webserver.bind
+    assert int(told["CRAWLFRAME_WEB_PROCESSES"]) == webserver.workers
+    assert int(told["CRAWLFRAME_WEB_THREADS"]) == webserver.threads
+
+
+def test_units_stand_in_the_page_as_they_do_in_the_code():
+    seconds = {f"CRAWLFRAME_{name.upper()}" for name in SECONDS}
+    assert {name for name, (_, unit) in rows().items() if unit == "seconds"} == seconds

@@ -45,11 +45,13 @@ def test_it_serves_until_it_is_interrupted(up):
     assert requests.get(f"{url}healthz", timeout=30).json() == {"database": True, "redis": True}
     login = requests.get(f"{url}admin/", timeout=30)
     assert login.url.startswith(f"{url}admin/login/")
-    style = re.search(r'href="(/static/admin/css/base[^"]*)"', login.text)
+    style = re.search(r'href="(/static/unfold/css/styles[^"]*)"', login.text)
     assert style
     assert "text/css" in requests.get(url + style[1][1:], timeout=30).headers["Content-Type"]
     assert requests.get(url, headers={"Host": "evil.example"}, timeout=30).status_code == 400
-    assert "python manage.py createsuperuser" in running.output
+    link = re.search(rf"Make the first administrator: ({re.escape(url)}setup/\S+)", running.output)
+    assert link
+    assert requests.get(link[1], timeout=30).status_code == 200
 
     running.wait_for("node |")
     assert running.stop(signal.SIGINT) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from crawlservice.journal import change
 from crawlservice.submit import cancel
 from crawlservice.terminal import Command as ServiceCommand
 
@@ -16,5 +17,5 @@ class Command(ServiceCommand):
         parser.add_argument("id", type=int)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        cancel(options["id"])
+        change("cancel", cancel, options["id"], command=True)
         self.stdout.write(f"task {options['id']} is being cancelled")

@@ -9,11 +9,13 @@ from dataclasses import asdict
 from textwrap import indent
 from typing import Any
 
+from django.conf import settings
+from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 from rich.table import Table
 
-from crawlservice.nodes import Node, read, skew_line, versions
+from crawlservice.nodes import OFFLINE, Node, look, read, skew_line, versions
 from crawlservice.terminal import Command as ServiceCommand
 from crawlservice.terminal import duration, plain
 
@@ -24,8 +26,17 @@ class Command(ServiceCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="only fail if the node CRAWLFRAME_NODE does not live (not while Redis is away, "
+            "for then nobody knows)",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["check"]:
+            self._check(settings.CRAWLFRAME.node)
+            return
         nodes = read()
         if options["json"]:
             found = {"nodes": [asdict(node) for node in nodes], "versions": versions(nodes)}
@@ -39,6 +50,15 @@ class Command(ServiceCommand):
             self.stdout.write(f"\n{plain(title)}\n{indent(plain(text), '    ')}")
         if skew := skew_line(nodes):
             self.stdout.write(f"\n{plain(skew)}")
+
+    def _check(self, name: str) -> None:
+        known = look()
+        if known is None:
+            self.stdout.write("Redis does not answer")
+        elif not any(node.node == name and node.state != OFFLINE for node in known.values()):
+            raise CommandError(f"no node {name} lives")
+        else:
+            self.stdout.write(f"node {name} lives")
 
 
 def node_table(nodes: list[Node]) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from crawlservice.journal import change
 from crawlservice.submit import pause
 from crawlservice.terminal import Command as ServiceCommand
 
@@ -16,6 +17,6 @@ class Command(ServiceCommand):
         parser.add_argument("id", type=int)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        pause(options["id"])
+        change("pause", pause, options["id"], command=True)
         self.stdout.write(f"task {options['id']} is paused")
         self.stdout.write(f"Let it go on: python manage.py resume {options['id']}")

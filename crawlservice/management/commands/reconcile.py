@@ -6,6 +6,7 @@ import time
 from argparse import ArgumentParser
 from typing import Any
 
+from crawlservice.journal import record
 from crawlservice.models import Task
 from crawlservice.reconcile import Reconciliation
 from crawlservice.redis import frontier
@@ -31,6 +32,7 @@ class Command(ServiceCommand):
         for task in tasks:
             started = time.monotonic()
             done = Reconciliation(task, frontier()).run()
+            record("reconcile", task=task, command=True)
             self.stdout.write(
                 f"task {task.pk}: {done.admitted} requests brought back, {done.completed} of all "
                 f"that waited were done already, {time.monotonic() - started:.1f} s"

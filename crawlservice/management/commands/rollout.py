@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from argparse import ArgumentParser
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db import DatabaseError
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -16,6 +18,7 @@ from rich.text import Text
 from crawlframe.checkout import SHORT
 from crawlframe.errors import ArgumentError
 from crawlservice.database import prepare
+from crawlservice.journal import record
 from crawlservice.redis import frontier
 from crawlservice.rollout import Rolling, full_revision
 from crawlservice.standing import Standing, standings
@@ -54,6 +57,9 @@ class Command(ServiceCommand):
         view = View(self.console)
         rolling = self._rolling(options, view)
         self.stdout.write(f"rolling out {rolling.revision}")
+        with suppress(DatabaseError):  # it must get out without a database too
+            canary = options["canary"] or ""
+            record("rollout", command=True, revision=rolling.revision, canary=canary)
         try:
             with view:
                 rolling.run()

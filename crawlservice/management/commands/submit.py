@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from crawlservice.arguments import parse_pairs
+from crawlservice.journal import record
 from crawlservice.submit import submit
 from crawlservice.terminal import Command as ServiceCommand
 
@@ -24,5 +25,6 @@ class Command(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         given = parse_pairs(options["arguments"])
         task = submit(options["spider"], given, priority=options["priority"], from_text=True)
+        record("submit", task=task, command=True)
         self.stdout.write(f"task {task.pk} submitted: {task.spider}")
         self.stdout.write(f"Follow it: python manage.py task {task.pk} --follow")

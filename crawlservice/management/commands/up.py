@@ -10,11 +10,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 from django.db import connection
 
 from crawlframe.errors import ConfigError
+from crawlservice import setuplink
 from crawlservice.checks import check_redis
 from crawlservice.household import Household
 from crawlservice.localnode import manage_command
@@ -23,7 +23,6 @@ from crawlservice.terminal import Command as ServiceCommand
 
 DEFAULT_BIND = "127.0.0.1:8000"
 PATIENCE = 10.0  # seconds beyond the grace time until what does not stop is killed
-WEB_PROCESSES, WEB_THREADS = 2, 8
 
 
 class Command(ServiceCommand):
@@ -59,14 +58,15 @@ class Command(ServiceCommand):
         host, port = listener.getsockname()[:2]
         address = ipaddress.ip_address(host)
         shown = "127.0.0.1" if address.is_unspecified else host
-        self.stdout.write(f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/")
+        url = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+        self.stdout.write(url)
         if not address.is_loopback and not settings.EXTRA_HOSTS:
             self.stderr.write(
                 "warning: only requests to localhost are answered; name the hosts this server is "
                 "reached by in CRAWLFRAME_ALLOWED_HOSTS"
             )
-        if not get_user_model().objects.filter(is_superuser=True).exists():
-            self.stdout.write("To log in, make an account: python manage.py createsuperuser")
+        if setuplink.is_needed():
+            self.stdout.write(f"Make the first administrator: {url}{setuplink.make()}")
         self.stdout.write("Ctrl-C stops everything.")
         self.stdout.flush()
 
@@ -92,14 +92,6 @@ def listen(bind: str) -> socket.socket:
 
 
 def _web(listener: socket.socket) -> list[str]:
-    options = {
-        "--bind": f"fd://{listener.fileno()}",
-        "--workers": str(WEB_PROCESSES),
-        "--threads": str(WEB_THREADS),
-        "--pythonpath": str(settings.BASE_DIR),
-        "--log-level": "warning",
-    }
-    words = [word for option in options.items() for word in option]
-    # Its control socket would be one for all servers of this user.
-    gunicorn = [sys.executable, "-P", "-m", "gunicorn", "--no-control-socket"]
-    return [*gunicorn, *words, "crawlservice.wsgi"]
+    config = str(settings.PACKAGE / "webserver.py")
+    where = ["--pythonpath", str(settings.BASE_DIR), "--bind", f"fd://{listener.fileno()}"]
+    return [sys.executable, "-P", "-m", "gunicorn", "-c", config, *where]

@@ -1,0 +1,111 @@
+"""The journal in the admin, to look at: who did what, when, and from where."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, time
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from django.forms import DateField, ValidationError
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timezone import make_aware
+from django.utils.translation import gettext_lazy as _
+from unfold.contrib.filters.admin import RangeDateFilter
+
+from crawlservice.admin.readonly import ReadOnly, pretty
+from crawlservice.admin.recent import RECENT
+from crawlservice.models import Action
+
+USERS = 100  # that are offered; ?user=7 takes any
+
+
+class RecentVerb(admin.SimpleListFilter):
+    """What was done in the latest actions."""
+
+    title = _("action")
+    parameter_name = "verb"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        latest = Action.objects.order_by("-id").values_list("verb", flat=True)[:RECENT]
+        return [(verb, verb) for verb in sorted(set(latest))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(verb=self.value()) if self.value() else queryset
+
+
+class ByUser(admin.SimpleListFilter):
+    title = _("user")
+    parameter_name = "user"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        users = User.objects.order_by("username").values_list("pk", "username")[:USERS]
+        return [(str(pk), name) for pk, name in users] + [("0", _("nobody: commands"))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        if value is None:
+            return queryset
+        if not value.isdecimal():
+            return queryset.none()
+        return queryset.filter(user=value) if int(value) else queryset.filter(name="")
+
+
+class Days(RangeDateFilter):
+    """From the start of one day to the end of another."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        first, last = self._moment("from", time.min), self._moment("to", time.max)
+        if first:
+            queryset = queryset.filter(at__gte=first)
+        return queryset.filter(at__lte=last) if last else queryset
+
+    def _moment(self, end: str, of_day: time) -> datetime | None:
+        text = self.used_parameters.get(f"{self.parameter_name}_{end}", "")
+        try:
+            day = DateField(required=False).clean(text)  # as it is written in the user's language
+        except ValidationError:
+            return None
+        return make_aware(datetime.combine(day, of_day)) if day else None
+
+
+@admin.register(Action)
+class ActionAdmin(ReadOnly):
+    list_display = ("id", "at", "who", "verb", "task_link", "address", "short")
+    list_display_links = ("id",)
+    list_filter = (RecentVerb, ByUser, ("at", Days))
+    list_filter_submit = True  # of the range of days
+    fields = ("at", "who", "verb", "task_link", "token", "address", "shown_detail")
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Action]:
+        rows: QuerySet[Action] = super().get_queryset(request)
+        return rows.select_related("token")
+
+    @admin.display(description=_("user"))
+    def who(self, action: Action) -> str:
+        if action.name:
+            return action.name
+        return str(_("a command")) if action.detail.get("command") else "-"
+
+    @admin.display(description=_("task"))
+    def task_link(self, action: Action) -> SafeString | str:
+        if action.task_id is None:
+            return "-"
+        place = reverse("admin:crawlservice_task_change", args=[action.task_id])
+        return format_html('<a href="{}">{}</a>', place, action.task_id)
+
+    @admin.display(description=_("detail"))
+    def short(self, action: Action) -> str:
+        told = {key: value for key, value in action.detail.items() if key != "command"}
+        text = json.dumps(told, ensure_ascii=False) if told else "-"
+        return text if len(text) <= 120 else f"{text[:119]}…"
+
+    @admin.display(description=_("detail"))
+    def shown_detail(self, action: Action) -> SafeString:
+        return pretty(action.detail)

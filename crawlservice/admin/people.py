@@ -1,0 +1,151 @@
+"""Users and their roles in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, User
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import UnfoldAdminRadioSelectWidget
+
+from crawlservice import roles
+from crawlservice.admin.journaled import Journaled
+
+
+class WithRole(forms.ModelForm):
+    """One role of those that whoever fills this in may give; nobody changes their own."""
+
+    actor: User
+
+    role = forms.ChoiceField(label=_("Role"), required=False, widget=UnfoldAdminRadioSelectWidget)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        has = roles.role_of(self.instance) if self.instance.pk else ""
+        self.initial.setdefault("role", has)
+        field = self.fields["role"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [
+            (role, told)
+            for role, told in roles.TOLD.items()
+            if role == has or roles.may_give(self.actor, role)
+        ]
+        if self.instance.pk == self.actor.pk:
+            field.disabled = True
+            if "is_active" in self.fields:
+                self.fields["is_active"].disabled = True
+
+
+class ChangeForm(WithRole, UserChangeForm):
+    pass
+
+
+class AddForm(WithRole, UserCreationForm):
+    usable_password = None
+
+
+class PasswordForm(AdminPasswordChangeForm):
+    usable_password = None
+
+
+class ByRole(admin.SimpleListFilter):
+    title = _("role")
+    parameter_name = "role"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(role, role) for role in (*roles.ROLES, roles.SUPERUSER)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
+        if self.value() == roles.SUPERUSER:
+            return queryset.filter(is_superuser=True)
+        return queryset.filter(groups__name=self.value()) if self.value() else queryset
+
+
+admin.site.unregister([User, Group])  # what django.contrib.auth.admin has registered
+
+
+@admin.register(User)
+class UserAdmin(Journaled, DjangoUserAdmin, ModelAdmin):
+    form = ChangeForm
+    add_form = AddForm
+    change_password_form = PasswordForm
+    list_display = ("username", "role", "is_active", "first_name", "last_name", "last_login")
+    list_filter = (ByRole, "is_active")
+    fieldsets = (
+        (None, {"fields": ("username", "password", "role", "is_active")}),
+        (_("Person"), {"fields": ("first_name", "last_name", "email")}),
+        (_("Dates"), {"fields": ("last_login", "date_joined")}),
+    )
+    add_fieldsets = ((None, {"fields": ("username", "password1", "password2", "role")}),)
+    readonly_fields = ("last_login", "date_joined")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        rows: QuerySet[User] = super().get_queryset(request)
+        return rows.prefetch_related("groups")
+
+    @admin.display(description=_("role"))
+    def role(self, user: User) -> str:
+        return roles.role_of(user) or "-"
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> type[WithRole]:
+        form = super().get_form(request, obj, change=change, **kwargs)
+        return type(form.__name__, (form,), {"actor": request.user})
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if not change or "role" in form.changed_data:
+            roles.give_role(obj, form.cleaned_data["role"])
+
+    def told(self, row: User) -> dict[str, Any]:
+        return {"role": roles.role_of(row)}
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        if not super().has_change_permission(request, obj):
+            return False
+        return obj is None or roles.may_change(request.user, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        if not super().has_delete_permission(request, obj):
+            return False
+        return obj is None or (obj != request.user and roles.may_change(request.user, obj))
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Tokens and the like go with their user, whoever else may delete such."""
+        shown, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        return shown, counts, lacking & {self.opts.verbose_name}, protected
+
+
+@admin.register(Group)
+class GroupAdmin(Journaled, DjangoGroupAdmin, ModelAdmin):
+    """Roles are made anew after each migration; groups beside them are a superuser's business."""
+
+    list_display = ("name", "users")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        rows: QuerySet[Group] = super().get_queryset(request)
+        return rows.annotate(users=Count("user"))
+
+    @admin.display(description=_("users"))
+    def users(self, group: Any) -> int:
+        number: int = group.users
+        return number
+
+    def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        return super().has_change_permission(request, obj) and not _is_role(obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and not _is_role(obj)
+
+
+def _is_role(group: Group | None) -> bool:
+    return group is not None and group.name in roles.ROLES

@@ -1,0 +1,33 @@
+"""setuplink: prints the one-time link to the page that makes the first administrator."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from crawlservice import setuplink
+from crawlservice.terminal import Command as ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = (
+        "Prints a link to the page on which the first administrator chooses name and password. It "
+        "works once, for 24 hours, and only while there is no administrator."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        origins = [*settings.CSRF_TRUSTED_ORIGINS, "http://127.0.0.1:8000"]
+        parser.add_argument(
+            "--url", default=origins[0], help="where the web is reached (%(default)s)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not setuplink.is_needed():
+            raise CommandError(
+                "there is an administrator already, who can make further accounts; for a forgotten "
+                "password: python manage.py changepassword NAME"
+            )
+        self.stdout.write(f"{options['url'].rstrip('/')}/{setuplink.make()}")

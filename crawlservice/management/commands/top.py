@@ -1,0 +1,61 @@
+"""top: the whole cluster, live, in the terminal."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from rich.live import Live
+
+from crawlframe.errors import ArgumentError
+from crawlservice.keyboard import keyboard
+from crawlservice.terminal import PLAIN_EVERY
+from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.top import ClusterView
+
+
+class Command(ServiceCommand):
+    help = (
+        "Shows the cluster live: its speed, its nodes and its running tasks. q or Ctrl-C "
+        "ends it. Where there is no terminal, it writes a line now and then."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--every", type=float, metavar="SECONDS",
+            help=f"between two looks (1; {PLAIN_EVERY:g} where there is no terminal)",
+        )  # fmt: skip
+        parser.add_argument("-n", type=int, metavar="COUNT", help="end after so many looks")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        every = options["every"]
+        if every is not None and not 0 < every < 3600:
+            raise ArgumentError(f"--every {every:g} must be more than 0 and less than 3600 seconds")
+        try:
+            if self.console.is_terminal:
+                self._live(every or 1.0, options["n"])
+            else:
+                self._lines(every or PLAIN_EVERY, options["n"])
+        except KeyboardInterrupt:
+            pass
+
+    def _live(self, every: float, looks: int | None) -> None:
+        view = ClusterView()
+        screen = Live(view, console=self.console, screen=True, auto_refresh=False)
+        with keyboard() as keys, screen:
+            while looks is None or looks > 0:
+                view.look()
+                screen.refresh()
+                looks = looks and looks - 1
+                if keys.key(every) in ("q", "Q"):
+                    return
+
+    def _lines(self, every: float, looks: int | None) -> None:
+        view = ClusterView()
+        while looks is None or looks > 0:
+            view.look()
+            print(view.line(), file=self.console.file, flush=True)
+            looks = looks and looks - 1
+            if looks != 0:
+                time.sleep(every)

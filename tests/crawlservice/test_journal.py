@@ -1,0 +1,148 @@
+"""The journal: who did what, when and from where; by commands and in the admin alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from crawlframe.errors import FrontierError
+from crawlframe.frontier import Frontier
+from crawlservice.journal import change, record
+from crawlservice.models import Action, Task
+from crawlservice.submit import WrongState, pause, submit
+
+LIST = "/admin/crawlservice/action/"
+
+
+@pytest.fixture
+def ada(service: Frontier) -> User:
+    return User.objects.create_superuser("ada", password="correct horse 9")
+
+
+@pytest.fixture
+def admin(ada: User) -> Client:
+    client = Client(SERVER_NAME="localhost", REMOTE_ADDR="192.0.2.7")
+    client.force_login(ada)
+    return client
+
+
+def told() -> list[tuple[str, str, int | None, Any]]:
+    """The journal from its beginning, logins left out."""
+    rows = Action.objects.exclude(verb="login").order_by("id")
+    return [(row.verb, row.name, row.task_id, row.detail) for row in rows]
+
+
+def test_what_is_recorded(ada: User, published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    record("pause", user=ada, address="192.0.2.7", task=task, why="night")
+    record("tidy", user=AnonymousUser(), address="", task=task.pk)
+    first, second = Action.objects.order_by("id")
+    assert (first.user, first.name, first.address) == (ada, "ada", "192.0.2.7")
+    assert (first.task_id, first.detail) == (task.pk, {"why": "night"})
+    assert (second.user, second.name, second.address) == (None, "", None)
+    assert second.task_id == task.pk
+
+
+def test_a_user_who_is_gone_is_still_named(ada: User) -> None:
+    record("pause", user=ada)
+    ada.delete()
+    assert [(row.user, row.name) for row in Action.objects.all()] == [(None, "ada")]
+
+
+def test_commands_are_written_down(published: Frontier) -> None:
+    call_command("submit", "shop", "-a", "city=Ulm", verbosity=0)
+    task = Task.objects.get().pk
+    for verb in ("pause", "resume", "cancel"):
+        call_command(verb, str(task))
+    by_command = {"command": True}
+    assert told() == [
+        (verb, "", task, by_command) for verb in ("submit", "pause", "resume", "cancel")
+    ]
+
+
+def test_what_was_refused_is_not_written_down(ended_task: Task) -> None:
+    with pytest.raises(WrongState):
+        change("pause", pause, ended_task.pk)
+    assert told() == []
+
+
+def test_a_change_that_redis_did_not_hear_of_is_written_down(
+    published: Frontier, request: pytest.FixtureRequest
+) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    request.getfixturevalue("dead_redis")
+    with pytest.raises(FrontierError):
+        change("pause", pause, task.pk)
+    assert Task.objects.get().state == "paused"
+    ((verb, _, of, detail),) = told()
+    assert (verb, of) == ("pause", task.pk)
+    assert "Redis did not take it" in detail["problem"]
+
+
+def test_actions_of_the_admin_are_written_down(admin: Client, published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    form = {"action": "pause", "_selected_action": [str(task)]}
+    admin.post("/admin/crawlservice/task/", form)
+    assert told() == [("pause", "ada", task, {})]
+    assert Action.objects.latest("id").address == "192.0.2.7"
+
+
+def test_logins_are_written_down_and_failed_ones_too(ada: User) -> None:
+    client = Client(SERVER_NAME="localhost", REMOTE_ADDR="192.0.2.7")
+    form = {"username": "ada", "password": "wrong"}
+    client.post("/admin/login/", form)
+    client.post("/admin/login/", {**form, "password": "correct horse 9"})
+    client.post("/admin/logout/")
+    rows = Action.objects.order_by("id")
+    assert [(row.verb, row.name, row.address, row.detail) for row in rows] == [
+        ("login_failed", "", "192.0.2.7", {"username": "ada"}),
+        ("login", "ada", "192.0.2.7", {}),
+        ("logout", "ada", "192.0.2.7", {}),
+    ]
+
+
+def test_the_list_is_filtered_and_costs_the_same_however_long(
+    admin: Client, ada: User, published: Frontier
+) -> None:
+    def look(query: str = "") -> tuple[int, int]:
+        with CaptureQueriesContext(connection) as queries:
+            page = admin.get(f"{LIST}?{query}").content.decode()
+        return page.count("field-verb"), len(queries)
+
+    task = submit("shop", {"city": "Ulm"})
+    record("pause", user=ada, task=task)
+    look()
+    (shown, cost) = look()
+    assert shown == 2  # with the login
+    for _ in range(5):
+        record("resume", task=task, command=True)
+    assert look() == (7, cost)
+    assert look("verb=pause")[0] == 1
+    assert look(f"user={ada.pk}")[0] == 2
+    assert look("user=0")[0] == 5
+    assert look("user=x")[0] == look("at_to=2000-01-01")[0] == look("at_from=9999-12-31")[0] == 0
+    assert look("at_from=2000-01-01")[0] == look("at_from=x")[0] == look("at_to=9999-12-31")[0] == 7
+    first, last = Action.objects.earliest("id").at, Action.objects.latest("id").at
+    assert look(f"at_from={first:%Y-%m-%d}&at_to={last:%Y-%m-%d}")[0] == 7
+
+
+def test_it_cannot_be_rewritten(admin: Client, ada: User) -> None:
+    row = record("pause", user=ada)
+    for place in ("add/", f"{row.pk}/change/", f"{row.pk}/delete/"):
+        assert admin.post(f"{LIST}{place}", {"post": "yes", "verb": "x"}).status_code == 403
+    form = {"action": "delete_selected", "_selected_action": [str(row.pk)], "post": "yes"}
+    admin.post(LIST, form)
+    assert Action.objects.get(pk=row.pk).verb == "pause"
+
+
+@pytest.mark.parametrize("role", ["viewer", "submitter", "operator", "administrator"])
+def test_who_may_read_it(service: Frontier, role: str, as_role: Callable[[str], Client]) -> None:
+    allowed = role in ("operator", "administrator")
+    assert as_role(role).get(LIST).status_code == (200 if allowed else 403)

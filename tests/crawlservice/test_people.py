@@ -1,0 +1,344 @@
+"""People: the setup link, throttled logins, and roles above which nobody can lift themselves."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Barrier, Thread
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.sessions.models import Session
+from django.core.management import CommandError, call_command
+from django.db import connection, connections
+from django.test import Client
+from django.utils import timezone
+
+from crawlframe.frontier import Frontier
+from crawlservice import roles, setuplink
+from crawlservice.models import Action, SetupLink, Token
+from tests.conftest import CHECKOUT
+
+PASSWORD = "correct horse 9"
+FORM = {"username": "ada", "password1": PASSWORD, "password2": PASSWORD}
+USERS = "/admin/auth/user/"
+
+
+@pytest.fixture
+def browser(service: Frontier) -> Client:
+    return Client(SERVER_NAME="localhost", REMOTE_ADDR="192.0.2.7", enforce_csrf_checks=False)
+
+
+def person(name: str, role: str = "") -> User:
+    user = User.objects.create_user(name, password=PASSWORD)
+    roles.give_role(user, role)
+    return User.objects.get(pk=user.pk)
+
+
+def login(user: User) -> Client:
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(user)
+    return client
+
+
+# The setup link
+
+
+def test_the_setup_link_makes_one_administrator_and_logs_in(browser: Client) -> None:
+    path = f"/{setuplink.make()}"
+    assert "first administrator" in browser.get(path).content.decode()
+    assert not User.objects.exists()
+    weak = browser.post(path, {**FORM, "password1": "ada", "password2": "ada"})
+    assert "too short" in weak.content.decode()
+    assert not User.objects.exists()
+    assert browser.post(path, FORM)["Location"] == "/admin/"
+    user = User.objects.get()
+    assert (user.username, user.is_superuser, user.is_staff) == ("ada", True, True)
+    assert user.check_password(PASSWORD)
+    assert browser.get(USERS).status_code == 200
+    assert [row.verb for row in Action.objects.order_by("id")] == ["setup", "login"]
+
+
+def test_it_works_once(browser: Client) -> None:
+    path = f"/{setuplink.make()}"
+    browser.post(path, FORM)
+    User.objects.update(is_active=False)  # as if there had never been one
+    again = Client(SERVER_NAME="localhost").post(path, {**FORM, "username": "eve"})
+    assert again.status_code == 404
+    assert "This link does not work" in again.content.decode()
+    assert not User.objects.filter(username="eve").exists()
+
+
+def test_it_works_for_a_day(browser: Client) -> None:
+    path = f"/{setuplink.make()}"
+    SetupLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert browser.post(path, FORM).status_code == 404
+    assert not User.objects.exists()
+    path = f"/{setuplink.make()}"
+    left = SetupLink.objects.get().expires_at - timezone.now()
+    assert timedelta(hours=23, minutes=59) < left <= timedelta(hours=24)
+
+
+def test_a_newer_one_takes_its_place(browser: Client) -> None:
+    old, new = f"/{setuplink.make()}", f"/{setuplink.make()}"
+    assert browser.get(old).status_code == 404
+    assert browser.get(new).status_code == 200
+
+
+def test_it_works_only_while_there_is_no_administrator(browser: Client) -> None:
+    path = f"/{setuplink.make()}"
+    person("boss", roles.SUPERUSER)
+    assert browser.get(path).status_code == 404
+    assert browser.post(path, FORM).status_code == 404
+    with pytest.raises(CommandError, match="there is an administrator already"):
+        call_command("setuplink")
+
+
+@pytest.mark.parametrize("token", ["x", "%00", "a" * 5000, "..%2f"])
+def test_a_wrong_token_is_no_error(browser: Client, token: str) -> None:
+    setuplink.make()
+    assert browser.get(f"/setup/{token}/").status_code == 404
+
+
+def test_only_a_digest_of_it_is_kept(service: Frontier) -> None:
+    token = setuplink.make().split("/")[1]
+    assert len(token) >= 43
+    assert token not in str(SetupLink.objects.values().get())
+
+
+def test_of_two_at_the_same_time_one_wins(service: Frontier) -> None:
+    token = setuplink.make().split("/")[1]
+    together, made = Barrier(2), []
+
+    def use(name: str) -> None:
+        together.wait(30)
+        made.append(setuplink.use(token, name, PASSWORD))
+        connections.close_all()
+
+    threads = [Thread(target=use, args=(name,)) for name in ("ada", "eve")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(made) == 2
+    assert sum(user is not None for user in made) == 1
+    assert User.objects.count() == 1
+
+
+def test_the_command_prints_it(service: Frontier, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("setuplink", "--url", "https://crawl.example.com/")
+    printed = capsys.readouterr().out.strip()
+    assert re.fullmatch(r"https://crawl\.example\.com/setup/[\w-]{43}/", printed)
+    assert setuplink.works(printed.split("/")[-2])
+
+
+# Logins
+
+
+def test_who_guesses_passwords_must_wait(browser: Client) -> None:
+    person("ada", roles.SUPERUSER)
+    person("bob", "viewer")
+    form = {"username": "ada", "password": "wrong"}
+    answers = [browser.post("/admin/login/", form).status_code for _ in range(7)]
+    assert answers == [200] * 4 + [429] * 3
+    right = browser.post("/admin/login/", {**form, "password": PASSWORD})
+    assert right.status_code == 429
+    page = right.content.decode()
+    assert "Too many wrong passwords" in page
+    assert "for 15 minutes" in page
+    assert right["Retry-After"] == "900"
+    # Neither another user there nor this one elsewhere has to wait.
+    assert browser.post("/admin/login/", {"username": "bob", "password": PASSWORD})["Location"]
+    elsewhere = Client(SERVER_NAME="localhost", REMOTE_ADDR="192.0.2.8")
+    assert elsewhere.post("/admin/login/", {**form, "password": PASSWORD}).status_code == 302
+    verbs = [row.verb for row in Action.objects.exclude(verb="login").order_by("id")]
+    assert verbs == ["login_failed"] * 4 + ["locked_out"]
+
+
+def test_sessions_are_not_kept_for_ever(browser: Client) -> None:
+    person("ada", "viewer")
+    long_ago = timezone.now() - timedelta(days=1)
+    Session.objects.create(session_key="x" * 32, session_data="", expire_date=long_ago)
+    browser.post("/admin/login/", {"username": "ada", "password": PASSWORD})
+    assert not Session.objects.filter(session_key="x" * 32).exists()
+    cookie = browser.cookies["sessionid"]
+    assert cookie["httponly"]
+    assert cookie["samesite"] == "Lax"
+
+
+def test_a_new_password_ends_other_sessions(service: Frontier) -> None:
+    user = person("ada", "viewer")
+    here, there = login(user), login(user)
+    new = "battery staple 7"
+    form = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
+    assert here.post("/admin/password_change/", form).status_code == 302
+    assert here.get("/admin/").status_code == 200
+    assert there.get("/admin/").status_code == 302
+    assert Action.objects.latest("id").verb == "change_password"
+
+
+# Users and roles
+
+
+def change(client: Client, user: User, **fields: str) -> int:
+    """Saves the form of a user, with these fields changed; the status of the answer."""
+    form = {"username": user.username, "role": roles.role_of(user), "is_active": "on"}
+    form |= {"first_name": user.first_name, "last_name": "", "email": ""}
+    return client.post(f"{USERS}{user.pk}/change/", {**form, **fields}).status_code
+
+
+def test_a_user_gets_one_role(service: Frontier) -> None:
+    boss = login(person("boss", roles.SUPERUSER))
+    made = boss.post(f"{USERS}add/", {**FORM, "role": "operator"})
+    user = User.objects.get(username="ada")
+    assert made["Location"] == f"{USERS}{user.pk}/change/"
+    assert [group.name for group in user.groups.all()] == ["operator"]
+    assert (user.is_staff, user.is_superuser) == (True, False)
+    assert user.has_perm("crawlservice.steer_task")
+    assert not user.has_perm("auth.change_user")
+    user.groups.add(Group.objects.create(name="night shift"))
+    assert change(boss, user, role="viewer") == 302
+    assert {group.name for group in user.groups.all()} == {"viewer", "night shift"}
+    rows = Action.objects.filter(verb__endswith="_user").order_by("id")
+    assert [(row.verb, row.name, row.detail["name"], row.detail["role"]) for row in rows] == [
+        ("add_user", "boss", "ada", "operator"),
+        ("change_user", "boss", "ada", "viewer"),
+    ]
+    assert rows[1].detail["fields"] == ["Role"]
+
+
+def test_without_a_role_nobody_gets_in(service: Frontier, browser: Client) -> None:
+    user = person("ada")
+    assert not user.is_staff
+    form = {"username": "ada", "password": PASSWORD}
+    assert browser.post("/admin/login/", form).status_code == 200
+    assert browser.get("/admin/").status_code == 302
+
+
+def test_an_administrator_makes_no_superuser(as_role: Callable[[str], Client]) -> None:
+    client = as_role("administrator")
+    answer = client.post(f"{USERS}add/", {**FORM, "role": roles.SUPERUSER})
+    assert answer.status_code == 200
+    assert "not one of the available choices" in answer.content.decode()
+    assert not User.objects.filter(username="ada").exists()
+    user = person("bob", "viewer")
+    assert change(client, user, role=roles.SUPERUSER) == 200
+    assert change(client, user, is_superuser="on", is_staff="on", groups="1") == 302
+    user.refresh_from_db()
+    assert (user.is_superuser, roles.role_of(user)) == (False, "viewer")
+
+
+def test_nobody_changes_their_own_rights(as_role: Callable[[str], Client]) -> None:
+    client = as_role("administrator")
+    me = User.objects.get(username="administrator")
+    assert change(client, me, role="viewer", first_name="Max", is_active="") == 302
+    me.refresh_from_db()
+    assert (me.first_name, me.is_active, roles.role_of(me)) == ("Max", True, "administrator")
+    assert client.post(f"{USERS}{me.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_an_administrator_does_not_become_a_superuser_by_a_password(
+    as_role: Callable[[str], Client],
+) -> None:
+    client = as_role("administrator")
+    boss = person("boss", roles.SUPERUSER)
+    form = {"password1": "battery staple 7", "password2": "battery staple 7"}
+    assert client.post(f"{USERS}{boss.pk}/password/", form).status_code == 403
+    assert change(client, boss, username="fool") == 403
+    assert client.post(f"{USERS}{boss.pk}/delete/", {"post": "yes"}).status_code == 403
+    selected = {"action": "delete_selected", "_selected_action": [str(boss.pk)], "post": "yes"}
+    client.post(USERS, selected)
+    boss.refresh_from_db()
+    assert boss.check_password(PASSWORD)
+    other = person("bob", "operator")
+    assert client.post(f"{USERS}{other.pk}/password/", form).status_code == 302
+    other.refresh_from_db()
+    assert other.check_password("battery staple 7")
+
+
+def test_who_may_change_users_only_gives_and_touches_what_they_have(service: Frontier) -> None:
+    """A group of somebody's own: may change users, and nothing else but look."""
+    clerk = person("clerk", "viewer")
+    clerk.user_permissions.add(
+        *Permission.objects.filter(codename__in=("change_user", "view_user"))
+    )
+    client = login(clerk)
+    viewer, operator = person("v", "viewer"), person("o", "operator")
+    User.objects.filter(pk=operator.pk).update(is_active=False)
+    assert change(client, viewer, role="operator") == 200
+    assert change(client, viewer, role="") == 302
+    assert change(client, operator, role="viewer") == 403
+    names = {user.username: roles.role_of(user) for user in User.objects.all()}
+    assert names == {"clerk": "viewer", "v": "", "o": "operator"}
+
+
+def test_the_first_migration_makes_whole_roles(service: Frontier) -> None:
+    for role, permissions in roles.ROLES.items():
+        group = Group.objects.get(name=role)
+        assert {one.codename for one in group.permissions.all()} == set(permissions)
+
+
+@pytest.mark.parametrize("role", ["viewer", "submitter", "operator"])
+def test_others_do_not_see_people(role: str, as_role: Callable[[str], Client]) -> None:
+    client = as_role(role)
+    for place in ("user/", "user/add/", "user/1/change/", "group/"):
+        assert client.get(f"/admin/auth/{place}").status_code == 403
+
+
+def test_tokens_go_with_their_user(as_role: Callable[[str], Client]) -> None:
+    user = person("bob", "submitter")
+    Token.objects.create(user=user, name="x", start="x", digest="x")
+    as_role("administrator").post(f"{USERS}{user.pk}/delete/", {"post": "yes"})
+    assert not User.objects.filter(username="bob").exists()
+    assert not Token.objects.exists()
+    assert Action.objects.latest("id").detail == {"name": "bob", "id": user.pk, "role": "submitter"}
+
+
+def test_roles_are_not_edited(service: Frontier) -> None:
+    boss = login(person("boss", roles.SUPERUSER))
+    group = Group.objects.get(name="viewer")
+    place = f"/admin/auth/group/{group.pk}"
+    assert boss.get(f"{place}/change/").status_code == 200
+    assert boss.post(f"{place}/change/", {"name": "x"}).status_code == 403
+    assert boss.post(f"{place}/delete/", {"post": "yes"}).status_code == 403
+    assert boss.post("/admin/auth/group/add/", {"name": "night shift"}).status_code == 302
+
+
+def test_the_list_of_users_costs_the_same_however_long(service: Frontier) -> None:
+    from django.test.utils import CaptureQueriesContext
+
+    def cost() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            boss.get(USERS)
+        return len(queries)
+
+    boss = login(person("boss", roles.SUPERUSER))
+    person("a", "viewer")
+    cost()
+    before = cost()
+    for name in "bcdef":
+        person(name, "viewer")
+    assert cost() == before
+
+
+# All of it
+
+
+@pytest.mark.process
+def test_djangos_own_checks_for_a_deployment_find_nothing(tmp_path) -> None:
+    env = {
+        "PATH": os.environ["PATH"],
+        "CRAWLFRAME_VAR_DIR": str(tmp_path),
+        "CRAWLFRAME_HTTPS": "1",
+        "CRAWLFRAME_ALLOWED_HOSTS": "crawl.example.com",
+    }
+    command = [sys.executable, str(CHECKOUT / "manage.py"), "check", "--deploy"]
+    outcome = subprocess.run(
+        [*command, "--fail-level", "INFO"], env=env, capture_output=True, text=True
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert "no issues" in outcome.stdout
