@@ -20,6 +20,7 @@ from crawlframe.node.channel import Channel, ChannelClosed
 from crawlservice.era import is_whole, renew
 from crawlservice.models import Task
 from crawlservice.reconcile import Reconciliation, align
+from crawlservice.sampling import Sampler
 from crawlservice.store import DjangoLedger
 
 log = logging.getLogger(__name__)
@@ -30,11 +31,13 @@ STILL = 30.0  # seconds in which a task with requests to claim may stand still u
 
 
 class Steward:
-    """Replays dead generations, ends tasks, brings back what Redis lost."""
+    """Replays dead generations, ends tasks, brings back what Redis lost, and writes down how much
+    was done."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
         self._ledger = DjangoLedger()
+        self._sampler = Sampler()
         name = f"{settings.key_prefix}:steward"
         self._lock = frontier.redis.lock(name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
@@ -125,6 +128,7 @@ class Steward:
             # again, for it may have been submitted just now.
             if Task.objects.filter(pk=pk).exclude(state__in=Task.ACTIVE).exists():
                 self._frontier.close_task(pk)
+        self._sampler.turn({pk: found.get(pk) for pk in tasks})
 
     def _examine_still(self, found: dict[int, Counts | None]) -> None:
         """Requests that wait while none is in progress may wait for their hosts' next times; or
