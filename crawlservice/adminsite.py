@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern
 from unfold.sites import UnfoldAdminSite
 
 
@@ -13,3 +14,18 @@ class AdminSite(UnfoldAdminSite):
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().each_context(request), "colors": None}
+
+    def extra_urls(self) -> list[URLPattern]:
+        from crawlservice.admin import dashboard  # which registers with this site
+
+        return dashboard.urls(self)
+
+    def index(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        from crawlservice.admin import dashboard
+
+        if request.user.has_perm("crawlservice.view_task"):
+            return dashboard.page(self, request)
+        page: HttpResponse = super().index(request, extra_context)
+        return page

@@ -23,6 +23,7 @@ from crawlframe.spider import SpiderInfo
 from crawlservice import arguments as spider_arguments
 from crawlservice.models import Task
 from crawlservice.redis import frontier
+from crawlservice.roles import User
 
 
 class UnknownTask(CrawlframeError):
@@ -40,8 +41,10 @@ def submit(
     priority: int = 0,
     from_text: bool = False,
     info: SpiderInfo | None = None,
+    user: User | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
+    ``user``: whose task it is.
 
     Raises UnknownSpider, ArgumentError, and FrontierError; when that comes after the task was
     recorded, it says so."""
@@ -62,6 +65,7 @@ def submit(
                 "page_limit": info.settings.page_limit,
             },
             seeds=b"",
+            user=user if user is not None and user.is_authenticated else None,
         )
         task.seeds = pack_admissions([root_admission(task.pk, priority)])
         task.save(update_fields=["seeds"])

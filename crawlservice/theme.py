@@ -14,6 +14,10 @@ def _style(request: HttpRequest) -> str:
     return static("crawlservice/theme.css")
 
 
+def _pages(request: HttpRequest) -> str:
+    return static("crawlservice/pages.css")
+
+
 def _script(request: HttpRequest) -> str:
     return static("crawlservice/htmx.js")
 
@@ -35,7 +39,7 @@ UNFOLD = {
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_LANGUAGES": True,
-    "STYLES": [_style],
+    "STYLES": [_style, _pages],
     "SCRIPTS": [_script],
     "SIDEBAR": {
         "navigation": [

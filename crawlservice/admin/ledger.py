@@ -12,9 +12,10 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from crawlservice.admin.readonly import ReadOnly, pretty
+from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentReason, RecentTask, RecentVersion
 from crawlservice.models import Era, Event, Item, Page
+from crawlservice.shown import pretty
 
 
 @admin.register(Page)

@@ -15,9 +15,10 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
 from crawlservice import nodes
-from crawlservice.admin.readonly import ReadOnly, laid_out, marked
+from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Generation
 from crawlservice.nodes import Node
+from crawlservice.shown import laid_out, marked
 
 BAD_STATES = ("refused", nodes.OFFLINE)
 

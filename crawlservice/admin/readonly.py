@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +9,6 @@ from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
 COUNTED = 10_000  # rows up to which a list is counted: a count of millions takes seconds
@@ -42,18 +39,3 @@ class ReadOnly(ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
-
-
-def pretty(data: Any) -> SafeString:
-    """JSON laid out to be read, escaped."""
-    return laid_out(json.dumps(data, ensure_ascii=False, indent=2))
-
-
-def laid_out(text: str) -> SafeString:
-    """Text with its own lines, escaped."""
-    return format_html('<pre style="white-space:pre-wrap;margin:0">{}</pre>', text)
-
-
-def marked(text: str) -> SafeString:
-    """Text that should catch the eye."""
-    return format_html('<strong style="color:var(--error-fg)">{}</strong>', text)

@@ -14,9 +14,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from crawlframe.errors import CrawlframeError
-from crawlservice.admin.readonly import ReadOnly, pretty
+from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Task
 from crawlservice.progress import Progress, read
+from crawlservice.shown import pretty
 from crawlservice.submit import cancel, pause, resume
 from crawlservice.versions import pages_by_version
 
