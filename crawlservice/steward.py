@@ -18,7 +18,7 @@ from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlservice.era import is_whole, renew
-from crawlservice.models import Task
+from crawlservice.models import Page, Task
 from crawlservice.reconcile import Reconciliation, align
 from crawlservice.sampling import Sampler
 from crawlservice.store import DjangoLedger
@@ -166,7 +166,12 @@ class Steward:
         # Whoever ends a task tells the database first, so this look comes after that of Redis.
         if not Task.objects.filter(pk=task.pk, state__in=Task.ACTIVE).exists():
             return
-        done = Reconciliation(task, self._frontier, self._still_here).run()
+        done = Reconciliation(task, self._frontier, self._still_here)
+        if Page.objects.filter(task=task).exists():
+            # Else nodes fetched again what is about to be completed. It is resumed at the end.
+            done.open()
+            self._frontier.pause(task.pk)
+        done.run()
         log.warning(
             "task %d was not in the frontier; opened with %d requests, %d of them done",
             task.pk,

@@ -13,6 +13,8 @@ from django.utils.translation import gettext_lazy as _
 from crawlservice import charts, overview
 from crawlservice.admin.live import SPAN_NAMES, SPANS, part
 
+RATES = ("pages", "items", "errors")
+
 
 def urls(site: AdminSite) -> list[URLPattern]:
     return [
@@ -48,5 +50,5 @@ def chart(request: HttpRequest) -> JsonResponse:
 
 def _now() -> dict[str, Any]:
     rates = charts.of_cluster(SPANS["hour"])
-    last = {name: values[-1] for name, values in rates.items()}
+    last = {name: rates[name][-1] or 0.0 if rates else 0.0 for name in RATES}
     return {"overview": overview.look(), "now": last}
