@@ -16,9 +16,9 @@ class AdminSite(UnfoldAdminSite):
         return {**super().each_context(request), "colors": None}
 
     def extra_urls(self) -> list[URLPattern]:
-        from crawlservice.admin import dashboard  # which registers with this site
+        from crawlservice.admin import dashboard, submission  # which register with this site
 
-        return dashboard.urls(self)
+        return [*dashboard.urls(self), *submission.urls(self)]
 
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

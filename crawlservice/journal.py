@@ -18,7 +18,7 @@ def record(
     **detail: Any,
 ) -> Action:
     """Writes down that somebody did something; nobody means a command. ``detail`` is JSON."""
-    who = user if user is not None and user.is_authenticated else None
+    who = None if user is None else user.pk
     return Action.objects.create(
-        user=who, token=token, address=address, verb=verb, task=task, detail=detail
+        user_id=who, token=token, address=address, verb=verb, task=task, detail=detail
     )

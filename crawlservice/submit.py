@@ -11,7 +11,7 @@ from redis import RedisError
 
 from crawlframe import faults
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
-from crawlframe.frontier import TaskLimits
+from crawlframe.frontier import NodeInfo, TaskLimits
 from crawlframe.registry import unknown_spider
 from crawlframe.request import (
     MAX_TASK_PRIORITY,
@@ -65,7 +65,7 @@ def submit(
                 "page_limit": info.settings.page_limit,
             },
             seeds=b"",
-            user=user if user is not None and user.is_authenticated else None,
+            user_id=None if user is None else user.pk,
         )
         task.seeds = pack_admissions([root_admission(task.pk, priority)])
         task.save(update_fields=["seeds"])
@@ -77,19 +77,13 @@ def submit(
 def published(spider: str) -> SpiderInfo:
     """What nodes published of a spider. While nodes live, one of them must still have it; a node
     that loads its code has no say. Raises UnknownSpider and FrontierError."""
-    try:
-        known = frontier().spiders()
-        nodes = frontier().leases.nodes()
-    except RedisError as error:
-        raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
+    known, loaded = _published()
     if not known:
         raise UnknownSpider(
             "no node has published its spiders yet; start one: python manage.py runcrawler"
         )
     if spider not in known:
         raise unknown_spider(spider, known, {})
-    working = [node for node in nodes if node.lease_left > 0 and not node.leaving]
-    loaded = [node for node in working if node.spiders or node.code.version]
     if loaded and not any(spider in node.spiders for node in loaded):
         who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
         raise UnknownSpider(
@@ -97,6 +91,24 @@ def published(spider: str) -> SpiderInfo:
             f"({who}); python manage.py nodes tells more. Nothing was submitted"
         )
     return known[spider]
+
+
+def spiders() -> dict[str, SpiderInfo]:
+    """All that ``published`` would answer, by name. Raises FrontierError."""
+    known, loaded = _published()
+    there = {name for node in loaded for name in node.spiders}
+    return {name: info for name, info in known.items() if not loaded or name in there}
+
+
+def _published() -> tuple[dict[str, SpiderInfo], list[NodeInfo]]:
+    """The spiders that were ever published, and the living nodes that have loaded their code."""
+    try:
+        known = frontier().spiders()
+        nodes = frontier().leases.nodes()
+    except RedisError as error:
+        raise FrontierError(f"Redis does not answer: {error}. Nothing was submitted") from None
+    working = [node for node in nodes if node.lease_left > 0 and not node.leaving]
+    return known, [node for node in working if node.spiders or node.code.version]
 
 
 def limits_of(task: Task) -> TaskLimits:

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
+from django.utils.functional import lazy
 from django.utils.translation import gettext_lazy as _
 
 
@@ -20,6 +21,18 @@ def _pages(request: HttpRequest) -> str:
 
 def _script(request: HttpRequest) -> str:
     return static("crawlservice/htmx.js")
+
+
+def _may_submit(request: HttpRequest) -> bool:
+    return request.user.has_perm("crawlservice.submit_task")
+
+
+def _may_view_pages(request: HttpRequest) -> bool:
+    return request.user.has_perm("crawlservice.view_page")
+
+
+def _errors() -> str:
+    return f"{reverse('admin:crawlservice_page_changelist')}?state__exact=error"
 
 
 def _list(model: str, title: Any, icon: str) -> dict[str, Any]:
@@ -50,9 +63,21 @@ UNFOLD = {
                         "icon": "monitoring",
                         "link": reverse_lazy("admin:index"),
                     },
+                    {
+                        "title": _("Submit"),
+                        "icon": "add_circle",
+                        "link": reverse_lazy("admin:submit"),
+                        "permission": _may_submit,
+                    },
                     _list("task", _("Tasks"), "play_circle"),
                     _list("item", _("Items"), "inventory_2"),
                     _list("page", _("Pages"), "description"),
+                    {
+                        "title": _("Dead letters"),
+                        "icon": "report",
+                        "link": lazy(_errors, str)(),
+                        "permission": _may_view_pages,
+                    },
                     _list("generation", _("Nodes"), "dns"),
                 ],
             },

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import display_for_value
-from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
@@ -15,6 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
 from crawlservice import nodes
+from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Generation
 from crawlservice.nodes import Node
@@ -42,7 +42,7 @@ class Lives(admin.SimpleListFilter):
         return queryset if self.value() or known is None else queryset.filter(pk__in=known)
 
 
-class NodeList(ChangeList):
+class NodeList(KeysetList):
     """Gives every life of the page what the cluster says of it, with one look at Redis for all."""
 
     def get_results(self, request: HttpRequest) -> None:
@@ -100,7 +100,7 @@ class GenerationAdmin(ReadOnly):
     pulled = _of_node("pulled", "pulled")
     headline = _of_node("headline", "problem")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
         return NodeList
 
     def changelist_view(

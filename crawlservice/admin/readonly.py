@@ -1,35 +1,29 @@
-"""What all lists of the admin share: nothing can be edited, nothing is counted without bound."""
+"""What all lists of the admin share: nothing can be edited, nothing is counted, the newest rows are
+first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.paginator import Paginator
-from django.db.models import Model, QuerySet
+from django.db.models import Model
 from django.http import HttpRequest
-from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
 
-COUNTED = 10_000  # rows up to which a list is counted: a count of millions takes seconds
-
-
-class BoundedPaginator(Paginator):
-    """Ends after COUNTED rows; filters lead to the others."""
-
-    @cached_property
-    def count(self) -> int:
-        rows: QuerySet[Any] = self.object_list[:COUNTED]  # type: ignore[assignment]
-        return rows.count()
+from crawlservice.admin.keyset import KeysetList
 
 
 class ReadOnly(ModelAdmin):
     """Shows rows. The ledger and what follows from it are written by nodes only."""
 
     show_full_result_count = False
-    paginator = BoundedPaginator
     list_per_page = 50
+    list_fullwidth = True
+    sortable_by: Sequence[str] = ()
     actions: Sequence[str] | None = None
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
+        return KeysetList
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

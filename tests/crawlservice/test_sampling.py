@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -94,7 +95,7 @@ def test_old_samples_are_deleted_some_at_a_time(
     Sampler().turn({task.pk: counts(1, 0, 0)})
     Sample.objects.update(at=timezone.now() - sampling.KEPT + timedelta(minutes=1))
     row = Sample.objects.filter(task=None).get()
-    old = {"at": row.at - timedelta(hours=1), "nf": 0, "ne": 0, "items": 0}
+    old: dict[str, Any] = {"at": row.at - timedelta(hours=1), "nf": 0, "ne": 0, "items": 0}
     old |= dict.fromkeys(("ready", "in_progress", "delayed", "parked"), 0)
     Sample.objects.bulk_create(Sample(**old) for _ in range(5))
     left = []
@@ -107,7 +108,9 @@ def test_old_samples_are_deleted_some_at_a_time(
 
 def test_it_costs_the_same_however_many_tasks(orm: str) -> None:
     def cost() -> int:
-        found = {pk: counts(2, 1, 0) for pk in Task.objects.values_list("pk", flat=True)}
+        found: dict[int, Counts | None] = {
+            pk: counts(2, 1, 0) for pk in Task.objects.values_list("pk", flat=True)
+        }
         with CaptureQueriesContext(connection) as queries:
             Sampler().turn(found)
         return len(queries)
