@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
+from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models import Page, Task
@@ -49,6 +52,14 @@ def laid_out(text: str) -> SafeString:
 def marked(text: str | Promise) -> SafeString:
     """Text that should catch the eye."""
     return badge(text, "bad")
+
+
+def moment(at: datetime | None) -> SafeString | str:
+    """A time in one line."""
+    if at is None:
+        return "-"
+    text = date_format(localtime(at), "Y-m-d H:i:s")
+    return format_html('<time class="cf-time" datetime="{}">{}</time>', at.isoformat(), text)
 
 
 def link_to(url: str) -> SafeString | str:

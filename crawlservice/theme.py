@@ -35,6 +35,16 @@ def _errors() -> str:
     return f"{reverse('admin:crawlservice_page_changelist')}?state__exact=error"
 
 
+def _looks_at_errors(request: HttpRequest) -> bool:
+    page = request.path == reverse("admin:crawlservice_page_changelist")
+    return page and request.GET.get("state__exact") == "error"
+
+
+def _looks_at_pages(request: HttpRequest) -> bool:
+    below = request.path.startswith(reverse("admin:crawlservice_page_changelist"))
+    return below and not _looks_at_errors(request)
+
+
 def _list(model: str, title: Any, icon: str) -> dict[str, Any]:
     def may(request: HttpRequest) -> bool:
         app = "auth" if model in ("user", "group") else "crawlservice"
@@ -71,12 +81,13 @@ UNFOLD = {
                     },
                     _list("task", _("Tasks"), "play_circle"),
                     _list("item", _("Items"), "inventory_2"),
-                    _list("page", _("Pages"), "description"),
+                    {**_list("page", _("Pages"), "description"), "active": _looks_at_pages},
                     {
                         "title": _("Dead letters"),
                         "icon": "report",
                         "link": lazy(_errors, str)(),
                         "permission": _may_view_pages,
+                        "active": _looks_at_errors,
                     },
                     _list("generation", _("Nodes"), "dns"),
                 ],

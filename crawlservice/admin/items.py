@@ -48,7 +48,7 @@ class PageOf(admin.SimpleListFilter):
 
 @admin.register(Item)
 class ItemAdmin(ReadOnly):
-    list_display = ("id", "task_number", "short", "version", "created_at")
+    list_display = ("id", "task_number", "short", "version", "created")
     list_filter = (RecentSpider, RecentTask, RecentVersion, PageOf, Created)
     slow_filters = ("version",)
     search_fields = ("data",)

@@ -24,7 +24,7 @@ from crawlservice.admin.search import SearchedList, latest
 from crawlservice.admin.steering import retry_some
 from crawlservice.models import Era, Event, Page, Task
 from crawlservice.roles import may_submit
-from crawlservice.shown import laid_out, link_to, state_badge
+from crawlservice.shown import laid_out, link_to, moment, state_badge
 
 SHORT = 150  # characters of a URL in the list
 
@@ -37,8 +37,8 @@ def task_link(row: Any) -> SafeString:
 @admin.register(Page)
 class PageAdmin(ReadOnly):
     list_display = (
-        "id", "task_number", "shown_state", "reason", "status", "short_url", "callback", "version",
-        "depth", "attempts", "deliveries", "size", "fetch_ms", "shown_items", "created_at",
+        "id", "task_number", "shown_state", "reason", "status", "short_url", "fetch_ms",
+        "deliveries", "shown_items", "version", "created",
     )  # fmt: skip
     list_filter = ("state", RecentReason, RecentVersion, RecentSpider, RecentTask, Created)
     slow_filters = ("reason", "version")
@@ -114,14 +114,26 @@ class PageAdmin(ReadOnly):
 
 @admin.register(Event)
 class EventAdmin(ReadOnly):
-    list_display = ("id", "task_number", "kind", "created_at", "delivered_at")
+    list_display = ("id", "task_number", "kind", "created", "delivered")
     list_filter = ("kind", RecentTask, Created)
 
     @admin.display(description=_("task"))
     def task_number(self, event: Event) -> SafeString:
         return task_link(event)
 
+    @admin.display(description=_("delivered"))
+    def delivered(self, event: Event) -> SafeString | str:
+        return moment(event.delivered_at)
+
 
 @admin.register(Era)
 class EraAdmin(ReadOnly):
-    list_display = ("number", "reason", "started_at", "opened_at")
+    list_display = ("number", "reason", "started", "opened")
+
+    @admin.display(description=_("started"))
+    def started(self, era: Era) -> SafeString | str:
+        return moment(era.started_at)
+
+    @admin.display(description=_("opened"))
+    def opened(self, era: Era) -> SafeString | str:
+        return moment(era.opened_at)

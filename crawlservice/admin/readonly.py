@@ -6,11 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
 from crawlservice.admin.keyset import KeysetList
+from crawlservice.shown import moment
 
 
 class ReadOnly(ModelAdmin):
@@ -24,6 +28,10 @@ class ReadOnly(ModelAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
         return KeysetList
+
+    @admin.display(description=_("created"))
+    def created(self, row: Any) -> SafeString | str:
+        return moment(row.created_at)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -61,7 +61,10 @@ def urls(site: AdminSite) -> list[URLPattern]:
         live("findings", found),
         live("chart", chart),
         path("<int:pk>/export/<slug:suffix>/", site.admin_view(download), name=name("export")),
-        path("<int:pk>/<slug:verb>/", site.admin_view(act), name=name("act")),
+        *(
+            path(f"<int:pk>/{verb}/", site.admin_view(act), {"verb": verb}, name=name(verb))
+            for verb in (*VERBS, RETRY.verb)
+        ),
     ]
 
 
@@ -107,8 +110,6 @@ def chart(request: HttpRequest, pk: int) -> JsonResponse:
 @require_POST
 def act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
     """Pause, resume, cancel or retry."""
-    if verb not in (*VERBS, "retry"):
-        raise Http404
     task = _task(pk)
     try:
         messages.success(request, steer(request, task, verb))

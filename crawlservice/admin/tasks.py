@@ -24,7 +24,7 @@ from crawlservice.admin.steering import DONE, steer
 from crawlservice.models import Task
 from crawlservice.progress import Progress, read
 from crawlservice.roles import may_submit
-from crawlservice.shown import state_badge
+from crawlservice.shown import moment, state_badge
 
 
 class TaskList(KeysetList):
@@ -53,7 +53,7 @@ def _number(name: str, title: Any) -> Callable[[TaskAdmin, Task], str]:
 class TaskAdmin(ReadOnly):
     list_display = (
         "id", "spider", "shown_state", "admitted", "finished", "errors", "remaining", "parked",
-        "item_count", "user", "created_at", "finished_at", "links",
+        "item_count", "user", "created", "ended", "links",
     )  # fmt: skip
     list_display_links = ("id", "spider")
     list_filter = ("state", RecentSpider, RecentUser, Created)
@@ -91,6 +91,10 @@ class TaskAdmin(ReadOnly):
     @admin.display(description=_("state"))
     def shown_state(self, task: Task) -> SafeString:
         return state_badge(task.state)
+
+    @admin.display(description=_("ended"))
+    def ended(self, task: Task) -> SafeString | str:
+        return moment(task.finished_at)
 
     @admin.display(description="")
     def links(self, task: Task) -> SafeString:

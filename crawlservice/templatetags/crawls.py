@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import urlsplit
 
 from django import template
 from django.utils.safestring import SafeString
@@ -12,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice import nodes
 from crawlservice.progress import Progress
-from crawlservice.shown import link_to, state_label
+from crawlservice.shown import link_to, moment, state_label
 from crawlservice.terminal import duration as in_words
 
 register = template.Library()
@@ -50,9 +49,7 @@ def linked(url: str) -> SafeString | str:
     return link_to(url)
 
 
-@register.filter
-def host(url: str) -> str:
-    return urlsplit(url).netloc
+register.filter(moment)
 
 
 @register.inclusion_tag("admin/crawlservice/_badge.html")
