@@ -26,6 +26,16 @@ STATES = {
 }
 
 
+CONDITIONS = {
+    "offline": (_("offline"), "bad"),
+    "abnormal": (_("abnormal"), "bad"),
+    "leaving": (_("leaving"), "quiet"),
+    "loading": (_("loading"), "quiet"),
+    "busy": (_("busy"), "good"),
+    "idle": (_("idle"), "quiet"),
+}
+
+
 def state_label(state: str) -> tuple[str | Promise, str]:
     """A state in the reader's language, and its tone: good, warn, bad or quiet."""
     return STATES.get(state, (state, "quiet"))  # type: ignore[call-overload, no-any-return]
@@ -37,6 +47,11 @@ def badge(text: str | Promise, tone: str) -> SafeString:
 
 def state_badge(state: str) -> SafeString:
     return badge(*state_label(state))
+
+
+def condition_badge(condition: str) -> SafeString:
+    """That of a node."""
+    return badge(*CONDITIONS[condition])
 
 
 def pretty(data: Any) -> SafeString:

@@ -27,8 +27,15 @@ class ArgumentForm(forms.Form):
     """``given`` are the arguments that were filled in, as text: those that differ from the spider's
     own values. Fields of arguments are named PREFIX and the argument."""
 
-    def __init__(self, info: SpiderInfo, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        info: SpiderInfo,
+        data: Any = None,
+        arguments: dict[str, Any] | None = None,
+        priority: int = 0,
+    ) -> None:
+        """``arguments`` and ``priority`` are what it shows at first."""
+        super().__init__(data)
         self.info = info
         self.given: dict[str, str] = {}
         properties: Schema = info.arguments.get("properties", {})
@@ -36,10 +43,13 @@ class ArgumentForm(forms.Form):
         for name, schema in properties.items():
             field = _field(schema, info.arguments, name in required)
             field.label, field.help_text = name, accepted(schema, info.arguments)
+            if name in (arguments or {}):
+                value = (arguments or {})[name]
+                field.initial = value if isinstance(field, forms.BooleanField) else text_of(value)
             self.fields[PREFIX + name] = field
         self.fields["priority"] = forms.IntegerField(
             label=_("priority"),
-            initial=0,
+            initial=priority,
             min_value=-MAX_TASK_PRIORITY,
             max_value=MAX_TASK_PRIORITY,
             help_text=_("-100 to 100, higher is earlier"),
@@ -59,14 +69,6 @@ class ArgumentForm(forms.Form):
         for name, problem in problems(self.info, self.given, from_text=True).items():
             self.add_error(PREFIX + name, problem)
         return found
-
-
-def initial(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What the form shows at first, for these arguments."""
-    return {
-        PREFIX + name: value if isinstance(value, bool) else text_of(value)
-        for name, value in arguments.items()
-    }
 
 
 def text_of(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.contrib import messages
@@ -15,10 +16,12 @@ from django.utils.translation import gettext as _
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.spider import SpiderInfo
 from crawlservice import submit
-from crawlservice.admin.argumentform import ArgumentForm, initial
+from crawlservice.admin.argumentform import ArgumentForm
 from crawlservice.admin.steering import note
 from crawlservice.models import Task
 from crawlservice.roles import may_submit
+
+VIEW = "crawlservice.view_task"
 
 
 def urls(site: AdminSite) -> list[URLPattern]:
@@ -56,7 +59,7 @@ def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
         if form.is_valid() and (answer := _submit(request, form)):
             return answer
     else:
-        form = ArgumentForm(info, initial=_filled_in(request, info))
+        form = _filled_in(request, info)
     context: dict[str, Any] = {
         **site.each_context(request),
         "title": _("Submit {spider}").format(spider=info.name),
@@ -86,14 +89,12 @@ def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
     return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[task.pk]))
 
 
-def _filled_in(request: HttpRequest, info: SpiderInfo) -> dict[str, Any]:
-    """The arguments of the task that is cloned, as far as the spider still has them."""
+def _filled_in(request: HttpRequest, info: SpiderInfo) -> ArgumentForm:
+    """The form with what the task that is cloned was submitted with."""
     number = request.GET.get("clone", "")
-    if not number.isdecimal() or not request.user.has_perm("crawlservice.view_task"):
-        return {}
+    if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
+        return ArgumentForm(info)
     task = Task.objects.filter(pk=int(number), spider=info.name).defer("seeds").first()
     if task is None:
-        return {}
-    known = info.arguments.get("properties", {})
-    kept = {name: value for name, value in task.arguments.items() if name in known}
-    return {**initial(kept), "priority": task.priority}
+        return ArgumentForm(info)
+    return ArgumentForm(info, arguments=task.arguments, priority=task.priority)

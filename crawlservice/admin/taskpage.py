@@ -135,7 +135,7 @@ def download(request: HttpRequest, pk: int, suffix: str) -> HttpResponseBase:
 
 
 def _task(pk: int | str) -> Task:
-    number = int(pk) if str(pk).isdecimal() else 0
+    number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
     return get_object_or_404(Task.objects.defer("seeds").select_related("user"), pk=number)
 
 

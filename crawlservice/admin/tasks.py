@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -25,6 +25,8 @@ from crawlservice.models import Task
 from crawlservice.progress import Progress, read
 from crawlservice.roles import may_submit
 from crawlservice.shown import moment, state_badge
+
+ERRORS = "state__exact=error"
 
 
 class TaskList(KeysetList):
@@ -62,10 +64,10 @@ class TaskAdmin(ReadOnly):
     search_help_text = _("Number or spider")
     actions = ("pause", "resume", "cancel")
 
-    admitted = _number("na", _("NA admitted"))
-    finished = _number("nf", _("NF finished"))
-    errors = _number("ne", _("NE errors"))
-    remaining = _number("nr", _("NR remaining"))
+    admitted = _number("na", "NA")
+    finished = _number("nf", "NF")
+    errors = _number("ne", "NE")
+    remaining = _number("nr", "NR")
     parked = _number("parked", _("parked"))
     item_count = _number("items", _("items"))
 
@@ -98,13 +100,11 @@ class TaskAdmin(ReadOnly):
 
     @admin.display(description="")
     def links(self, task: Task) -> SafeString:
-        pages = reverse("admin:crawlservice_page_changelist")
-        items = reverse("admin:crawlservice_item_changelist")
-        return format_html(
-            '<a class="cf-link" href="{}?task={}">{}</a> <a class="cf-link" href="{}?task={}">{}'
-            '</a> <a class="cf-link" href="{}?task={}&state__exact=error">{}</a>',
-            pages, task.pk, _("pages"), items, task.pk, _("items"), pages, task.pk, _("errors"),
-        )  # fmt: skip
+        pages = f"{reverse('admin:crawlservice_page_changelist')}?task={task.pk}"
+        items = f"{reverse('admin:crawlservice_item_changelist')}?task={task.pk}"
+        places = (pages, _("pages")), (items, _("items")), (f"{pages}&{ERRORS}", _("errors"))
+        links = format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
+        return format_html('<span class="cf-time">{}</span>', links)
 
     # Nobody edits a task. Which of them one may steer is asked for each.
     def has_steer_permission(self, request: HttpRequest) -> bool:
