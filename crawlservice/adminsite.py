@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern
 from unfold.sites import UnfoldAdminSite
 
 from crawlservice.journal import by, record
@@ -23,3 +24,18 @@ class AdminSite(UnfoldAdminSite):
         if request.method == "POST" and answer.status_code == 302:
             record("change_password", **by(request))
         return answer
+
+    def extra_urls(self) -> list[URLPattern]:
+        from crawlservice.admin import dashboard, submission  # which register with this site
+
+        return [*dashboard.urls(self), *submission.urls(self)]
+
+    def index(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        from crawlservice.admin import dashboard
+
+        if request.user.has_perm("crawlservice.view_task"):
+            return dashboard.page(self, request)
+        page: HttpResponse = super().index(request, extra_context)
+        return page

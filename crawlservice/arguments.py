@@ -11,6 +11,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError, best_match
+from msgspec.structs import replace
 
 from crawlframe.errors import ArgumentError, BadRequest, did_you_mean
 from crawlframe.links import normalise
@@ -111,9 +112,25 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
     return values
 
 
+def problems(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[str, str]:
+    """What is wrong with each argument, by its name; ``check`` raises the first that it finds."""
+    found: dict[str, str] = {}
+    properties: Schema = info.arguments.get("properties", {})
+    for name in info.arguments.get("required", ()):
+        if name not in given:
+            found[name] = f"this is needed: {accepted(properties[name], info.arguments)}"
+    lenient = replace(info, arguments={**info.arguments, "required": []})
+    for name, value in given.items():
+        try:
+            check(lenient, {name: value}, from_text=from_text)
+        except ArgumentError as error:
+            found[name] = str(error)
+    return found
+
+
 def accepted(schema: Schema, root: Schema) -> str:
     """What a schema accepts, in words: "a whole number, at least 1"."""
-    schema = _resolve(schema, root)
+    schema = resolve(schema, root)
     if "enum" in schema:
         return "one of " + ", ".join(_shown(value) for value in schema["enum"])
     if "const" in schema:
@@ -153,7 +170,7 @@ def _refusal(
 
 def _read(text: str, schema: Schema, root: Schema) -> Any:
     """``text`` as a value of the schema's type. Raises ValueError."""
-    schema = _resolve(schema, root)
+    schema = resolve(schema, root)
     if "enum" in schema or "const" in schema:
         choices = schema.get("enum", [schema.get("const")])
         for choice in choices:
@@ -162,7 +179,7 @@ def _read(text: str, schema: Schema, root: Schema) -> Any:
         raise ValueError
     for choices in ("anyOf", "oneOf"):
         if choices in schema:
-            return _read_any(text, [_resolve(choice, root) for choice in schema[choices]], root)
+            return _read_any(text, [resolve(choice, root) for choice in schema[choices]], root)
     kind = schema.get("type")
     if kind == "integer":
         return int(text)
@@ -214,7 +231,8 @@ def _read_list(text: str, schema: Schema, root: Schema) -> list[Any]:
     return [_read(part, kind, root) for part, kind in zip(parts, kinds, strict=False)]
 
 
-def _resolve(schema: Schema, root: Schema) -> Schema:
+def resolve(schema: Schema, root: Schema) -> Schema:
+    """A schema, with what it refers to in it."""
     if "$ref" not in schema:
         return schema
     found: Schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]

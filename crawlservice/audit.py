@@ -82,12 +82,13 @@ def _other_runs(task: Task) -> Iterator[str]:
 
 
 def _ends(task: Task) -> Iterator[str]:
-    """A task ends once, and is told so once."""
+    """A task ends once, and once more after each retry; each end is told once."""
     told = Count("event", filter=Q(event__kind__in=Event.Kind.values))
     row = Task.objects.filter(pk=task.pk).annotate(told=told).order_by()
-    for state, times in row.values_list("state", "told"):
-        if times != (state in ENDS):
-            yield f"it is {state}, and its end was told {times} times"
+    for state, retries, times in row.values_list("state", "retries", "told"):
+        if times != retries + (state in ENDS):
+            again = f", it was retried {retries} times" if retries else ""
+            yield f"it is {state}{again}, and its end was told {times} times"
 
 
 def _orphans(task: Task) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Export: the items of a task as JSON lines or CSV."""
+"""Export: the items of a task as JSON lines, CSV or Parquet, in the order they were stored."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import io
 import json
 import re
 import tempfile
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.models import Item, Task
+from crawlservice.parquet import parquet
 
-FORMATS = (".jsonl", ".csv")
 CHUNK = 2000  # items in memory at a time
 # A spreadsheet runs a cell that starts like this; a plain number is harmless.
 FORMULA = re.compile(r"[=+\-@\t\r\n|%]")
 NUMBER = re.compile(r"[+-]?\d+([.,]\d+)*([eE][+-]?\d+)?")
+
+Chunks = Callable[[], Iterator[list[Any]]]
 
 
 class ExportError(CrawlframeError):
@@ -31,7 +32,7 @@ def check_target(path: Path) -> None:
     if path.suffix.lower() not in FORMATS:
         raise ExportError(
             f"{path}: the suffix says the format, and {path.suffix or 'none'!r} is none of "
-            f"{' and '.join(FORMATS)}"
+            f"{', '.join(FORMATS)}"
         )
     if not path.parent.is_dir():
         raise ExportError(f"{path}: there is no directory {path.parent}; make it first")
@@ -48,63 +49,62 @@ def check_target(path: Path) -> None:
 
 
 def export(task: Task, path: Path) -> int:
-    """Writes all items of a task in the order they were stored; answers how many.
+    """Writes all items of a task; answers how many.
 
     The file appears when it is complete. Raises ExportError."""
     check_target(path)
     draft = path.with_name(f".{path.name}.part")
-    written = 0
+    items = Items(task)
     try:
         with draft.open("wb") as file:
-            for piece, items in _pieces(task, path.suffix):
-                file.write(piece)
-                written += items
+            file.writelines(FORMATS[path.suffix.lower()](items.chunks))
         draft.replace(path)
     except OSError as error:
         raise ExportError(f"{path} cannot be written: {error}") from None
     finally:
         draft.unlink(missing_ok=True)
-    return written
+    return items.given
 
 
 def stream(task: Task, suffix: str) -> Iterator[bytes]:
-    """The same as ``export`` to a file of this suffix, piece by piece."""
-    return (piece for piece, _ in _pieces(task, suffix))
+    """The file in pieces. ``suffix`` is one of FORMATS."""
+    return FORMATS[suffix](Items(task).chunks)
 
 
-def _pieces(task: Task, suffix: str) -> Iterator[tuple[bytes, int]]:
-    """Pieces of the file, and how many items each holds."""
-    return (_csv if suffix.lower() == ".csv" else _lines)(task)
+class Items:
+    """The items that a task has now. What is stored later does not appear, so that one may go over
+    them twice. ``given``: how many there were the last time."""
+
+    def __init__(self, task: Task) -> None:
+        self.given = 0
+        self._rows = Item.objects.filter(task=task).order_by("id").values_list("id", "data")
+        self._last = self._rows.order_by("-id").values_list("id", flat=True).first() or 0
+
+    def chunks(self) -> Iterator[list[Any]]:
+        """All of them, some at a time, each time read anew."""
+        self.given = after = 0
+        while some := [*self._rows.filter(id__gt=after, id__lte=self._last)[:CHUNK]]:
+            after = some[-1][0]
+            self.given += len(some)
+            yield [data for _, data in some]
 
 
-def _items(task: Task) -> Iterator[Any]:
-    items = Item.objects.filter(task=task).order_by("id").values_list("data", flat=True)
-    return items.iterator(chunk_size=CHUNK)
+def _lines(chunks: Chunks) -> Iterator[bytes]:
+    for some in chunks():
+        yield "".join(json.dumps(data, ensure_ascii=False) + "\n" for data in some).encode()
 
 
-def _lines(task: Task) -> Iterator[tuple[bytes, int]]:
-    for some in _batched(_items(task)):
-        text = "".join(json.dumps(data, ensure_ascii=False) + "\n" for data in some)
-        yield text.encode(), len(some)
-
-
-def _csv(task: Task) -> Iterator[tuple[bytes, int]]:
-    columns = list(dict.fromkeys(key for data in _items(task) for key in data))
-    yield _rows([[_harmless(column) for column in columns]]), 0
-    for some in _batched(_items(task)):
-        rows = [[_cell(data.get(column)) for column in columns] for data in some]
-        yield _rows(rows), len(some)
-
-
-def _rows(rows: list[list[Any]]) -> bytes:
+def _csv(chunks: Chunks) -> Iterator[bytes]:
+    columns = list(dict.fromkeys(key for some in chunks() for data in some for key in data))
     text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode()
-
-
-def _batched(items: Iterator[Any]) -> Iterator[list[Any]]:
-    while some := list(islice(items, CHUNK)):
-        yield some
+    writer = csv.writer(text)
+    writer.writerow([_harmless(column) for column in columns])
+    for some in chunks():
+        writer.writerows([_cell(data.get(column)) for column in columns] for data in some)
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue().encode()
 
 
 def _cell(value: Any) -> Any:
@@ -115,3 +115,10 @@ def _cell(value: Any) -> Any:
 
 def _harmless(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+FORMATS: dict[str, Callable[[Chunks], Iterator[bytes]]] = {
+    ".jsonl": _lines,
+    ".csv": _csv,
+    ".parquet": parquet,
+}

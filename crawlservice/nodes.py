@@ -13,7 +13,8 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
 from crawlservice.redis import frontier
 
-OFFLINE, LEAVING = "offline", "leaving"
+OFFLINE, LEAVING, LOADING = "offline", "leaving", "loading"
+ABNORMAL, BUSY, IDLE = "abnormal", "busy", "idle"
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Node:
     ``state``: loading (no code yet), live, checking (live, and a candidate is being tried), refused
     (live, and the candidate was not taken), leaving (ends what it has), or offline (its lease is
     over: dead, or cut off). ``problem``: file, line and error of what was refused, or of what does
-    not load in the live version; a traceback may follow. ``skew``: see ``read``."""
+    not load in the live version; a traceback may follow. ``skew``: see ``read``. ``holds``:
+    requests in progress."""
 
     node: str
     generation: int
@@ -41,6 +43,19 @@ class Node:
     pulled: str
     pull_problem: str
     skew: bool = False
+    holds: int = 0
+
+    @property
+    def condition(self) -> str:
+        """How it is, in one word: offline, leaving, loading, abnormal (code was refused, does not
+        load or was not pulled), busy or idle."""
+        if self.state in (OFFLINE, LEAVING):
+            return self.state
+        if self.state == "refused" or self.problem or self.pull_problem:
+            return ABNORMAL
+        if not self.version:
+            return LOADING
+        return BUSY if self.holds else IDLE
 
     @property
     def counts(self) -> bool:
@@ -62,9 +77,13 @@ def read() -> list[Node]:
     that have it are marked first, and those that lack it last; no mark is left when all have it.
 
     Raises RedisError and CrawlframeError."""
-    nodes = sorted(map(_node, frontier().leases.nodes()), key=lambda n: (n.node, n.generation))
+    leases = frontier().leases
+    nodes = sorted(map(_node, leases.nodes()), key=lambda n: (n.node, n.generation))
     leading = _leading(nodes)
-    return [replace(n, skew=n.counts and n.version != leading) for n in nodes]
+    held = leases.held([node.generation for node in nodes])
+    return [
+        replace(n, skew=n.counts and n.version != leading, holds=held[n.generation]) for n in nodes
+    ]
 
 
 def look() -> dict[int, Node] | None:

@@ -38,8 +38,7 @@ class Reconciliation:
         living nodes, and be broken off and done again. Raises redis.RedisError, FrontierError and
         django.db.Error."""
         task = self.task
-        # With its seeds at once: a task that is open and has nothing left is taken for complete.
-        self._frontier.open_task(task.pk, limits_of(task), unpack_admissions(task.seeds))
+        self.open()
         if task.settings.get("page_limit", 0) > 0:
             # What was fetched comes first, so that it is not taken for what is above the limit.
             for batch in self._batches():
@@ -52,6 +51,12 @@ class Reconciliation:
         if counts is not None:
             align(task, self._frontier, counts)
         return self
+
+    def open(self) -> None:
+        """Makes Redis know the task; doing it again changes nothing."""
+        # With seeds at once: a task that is open and has nothing left is taken for complete.
+        seeds = unpack_admissions(self.task.seeds)[:BATCH]
+        self._frontier.open_task(self.task.pk, limits_of(self.task), seeds)
 
     def _batches(self) -> Iterator[list[Admission]]:
         """Everything that was ever to be admitted, in the order in which it was recorded."""

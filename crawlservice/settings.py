@@ -66,8 +66,6 @@ CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
 
 PUBLIC_URL = _text("CRAWLFRAME_PUBLIC_URL").rstrip("/")  # what links in messages begin with
 PROXIES = _number("CRAWLFRAME_PROXIES", 0, least=0)  # before the web, with X-Forwarded-For
-    "CRAWLFRAME_PROXIES", 0, least=0
-)  # in front of the web, each with X-Forwarded-For
 HTTPS = _flag("CRAWLFRAME_HTTPS")  # behind a proxy that speaks TLS and sets X-Forwarded-Proto
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")

@@ -23,6 +23,7 @@ from crawlservice.audit import strays
 from crawlservice.era import is_whole, renew
 from crawlservice.models import Page, Task
 from crawlservice.reconcile import Reconciliation, align
+from crawlservice.sampling import Sampler
 from crawlservice.store import DjangoLedger
 from crawlservice.webhooks import hand_out
 
@@ -38,11 +39,13 @@ STILL = 30.0  # seconds in which a task with requests to claim may stand still u
 
 
 class Steward:
-    """Replays dead generations, ends tasks, brings back what Redis lost, starts what is due."""
+    """Replays dead generations, ends tasks, brings back what Redis lost, starts what is due, and
+    writes down how much was done."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
         self._ledger = DjangoLedger()
+        self._sampler = Sampler()
         self._settings = settings
         self._post: Post | None = None
         self._name = f"{settings.key_prefix}:steward"
@@ -154,6 +157,7 @@ class Steward:
             # again, for it may have been submitted just now.
             if Task.objects.filter(pk=pk).exclude(state__in=Task.ACTIVE).exists():
                 self._frontier.close_task(pk)
+        self._sampler.turn({pk: found.get(pk) for pk in tasks})
 
     def _examine_still(self, found: dict[int, Counts | None]) -> None:
         """Requests that wait while none is in progress may wait for their hosts' next times; or
@@ -214,10 +218,15 @@ class Steward:
         # Whoever ends a task tells the database first, so this look comes after that of Redis.
         if not Task.objects.filter(pk=task.pk, state__in=Task.ACTIVE).exists():
             return
-        if Page.objects.filter(task=task).exists():  # Redis knew it, and closed it when it ended
-            self._distrust(f"the database has forgotten the end of task {task.pk}")
-            return
-        done = Reconciliation(task, self._frontier, self._still_here).run()
+        done = Reconciliation(task, self._frontier, self._still_here)
+        if Page.objects.filter(task=task).exists():
+            if not task.retries:  # Redis knew it, and closed it when it ended
+                self._distrust(f"the database has forgotten the end of task {task.pk}")
+                return
+            # Else nodes fetched again what is about to be completed. It is resumed at the end.
+            done.open()
+            self._frontier.pause(task.pk)
+        done.run()
         log.warning(
             "task %d was not in the frontier; opened with %d requests, %d of them done",
             task.pk,

@@ -12,7 +12,7 @@ from redis import RedisError
 
 from crawlframe import faults
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
-from crawlframe.frontier import TaskLimits
+from crawlframe.frontier import NodeInfo, TaskLimits
 from crawlframe.frontier.connection import complaint
 from crawlframe.registry import unknown_spider
 from crawlframe.request import (
@@ -55,7 +55,8 @@ def submit(
     schedule: Schedule | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
-    In a transaction of the caller's, Redis is told when that is committed.
+    ``user``: whose task it is. In a transaction of the caller's, Redis is told when that is
+    committed.
 
     Raises UnknownSpider, ArgumentError, and FrontierError: NotTold after the task was recorded."""
     if not -MAX_TASK_PRIORITY <= priority <= MAX_TASK_PRIORITY:
@@ -97,17 +98,11 @@ def _open_recorded(task: Task) -> None:
 def published(spider: str) -> SpiderInfo:
     """What nodes published of a spider. While nodes live, one of them must still have it; a node
     that loads its code has no say. Raises UnknownSpider and FrontierError."""
-    known = published_spiders()
-    try:
-        nodes = frontier().leases.nodes()
-    except (RedisError, FrontierError) as error:
-        raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
+    known, loaded = _published()
     if not known:
         raise NothingPublished
     if spider not in known:
         raise unknown_spider(spider, known, {})
-    working = [node for node in nodes if node.lease_left > 0 and not node.leaving]
-    loaded = [node for node in working if node.spiders or node.code.version]
     if loaded and not any(spider in node.spiders for node in loaded):
         who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
         raise UnknownSpider(
@@ -122,6 +117,24 @@ def _open_tasks() -> list[int]:
         return frontier().open_tasks()
     except (RedisError, FrontierError):
         return []  # it is told of the task when it is back
+
+
+def spiders() -> dict[str, SpiderInfo]:
+    """All that ``published`` would answer, by name. Raises FrontierError."""
+    known, loaded = _published()
+    there = {name for node in loaded for name in node.spiders}
+    return {name: info for name, info in known.items() if not loaded or name in there}
+
+
+def _published() -> tuple[dict[str, SpiderInfo], list[NodeInfo]]:
+    """The spiders that were ever published, and the living nodes that have loaded their code."""
+    known = published_spiders()
+    try:
+        nodes = frontier().leases.nodes()
+    except (RedisError, FrontierError) as error:
+        raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
+    working = [node for node in nodes if node.lease_left > 0 and not node.leaving]
+    return known, [node for node in working if node.spiders or node.code.version]
 
 
 def published_spiders() -> dict[str, SpiderInfo]:

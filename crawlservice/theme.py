@@ -6,7 +6,8 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.urls import reverse, reverse_lazy
+from django.utils.functional import lazy
 from django.utils.translation import gettext_lazy as _
 
 
@@ -18,8 +19,34 @@ def _icon(request: HttpRequest) -> str:
     return static("crawlservice/icon.svg")
 
 
+def _pages(request: HttpRequest) -> str:
+    return static("crawlservice/pages.css")
+
+
 def _script(request: HttpRequest) -> str:
     return static("crawlservice/htmx.js")
+
+
+def _may_submit(request: HttpRequest) -> bool:
+    return request.user.has_perm("crawlservice.submit_task")
+
+
+def _may_view_pages(request: HttpRequest) -> bool:
+    return request.user.has_perm("crawlservice.view_page")
+
+
+def _errors() -> str:
+    return f"{reverse('admin:crawlservice_page_changelist')}?state__exact=error"
+
+
+def _looks_at_errors(request: HttpRequest) -> bool:
+    page = request.path == reverse("admin:crawlservice_page_changelist")
+    return page and request.GET.get("state__exact") == "error"
+
+
+def _looks_at_pages(request: HttpRequest) -> bool:
+    below = request.path.startswith(reverse("admin:crawlservice_page_changelist"))
+    return below and not _looks_at_errors(request)
 
 
 def _list(model: str, title: Any, icon: str) -> dict[str, Any]:
@@ -41,7 +68,7 @@ UNFOLD = {
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "SHOW_LANGUAGES": True,
-    "STYLES": [_style],
+    "STYLES": [_style, _pages],
     "SCRIPTS": [_script],
     "SIDEBAR": {
         "navigation": [
@@ -52,10 +79,23 @@ UNFOLD = {
                         "icon": "monitoring",
                         "link": reverse_lazy("admin:index"),
                     },
+                    {
+                        "title": _("Submit"),
+                        "icon": "add_circle",
+                        "link": reverse_lazy("admin:submit"),
+                        "permission": _may_submit,
+                    },
                     _list("task", _("Tasks"), "play_circle"),
                     _list("schedule", _("Schedules"), "schedule"),
                     _list("item", _("Items"), "inventory_2"),
-                    _list("page", _("Pages"), "description"),
+                    {**_list("page", _("Pages"), "description"), "active": _looks_at_pages},
+                    {
+                        "title": _("Dead letters"),
+                        "icon": "report",
+                        "link": lazy(_errors, str)(),
+                        "permission": _may_view_pages,
+                        "active": _looks_at_errors,
+                    },
                     _list("generation", _("Nodes"), "dns"),
                 ],
             },

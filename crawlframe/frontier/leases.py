@@ -42,6 +42,17 @@ class Leases(Partitions):
             for node in sorted(nodes, key=lambda node: node.generation)
         ]
 
+    def held(self, generations: Collection[int]) -> dict[int, int]:
+        """How many requests each generation has in progress."""
+        held = dict.fromkeys(generations, 0)
+        for keys in self.keys:
+            pipe = self.redis.pipeline(transaction=False)
+            for generation in held:
+                pipe.scard(keys("INPROGRESS", generation))
+            for generation, number in zip(held, pipe.execute(), strict=True):
+                held[generation] += number
+        return held
+
     def strays(self, generation: int, held: Collection[bytes]) -> dict[bytes, str]:
         """rid -> host of what a generation has in progress beside the rids in ``held``."""
         hosts = {}

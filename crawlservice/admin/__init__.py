@@ -3,6 +3,7 @@ events, eras and the journal to look at; users and their roles, tokens of progra
 
 from crawlservice.admin import (
     deliveries,
+    items,
     journal,
     ledger,
     nodes,
@@ -15,6 +16,6 @@ from crawlservice.admin import (
 )  # fmt: skip
 
 __all__ = (
-    "deliveries", "journal", "ledger", "nodes", "people", "runs", "schedules", "tasks", "tokens",
-    "webhooks",
+    "deliveries", "items", "journal", "ledger", "nodes", "people", "runs", "schedules", "tasks",
+    "tokens", "webhooks",
 )  # fmt: skip

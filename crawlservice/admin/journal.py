@@ -18,9 +18,10 @@ from django.utils.timezone import make_aware
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
-from crawlservice.admin.readonly import ReadOnly, pretty
+from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RECENT
 from crawlservice.models import Action
+from crawlservice.shown import pretty
 
 USERS = 100  # that are offered; ?user=7 takes any
 

@@ -1,72 +1,139 @@
-"""Pages, items and events in the admin, to look at."""
+"""Pages and events in the admin. What failed can be run again from here."""
 
 from __future__ import annotations
 
-import json
+from collections import defaultdict
+from typing import Any
 from uuid import UUID
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 
-from crawlservice.admin.readonly import ReadOnly, pretty
-from crawlservice.admin.recent import RecentReason, RecentTask, RecentVersion
-from crawlservice.models import Era, Event, Item, Page
+from crawlframe.errors import CrawlframeError
+from crawlservice.admin.created import Created
+from crawlservice.admin.keyset import KeysetList
+from crawlservice.admin.readonly import ReadOnly
+from crawlservice.admin.recent import RecentReason, RecentSpider, RecentTask, RecentVersion
+from crawlservice.admin.search import SearchedList, latest
+from crawlservice.admin.steering import retry_some
+from crawlservice.models import Era, Event, Page, Task
+from crawlservice.roles import may_submit
+from crawlservice.shown import laid_out, link_to, moment, state_badge
+
+SHORT = 150  # characters of a URL in the list
+
+
+def task_link(row: Any) -> SafeString:
+    place = reverse("admin:crawlservice_task_change", args=[row.task_id])
+    return format_html('<a class="cf-link" href="{}">{}</a>', place, row.task_id)
 
 
 @admin.register(Page)
 class PageAdmin(ReadOnly):
     list_display = (
-        "id", "task_id", "state", "reason", "status", "url", "callback", "version", "depth",
-        "attempts", "size", "fetch_ms", "items", "created_at",
+        "id", "task_number", "shown_state", "reason", "status", "short_url", "fetch_ms",
+        "deliveries", "shown_items", "version", "created",
     )  # fmt: skip
-    list_filter = ("state", RecentReason, RecentVersion, RecentTask)
+    list_filter = ("state", RecentReason, RecentVersion, RecentSpider, RecentTask, Created)
+    slow_filters = ("reason", "version")
     search_fields = ("url",)
-    exclude = ("follow_ups", "request")
+    search_help_text = _("Part of the URL")
+    actions = ("retry",)
+    fields = (
+        "task_number", "shown_url", "shown_state", "reason", "status", "shown_detail", "callback",
+        "version", "depth", "attempts", "deliveries", "size", "fetch_ms", "shown_items",
+        "created_at", "rid",
+    )  # fmt: skip
+    readonly_fields = fields
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Page]:
         rows: QuerySet[Page] = super().get_queryset(request)
         return rows.defer("follow_ups", "request", "detail")
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
+        return SearchedList
 
-@admin.register(Item)
-class ItemAdmin(ReadOnly):
-    list_display = ("id", "task_id", "short", "version", "created_at")
-    list_filter = (RecentVersion, RecentTask)
-    fields = ("task", "rid", "page", "ordinal", "version", "created_at", "shown_data")
-    readonly_fields = ("page", "shown_data")
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        text = search_term.strip()
+        return latest(queryset).filter(url__icontains=text) if text else queryset, False
 
-    @admin.display(description="data")
-    def short(self, item: Item) -> str:
-        text = json.dumps(item.data, ensure_ascii=False)
-        return text if len(text) <= 120 else f"{text[:119]}…"
+    @admin.display(description=_("task"))
+    def task_number(self, page: Page) -> SafeString:
+        return task_link(page)
 
-    @admin.display(description="data")
-    def shown_data(self, item: Item) -> SafeString:
-        return pretty(item.data)
+    @admin.display(description=_("state"))
+    def shown_state(self, page: Page) -> SafeString:
+        return state_badge(page.state)
 
-    @admin.display(description="page")
-    def page(self, item: Item) -> SafeString | str:
-        page = _page_of(item.rid)
-        if page is None:
-            return "-"
-        place = reverse("admin:crawlservice_page_change", args=[page.pk])
-        return format_html('<a href="{}">{}</a>', place, page.url)
+    @admin.display(description=_("URL"))
+    def short_url(self, page: Page) -> str:
+        return page.url if len(page.url) <= SHORT else f"{page.url[: SHORT - 1]}…"
+
+    @admin.display(description=_("URL"))
+    def shown_url(self, page: Page) -> SafeString | str:
+        return link_to(page.url)
+
+    @admin.display(description=_("detail"))
+    def shown_detail(self, page: Page) -> SafeString | str:
+        return laid_out(page.detail) if page.detail else "-"
+
+    @admin.display(description=_("items"))
+    def shown_items(self, page: Page) -> SafeString | str:
+        if not page.items:
+            return "0"
+        place = reverse("admin:crawlservice_item_changelist")
+        return format_html(
+            '<a class="cf-link" href="{}?rid={}">{}</a>', place, page.rid, page.items
+        )
+
+    def has_steer_permission(self, request: HttpRequest) -> bool:
+        return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
+
+    @admin.action(description=_("Retry selected errors"), permissions=["steer"])
+    def retry(self, request: HttpRequest, pages: QuerySet[Page]) -> None:
+        chosen: defaultdict[int, list[UUID]] = defaultdict(list)
+        failed = pages.filter(state=Page.State.ERROR).order_by()
+        for pk, rid in failed.values_list("task", "rid"):
+            chosen[pk].append(rid)
+        if not chosen:
+            self.message_user(request, str(_("None of these is an error.")), messages.WARNING)
+        for task in Task.objects.defer("seeds").filter(pk__in=chosen):
+            try:
+                self.message_user(request, retry_some(request, task, chosen[task.pk]))
+            except (CrawlframeError, PermissionDenied) as error:
+                self.message_user(request, f"{task}: {error}", messages.ERROR)
 
 
 @admin.register(Event)
 class EventAdmin(ReadOnly):
-    list_display = ("id", "task_id", "kind", "created_at", "delivered_at")
-    list_filter = ("kind", RecentTask)
+    list_display = ("id", "task_number", "kind", "created", "delivered")
+    list_filter = ("kind", RecentTask, Created)
+
+    @admin.display(description=_("task"))
+    def task_number(self, event: Event) -> SafeString:
+        return task_link(event)
+
+    @admin.display(description=_("delivered"))
+    def delivered(self, event: Event) -> SafeString | str:
+        return moment(event.delivered_at)
 
 
 @admin.register(Era)
 class EraAdmin(ReadOnly):
-    list_display = ("number", "reason", "started_at", "opened_at")
+    list_display = ("number", "reason", "started", "opened")
 
+    @admin.display(description=_("started"))
+    def started(self, era: Era) -> SafeString | str:
+        return moment(era.started_at)
 
-def _page_of(rid: UUID) -> Page | None:
-    return Page.objects.only("url").filter(rid=rid).first()
+    @admin.display(description=_("opened"))
+    def opened(self, era: Era) -> SafeString | str:
+        return moment(era.opened_at)

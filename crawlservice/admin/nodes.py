@@ -7,17 +7,19 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import display_for_value
-from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
+from django.utils.translation import gettext_lazy as _
 
 from crawlservice import nodes
-from crawlservice.admin.readonly import ReadOnly, laid_out, marked
+from crawlservice.admin.keyset import KeysetList
+from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Generation
 from crawlservice.nodes import Node
+from crawlservice.shown import condition_badge, laid_out, marked
 
 BAD_STATES = ("refused", nodes.OFFLINE)
 
@@ -25,15 +27,15 @@ BAD_STATES = ("refused", nodes.OFFLINE)
 class Lives(admin.SimpleListFilter):
     """The lives the cluster knows now, or all that ever began."""
 
-    title = "lives"
+    title = _("lives")
     parameter_name = "lives"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("all", "all, also ended ones")]
+        return [("all", str(_("all, also ended ones")))]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         now, *others = super().choices(changelist)
-        yield {**now, "display": "in the cluster now"}
+        yield {**now, "display": _("in the cluster now")}
         yield from others
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -41,7 +43,7 @@ class Lives(admin.SimpleListFilter):
         return queryset if self.value() or known is None else queryset.filter(pk__in=known)
 
 
-class NodeList(ChangeList):
+class NodeList(KeysetList):
     """Gives every life of the page what the cluster says of it, with one look at Redis for all."""
 
     def get_results(self, request: HttpRequest) -> None:
@@ -67,7 +69,7 @@ def node_of(life: Generation) -> Node | None:
     return known.get(life.pk) if known else None
 
 
-def _of_node(name: str, title: str) -> Callable[[GenerationAdmin, Generation], str]:
+def _of_node(name: str, title: Any) -> Callable[[GenerationAdmin, Generation], str]:
     @admin.display(description=title)
     def column(self: GenerationAdmin, life: Generation) -> str:
         node = node_of(life)
@@ -79,27 +81,30 @@ def _of_node(name: str, title: str) -> Callable[[GenerationAdmin, Generation], s
 @admin.register(Generation)
 class GenerationAdmin(ReadOnly):
     list_display = (
-        "id", "node", "state", "age", "code", "took", "reloads", "candidate", "headline",
+        "id", "node", "condition", "state", "age", "holds", "code", "took", "reloads",
+        "candidate", "headline",
     )  # fmt: skip
     list_display_links = ("id", "node")
     list_filter = (Lives,)
     search_fields = ("=id", "node", "machine")
     fields = (
-        "node", "machine", "pid", "started_at", "workers", "state", "since", "version", "skew",
-        "candidate", "problem", "took", "reloads", "follows", "pulled", "pull_problem",
+        "node", "machine", "pid", "started_at", "condition", "holds", "workers", "state", "since",
+        "version", "skew", "candidate", "problem", "took", "reloads", "follows", "pulled",
+        "pull_problem",
     )  # fmt: skip
     readonly_fields = fields
 
-    version = _of_node("version", "code version")
-    candidate = _of_node("candidate", "candidate")
-    since = _of_node("since", "state since")
-    workers = _of_node("workers", "workers")
-    reloads = _of_node("reloads", "reloads")
-    follows = _of_node("follows", "follows")
-    pulled = _of_node("pulled", "pulled")
-    headline = _of_node("headline", "problem")
+    version = _of_node("version", _("code version"))
+    candidate = _of_node("candidate", _("candidate"))
+    since = _of_node("since", _("state since"))
+    workers = _of_node("workers", _("workers"))
+    holds = _of_node("holds", _("in progress"))
+    reloads = _of_node("reloads", _("reloads"))
+    follows = _of_node("follows", _("follows"))
+    pulled = _of_node("pulled", _("pulled"))
+    headline = _of_node("headline", _("problem"))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
         return NodeList
 
     def changelist_view(
@@ -108,48 +113,53 @@ class GenerationAdmin(ReadOnly):
         known = cluster(request)
         if known is None:
             self.message_user(
-                request, "Redis does not answer: what nodes do is not known", messages.WARNING
+                request, _("Redis does not answer: what nodes do is not known"), messages.WARNING
             )
         elif skew := nodes.skew_line(known.values()):
             self.message_user(request, skew, messages.WARNING)
         page: HttpResponse = super().changelist_view(request, extra_context)
         return page
 
-    @admin.display(description="state")
+    @admin.display(description=_("condition"))
+    def condition(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        return condition_badge(node.condition) if node else "-"
+
+    @admin.display(description=_("code"))
     def state(self, life: Generation) -> SafeString | str:
         node = node_of(life)
         if node is None:
-            return "unknown" if life.known is None else "ended"  # type: ignore[attr-defined]
+            return str(_("unknown") if life.known is None else _("ended"))  # type: ignore[attr-defined]
         return marked(node.state) if node.state in BAD_STATES else node.state
 
-    @admin.display(description="for")
+    @admin.display(description=_("for"))
     def age(self, life: Generation) -> str:
         node = node_of(life)
         return timesince(node.since, depth=1) if node and node.since else "-"
 
-    @admin.display(description="code version")
+    @admin.display(description=_("code version"))
     def code(self, life: Generation) -> SafeString | str:
         node = node_of(life)
         if node is None or not node.skew:
             return node.version or "-" if node else "-"
-        return format_html("{} {}", node.version, marked("differs"))
+        return format_html("{} {}", node.version, marked(_("differs")))
 
-    @admin.display(description="skew")
+    @admin.display(description=_("skew"))
     def skew(self, life: Generation) -> SafeString | str:
         node = node_of(life)
-        return marked("differs") if node and node.skew else "-"
+        return marked(_("differs")) if node and node.skew else "-"
 
-    @admin.display(description="last reload took")
+    @admin.display(description=_("last reload took"))
     def took(self, life: Generation) -> str:
         node = node_of(life)
         return f"{node.seconds:.2f} s" if node and node.seconds else "-"
 
-    @admin.display(description="problem")
+    @admin.display(description=_("problem"))
     def problem(self, life: Generation) -> SafeString | str:
         node = node_of(life)
         return laid_out(node.problem) if node and node.problem else "-"
 
-    @admin.display(description="pull problem")
+    @admin.display(description=_("pull problem"))
     def pull_problem(self, life: Generation) -> SafeString | str:
         node = node_of(life)
         return laid_out(node.pull_problem) if node and node.pull_problem else "-"

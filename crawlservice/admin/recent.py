@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth import get_user_model
 from django.db.models import Max, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models import Page, Task
 
 RECENT = 20_000  # rows whose reasons or versions are offered
+RECENT_TASKS = 1_000  # tasks whose spiders and users are offered
+TASKS = 100  # of a spider, whose pages and items are shown
 
 
 class RecentTask(admin.SimpleListFilter):
     """The latest tasks; ``?task=7`` takes any."""
 
-    title = "task"
+    title = _("task")
     parameter_name = "task"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -29,24 +33,65 @@ class RecentTask(admin.SimpleListFilter):
         return queryset.filter(task=value) if value.isdecimal() else queryset.none()
 
 
+class RecentSpider(admin.SimpleListFilter):
+    """Spiders of the latest tasks; ``?spider=shop`` takes any. Of pages and items, those of the
+    latest TASKS tasks of the spider."""
+
+    title = _("spider")
+    parameter_name = "spider"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        latest = Task.objects.order_by("-pk").values_list("spider", flat=True)[:RECENT_TASKS]
+        return [(spider, spider) for spider in sorted(set(latest))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.value():
+            return queryset
+        if queryset.model is Task:
+            return queryset.filter(spider=self.value())
+        tasks = Task.objects.filter(spider=self.value()).order_by("-pk")
+        return queryset.filter(task__in=[*tasks.values_list("pk", flat=True)[:TASKS]])
+
+
+class RecentUser(admin.SimpleListFilter):
+    """Users who submitted one of the latest tasks; ``?user=7`` takes any."""
+
+    title = _("user")
+    parameter_name = "user"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        latest = Task.objects.order_by("-pk").values("user")[:RECENT_TASKS]
+        numbers = {row["user"] for row in latest} - {None}
+        users = get_user_model().objects.filter(pk__in=numbers).order_by("username")
+        return [(str(user.pk), user.get_username()) for user in users]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        if value is None:
+            return queryset
+        return queryset.filter(user=value) if value.isdecimal() else queryset.none()
+
+
 class RecentReason(admin.SimpleListFilter):
     """Reasons of the latest errors; asking for all of them would read the whole ledger."""
 
-    title = "reason"
+    title = _("reason")
     parameter_name = "reason"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        latest = Page.objects.order_by("-id").values_list("reason", flat=True)[:RECENT]
+        failed = Page.objects.filter(state=Page.State.ERROR).order_by("-id")
+        latest = failed.values_list("reason", flat=True)[:RECENT]
         return [(reason, reason) for reason in sorted(set(latest)) if reason]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(reason=self.value()) if self.value() else queryset
+        failed = queryset.filter(state=Page.State.ERROR)
+        return failed.filter(reason=self.value()) if self.value() else queryset
 
 
 class RecentVersion(admin.SimpleListFilter):
     """Code versions of the latest rows; ``?version=1f00c0ffee00`` takes any."""
 
-    title = "code version"
+    title = _("code version")
     parameter_name = "version"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:

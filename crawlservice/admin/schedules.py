@@ -25,7 +25,6 @@ from unfold.decorators import action, display
 
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlservice import arguments, schedules
-from crawlservice.admin.readonly import BoundedPaginator
 from crawlservice.admin.runs import COLOURS, all_runs, in_zone, latest_runs, task_link, zone_of
 from crawlservice.journal import by, record
 from crawlservice.models import Run, Schedule
@@ -83,7 +82,6 @@ class ScheduleAdmin(ModelAdmin):
         (_("Rules"), {"fields": ("overlap", "missed", "enabled")}),
     )
     readonly_fields = ("next_times",)
-    paginator = BoundedPaginator
     show_full_result_count = False
     change_form_outer_after_template = "admin/crawlservice/schedule/after.html"
 

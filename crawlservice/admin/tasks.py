@@ -1,28 +1,35 @@
-"""Tasks in the admin, with their progress and actions."""
+"""Tasks in the admin: the list with its live numbers, and what can be done to many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, reverse
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
 
 from crawlframe.errors import CrawlframeError
-from crawlservice.admin.readonly import ReadOnly, pretty
-from crawlservice.journal import by, change
+from crawlservice.admin import taskpage
+from crawlservice.admin.created import Created
+from crawlservice.admin.keyset import KeysetList
+from crawlservice.admin.readonly import ReadOnly
+from crawlservice.admin.recent import RecentSpider, RecentUser
+from crawlservice.admin.steering import DONE, steer
 from crawlservice.models import Task
 from crawlservice.progress import Progress, read
-from crawlservice.submit import cancel, pause, resume
-from crawlservice.versions import pages_by_version
+from crawlservice.roles import may_submit
+from crawlservice.shown import moment, state_badge
+
+ERRORS = "state__exact=error"
 
 
-class TaskList(ChangeList):
+class TaskList(KeysetList):
     """Gives every task of the page its progress, with one look at Redis for all."""
 
     def get_results(self, request: HttpRequest) -> None:
@@ -31,15 +38,15 @@ class TaskList(ChangeList):
             progress.task.progress = progress  # type: ignore[attr-defined]
 
 
-def progress_of(task: Task) -> Progress:
+def _progress_of(task: Task) -> Progress:
     found: Progress | None = getattr(task, "progress", None)
     return found or read([task])[0]
 
 
-def _number(name: str, title: str) -> Callable[[TaskAdmin, Task], str]:
+def _number(name: str, title: Any) -> Callable[[TaskAdmin, Task], str]:
     @admin.display(description=title)
     def column(self: TaskAdmin, task: Task) -> str:
-        return f"{getattr(progress_of(task), name):,}"
+        return f"{getattr(_progress_of(task), name):,}"
 
     return column
 
@@ -47,86 +54,82 @@ def _number(name: str, title: str) -> Callable[[TaskAdmin, Task], str]:
 @admin.register(Task)
 class TaskAdmin(ReadOnly):
     list_display = (
-        "id", "spider", "state", "admitted", "finished", "errors", "remaining", "parked",
-        "item_count", "created_at", "finished_at", "links",
+        "id", "spider", "shown_state", "admitted", "finished", "errors", "remaining", "parked",
+        "item_count", "user", "created", "ended", "links",
     )  # fmt: skip
     list_display_links = ("id", "spider")
-    list_filter = ("state",)
+    list_filter = ("state", RecentSpider, RecentUser, Created)
+    list_select_related = ("user",)
     search_fields = ("=id", "spider")
+    search_help_text = _("Number or spider")
     actions = ("pause", "resume", "cancel")
-    fields = (
-        "spider", "state", "priority", "shown_arguments", "shown_settings", "admitted", "finished",
-        "errors", "remaining", "parked", "item_count", "code", "created_at", "finished_at", "links",
-    )  # fmt: skip
-    readonly_fields = fields
 
-    admitted = _number("na", "NA admitted")
-    finished = _number("nf", "NF finished")
-    errors = _number("ne", "NE errors")
-    remaining = _number("nr", "NR remaining")
-    parked = _number("parked", "parked")
-    item_count = _number("items", "items")
+    admitted = _number("na", "NA")
+    finished = _number("nf", "NF")
+    errors = _number("ne", "NE")
+    remaining = _number("nr", "NR")
+    parked = _number("parked", _("parked"))
+    item_count = _number("items", _("items"))
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[KeysetList]:
         return TaskList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         rows: QuerySet[Task] = super().get_queryset(request)
         return rows.defer("seeds")
 
-    @admin.display(description="")
-    def links(self, task: Task) -> SafeString:
-        pages = reverse("admin:crawlservice_page_changelist")
-        items = reverse("admin:crawlservice_item_changelist")
-        return format_html(
-            '<a href="{}?task={}">pages</a> <a href="{}?task={}">items</a> '
-            '<a href="{}?task={}&state__exact=error">errors</a>',
-            pages, task.pk, items, task.pk, pages, task.pk,
-        )  # fmt: skip
+    def get_urls(self) -> list[URLPattern]:
+        return [*taskpage.urls(self.admin_site), *super().get_urls()]
 
-    @admin.display(description="pages by code")
-    def code(self, task: Task) -> str:
-        return pages_by_version(task) or "-"
-
-    @admin.display(description="arguments")
-    def shown_arguments(self, task: Task) -> SafeString:
-        return pretty(task.arguments)
-
-    @admin.display(description="limits")
-    def shown_settings(self, task: Task) -> SafeString:
-        return pretty(task.settings)
-
-    # Nobody edits a task, but who may change tasks may steer them.
-    def has_steer_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("crawlservice.change_task")
-
-    @admin.action(description="Pause selected tasks", permissions=["steer"])
-    def pause(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, "pause", pause, "paused")
-
-    @admin.action(description="Resume selected tasks", permissions=["steer"])
-    def resume(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, "resume", resume, "resumed")
-
-    @admin.action(description="Cancel selected tasks", permissions=["steer"])
-    def cancel(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
-        self._steer(request, tasks, "cancel", cancel, "cancelled")
-
-    def _steer(
+    def change_view(
         self,
         request: HttpRequest,
-        tasks: Iterable[Task],
-        verb: str,
-        how: Callable[[int], None],
-        done: str,
-    ) -> None:
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        return taskpage.page(self.admin_site, request, object_id)
+
+    @admin.display(description=_("state"))
+    def shown_state(self, task: Task) -> SafeString:
+        return state_badge(task.state)
+
+    @admin.display(description=_("ended"))
+    def ended(self, task: Task) -> SafeString | str:
+        return moment(task.finished_at)
+
+    @admin.display(description="")
+    def links(self, task: Task) -> SafeString:
+        pages = f"{reverse('admin:crawlservice_page_changelist')}?task={task.pk}"
+        items = f"{reverse('admin:crawlservice_item_changelist')}?task={task.pk}"
+        places = (pages, _("pages")), (items, _("items")), (f"{pages}&{ERRORS}", _("errors"))
+        links = format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
+        return format_html('<span class="cf-time">{}</span>', links)
+
+    # Nobody edits a task. Which of them one may steer is asked for each.
+    def has_steer_permission(self, request: HttpRequest) -> bool:
+        return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
+
+    @admin.action(description=_("Pause selected tasks"), permissions=["steer"])
+    def pause(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
+        self._steer(request, tasks, "pause")
+
+    @admin.action(description=_("Resume selected tasks"), permissions=["steer"])
+    def resume(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
+        self._steer(request, tasks, "resume")
+
+    @admin.action(description=_("Cancel selected tasks"), permissions=["steer"])
+    def cancel(self, request: HttpRequest, tasks: QuerySet[Task]) -> None:
+        self._steer(request, tasks, "cancel")
+
+    def _steer(self, request: HttpRequest, tasks: QuerySet[Task], verb: str) -> None:
         changed = 0
         for task in tasks:
             try:
-                change(verb, how, task.pk, **by(request))
-            except CrawlframeError as error:
-                self.message_user(request, str(error), messages.ERROR)
+                steer(request, task, verb)
+            except (CrawlframeError, PermissionDenied) as error:
+                self.message_user(request, f"{task}: {error}", messages.ERROR)
             else:
                 changed += 1
         if changed:
-            self.message_user(request, f"tasks {done}: {changed}", messages.SUCCESS)
+            self.message_user(request, str(DONE[verb]).format(n=changed), messages.SUCCESS)

@@ -125,10 +125,7 @@ def retry_task(
 ) -> RetriedOut:
     """Runs its failed requests again: all, or those that are named."""
     caller, task = _steered(request, task_id)
-    from crawlservice.retry import retry  # type: ignore[import-not-found]
-
-    rids = None if body is None or body.rids is None else [rid.bytes for rid in body.rids]
-    retried = retry(task_id, rids)
+    retried = retry(task_id, None if body is None else body.rids)
     caller.record("retry", task, retried=retried)
     return RetriedOut(retried=retried, task=_show(task_id))
 

@@ -51,6 +51,15 @@ def shop() -> SpiderInfo:
     return describe(Shop)
 
 
+@pytest.fixture(autouse=True)
+def forgetful() -> None:
+    """What a test before this one looked at is not remembered."""
+    from crawlservice import charts, overview
+
+    for remembered in (overview.look, overview.hosts, charts.of_cluster):
+        remembered.forget()
+
+
 @pytest.fixture
 def service(orm: str, redis_client: Redis, redis_url: str) -> Iterator[Frontier]:
     """The models and ``frontier()`` of this process work on empty servers; the frontier."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from crawlservice.export import CHUNK, ExportError, check_target, export
+from crawlservice.export import CHUNK, ExportError, check_target, export, stream
 from crawlservice.models import Page, Task
 
 ITEMS: list[Any] = [
@@ -73,6 +75,51 @@ def test_more_items_than_one_chunk(
     assert export(task, tmp_path / "out.jsonl") == len(items)
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == items
+    assert export(task, tmp_path / "out.parquet") == len(items)
+    assert read_parquet(tmp_path / "out.parquet") == ({"n": "int64"}, items)
+    assert len([*stream(task, ".parquet")]) == 3  # two chunks, and the end
+
+
+def read_parquet(path: Path) -> tuple[dict[str, str], list[Any]]:
+    """Columns with their types, and the rows."""
+    table = pq.read_table(path)
+    return {field.name: str(field.type) for field in table.schema}, table.to_pylist()
+
+
+def test_parquet_has_a_type_for_each_column(
+    ended_task: Task, add_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    task = Task.objects.create(spider="shop", seeds=b"")
+    items: list[Any] = [
+        {"title": "Häuser", "rooms": 3, "price": 5, "sold": True, "tags": ["a", {"b": 1}]},
+        {"title": None, "rooms": None, "price": 0.5, "mixed": 1, "big": 2**63, "none": None},
+        {"mixed": "=1+1", "nested": {"x": "ü"}},
+    ]
+    add_page(task, b"some", items=items)
+    path = tmp_path / "out.parquet"
+    assert export(task, path) == 3
+    types, rows = read_parquet(path)
+    assert types == {
+        "title": "string", "rooms": "int64", "price": "double", "sold": "bool", "tags": "string",
+        "mixed": "string", "big": "string", "none": "string", "nested": "string",
+    }  # fmt: skip
+    assert [row["title"] for row in rows] == ["Häuser", None, None]
+    assert [row["price"] for row in rows] == [5.0, 0.5, None]
+    assert [row["rooms"] for row in rows] == [3, None, None]
+    assert json.loads(rows[0]["tags"]) == items[0]["tags"]
+    assert [json.loads(row["mixed"]) for row in rows[1:]] == [1, "=1+1"]
+    assert rows[2]["nested"] == '{"x": "ü"}'
+
+
+def test_an_export_has_the_items_of_its_beginning(
+    task: Task, add_page: Callable[..., Page]
+) -> None:
+    found = stream(task, ".csv")
+    first = next(found)
+    add_page(task, b"late", items=[{"late": 1}])
+    text = (first + b"".join(found)).decode()
+    assert len([*csv.reader(io.StringIO(text))]) == 4
+    assert "late" not in text
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
@@ -82,6 +129,12 @@ def test_a_task_without_items_gives_an_empty_file(
     path = tmp_path / f"out{suffix}"
     assert export(Task.objects.create(spider="shop", seeds=b""), path) == 0
     assert path.read_text().strip() == ""
+
+
+def test_a_parquet_file_without_items_is_one(ended_task: Task, tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    assert export(Task.objects.create(spider="shop", seeds=b""), path) == 0
+    assert read_parquet(path) == ({}, [])
 
 
 def test_a_directory_that_takes_no_file_is_noticed_beforehand(tmp_path: Path) -> None:

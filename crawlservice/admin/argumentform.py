@@ -1,0 +1,122 @@
+"""The form of a spider's arguments, made from the schema that nodes published of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from crawlframe.request import MAX_TASK_PRIORITY
+from crawlframe.spider import SpiderInfo
+from crawlservice.arguments import Schema, accepted, problems, resolve
+
+PREFIX = "argument-"
+INPUT_TYPES = {"date": "date", "time": "time", "uri": "url"}
+
+
+class ArgumentForm(forms.Form):
+    """``given`` are the arguments that were filled in, as text: those that differ from the spider's
+    own values. Fields of arguments are named PREFIX and the argument."""
+
+    def __init__(
+        self,
+        info: SpiderInfo,
+        data: Any = None,
+        arguments: dict[str, Any] | None = None,
+        priority: int = 0,
+    ) -> None:
+        """``arguments`` and ``priority`` are what it shows at first."""
+        super().__init__(data)
+        self.info = info
+        self.given: dict[str, str] = {}
+        properties: Schema = info.arguments.get("properties", {})
+        required = info.arguments.get("required", ())
+        for name, schema in properties.items():
+            field = _field(schema, info.arguments, name in required)
+            field.label, field.help_text = name, accepted(schema, info.arguments)
+            if name in (arguments or {}):
+                value = (arguments or {})[name]
+                field.initial = value if isinstance(field, forms.BooleanField) else text_of(value)
+            self.fields[PREFIX + name] = field
+        self.fields["priority"] = forms.IntegerField(
+            label=_("priority"),
+            initial=priority,
+            min_value=-MAX_TASK_PRIORITY,
+            max_value=MAX_TASK_PRIORITY,
+            help_text=_("-100 to 100, higher is earlier"),
+            widget=UnfoldAdminIntegerFieldWidget(),
+        )
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        for name, schema in self.info.arguments.get("properties", {}).items():
+            value = found.get(PREFIX + name)
+            given = text_of(value) if isinstance(value, bool) else value or ""
+            own = "default" in schema
+            left = given == text_of(schema["default"]) if own else given == ""
+            # Emptied text is text; any other field that is empty says nothing.
+            if not left and (given or (own and isinstance(schema["default"], str))):
+                self.given[name] = given
+        for name, problem in problems(self.info, self.given, from_text=True).items():
+            self.add_error(PREFIX + name, problem)
+        return found
+
+
+def text_of(value: Any) -> str:
+    """A value as it is typed."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _field(schema: Schema, root: Schema, required: bool) -> forms.Field:
+    own = schema.get("default")
+    kind = _plain(schema, root)
+    words: dict[str, Any] = {"required": False, "initial": text_of(own)}
+    if "enum" in kind:
+        choices = [(text_of(value), text_of(value)) for value in kind["enum"]]
+        if own not in kind["enum"]:
+            choices = [("", "–"), *(choice for choice in choices if choice[0])]
+        return forms.ChoiceField(choices=choices, widget=UnfoldAdminSelectWidget(), **words)
+    if kind.get("type") == "boolean":
+        if isinstance(own, bool):
+            widget = UnfoldBooleanSwitchWidget()
+            return forms.BooleanField(required=False, initial=own, widget=widget)
+        choices = [("", "–"), ("true", str(_("yes"))), ("false", str(_("no")))]
+        return forms.ChoiceField(choices=choices, widget=UnfoldAdminSelectWidget(), **words)
+    if kind.get("type") in ("array", "object"):
+        return forms.CharField(widget=UnfoldAdminTextareaWidget(attrs={"rows": 2}), **words)
+    return forms.CharField(widget=_input(kind), **words)
+
+
+def _input(kind: Schema) -> Any:
+    if kind.get("type") in ("integer", "number"):
+        step = "1" if kind["type"] == "integer" else "any"
+        limits = {"min": kind.get("minimum"), "max": kind.get("maximum"), "step": step}
+        attrs = {name: value for name, value in limits.items() if value is not None}
+        return UnfoldAdminIntegerFieldWidget(attrs=attrs)
+    widget = UnfoldAdminTextInputWidget()
+    widget.input_type = INPUT_TYPES.get(kind.get("format", ""), "text")
+    return widget
+
+
+def _plain(schema: Schema, root: Schema) -> Schema:
+    """The schema without null, if one is left then: which field it gets."""
+    schema = resolve(schema, root)
+    either = schema.get("anyOf") or schema.get("oneOf") or ()
+    choices = [resolve(one, root) for one in either]
+    others = [one for one in choices if one.get("type") != "null"]
+    if len(others) == 1:
+        return others[0]
+    if "enum" in schema:
+        return {"enum": [value for value in schema["enum"] if value is not None]}
+    return {} if choices else schema

@@ -1,0 +1,54 @@
+"""The first page of the admin: the cluster at a glance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice import charts, overview
+from crawlservice.admin.live import SPAN_NAMES, SPANS, part
+
+RATES = ("pages", "items", "errors")
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    return [
+        path("overview/", part(site, now, "view_task"), name="overview"),
+        path("overview/hosts/", part(site, hosts, "view_page"), name="overview_hosts"),
+        path("overview/chart/", part(site, chart, "view_task"), name="overview_chart"),
+    ]
+
+
+def page(site: AdminSite, request: HttpRequest) -> HttpResponse:
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Dashboard"),
+        "spans": SPAN_NAMES,
+        "is_fullwidth": "1",
+        **_now(),
+    }
+    return TemplateResponse(request, "admin/crawlservice/dashboard.html", context)
+
+
+def now(request: HttpRequest) -> HttpResponse:
+    return TemplateResponse(request, "admin/crawlservice/_now.html", _now())
+
+
+def hosts(request: HttpRequest) -> HttpResponse:
+    return TemplateResponse(request, "admin/crawlservice/_hosts.html", {"hosts": overview.hosts()})
+
+
+def chart(request: HttpRequest) -> JsonResponse:
+    span = SPANS.get(request.GET.get("span", ""), SPANS["hour"])
+    return JsonResponse({"points": charts.of_cluster(span), "ended": False})
+
+
+def _now() -> dict[str, Any]:
+    rates = charts.of_cluster(SPANS["hour"])
+    last = {name: rates[name][-1] or 0.0 if rates else 0.0 for name in RATES}
+    return {"overview": overview.look(), "now": last}

@@ -1,0 +1,85 @@
+"""Lists that are paged by the numbers of their rows: the millionth page costs what the first one
+does, and nothing is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.admin.views.main import PAGE_VAR, ChangeList
+from django.core.paginator import Paginator
+from django.db.models import Max, Model, QuerySet
+from django.http import HttpRequest
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+
+BEFORE, AFTER = "before", "after"
+LOOKED = 200_000  # of the latest rows, where a filter has no index
+
+
+class KeysetPaginator(Paginator):
+    """What the theme's templates ask for; KeysetList does the work."""
+
+    template_name = "admin/crawlservice/keyset.html"
+
+
+class KeysetList(ChangeList):
+    """The newest rows first. ``?before=N`` has the next older rows than number N, ``?after=N`` the
+    next newer ones. ``bounds`` stands on the page: what was looked at, when that is not all."""
+
+    bounds: str | Promise = ""
+
+    def get_filters_params(self, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        found = super().get_filters_params(params)
+        return {name: value for name, value in found.items() if name not in (BEFORE, AFTER)}
+
+    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
+        """Of another filter: it begins with its newest row."""
+        return super().get_query_string(new_params, [*(remove or ()), BEFORE, AFTER])
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
+        slow = getattr(self.model_admin, "slow_filters", ())
+        if any(name in self.params for name in slow) and "task" not in self.params:
+            newest = self.root_queryset.aggregate(pk=Max("pk"))["pk"] or 0
+            rows = rows.filter(pk__gt=newest - LOOKED)
+            self.bounds = str(_("looked at: the latest {n}; choose a task to see all of its"))
+            self.bounds = self.bounds.format(n=f"{LOOKED:,}")
+        return rows
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        return ["-pk"]
+
+    def get_results(self, request: HttpRequest) -> None:
+        size = self.list_per_page
+        rows = self.queryset.order_by("-pk")
+        before, after = (_number(request.GET.get(name)) for name in (BEFORE, AFTER))
+        if after is not None:
+            found = [*rows.filter(pk__gt=after).order_by("pk")[: size + 1]]
+            newer, older = len(found) > size, True
+            shown = found[:size][::-1]
+        else:
+            found = [*(rows if before is None else rows.filter(pk__lt=before))[: size + 1]]
+            newer, older = before is not None, len(found) > size
+            shown = found[:size]
+        self.result_list = shown
+        self.newer = self._place(AFTER, shown[0]) if newer and shown else ""
+        self.older = self._place(BEFORE, shown[-1]) if older and shown else ""
+        self.newest = self._place(BEFORE, None) if newer else ""
+        self.result_count = self.full_result_count = len(shown)
+        self.can_show_all, self.multi_page, self.show_all = False, False, False
+        self.show_admin_actions = True
+        self.paginator = KeysetPaginator(shown, size)
+
+    def _place(self, name: str, row: Model | None) -> str:
+        """The query of another page of this list."""
+        words = {**self.params}
+        for gone in (BEFORE, AFTER, PAGE_VAR):
+            words.pop(gone, None)
+        if row is not None:
+            words[name] = row.pk
+        return "?" + urlencode(words, doseq=True)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 19 else None

@@ -1,0 +1,34 @@
+"""Parts of pages that browsers ask for again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import wraps
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.translation import gettext_lazy as _
+
+STOP = 286  # tells htmx to ask no more
+SPANS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
+SPAN_NAMES = {"hour": _("Last hour"), "day": _("Last day")}
+
+View = Callable[..., HttpResponseBase]
+
+
+def part(site: AdminSite, view: View, permission: str) -> View:
+    """A view of the admin for which nobody is sent to the login: that page would stand in the
+    middle of this one. Who is not logged in any more, or lacks the permission, sees the whole page
+    loaded anew."""
+    inner = site.admin_view(view)
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if site.has_permission(request) and request.user.has_perm(f"crawlservice.{permission}"):
+            found: HttpResponseBase = inner(request, *args, **kwargs)
+            return found
+        return HttpResponse(status=403, headers={"HX-Refresh": "true"})
+
+    return answer

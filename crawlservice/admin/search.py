@@ -1,0 +1,31 @@
+"""Search in what has no index: it goes through the latest rows, and says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from crawlservice.admin.keyset import KeysetList
+
+SEARCHED = 100_000  # rows of those that the filters leave
+
+
+class SearchedList(KeysetList):
+    """Says how far a search went."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if self.query:
+            text = _("searched: the latest {n} of those that the filters leave")
+            self.bounds = text.format(n=f"{SEARCHED:,}")
+
+
+def latest(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """The latest SEARCHED of the rows."""
+    last = rows.order_by("-pk").values_list("pk", flat=True)[SEARCHED - 1 : SEARCHED]
+    for pk in last:
+        return rows.filter(pk__gte=pk)
+    return rows

@@ -1,0 +1,61 @@
+"""What is done to tasks from the admin: by whom it may be, and written to the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+from uuid import UUID
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from crawlservice import journal
+from crawlservice.models import Task
+from crawlservice.retry import retry
+from crawlservice.roles import may_steer
+from crawlservice.submit import cancel, pause, resume
+
+VERBS: dict[str, Callable[[int], Any]] = {"pause": pause, "resume": resume, "cancel": cancel}
+DONE: dict[str, str | Promise] = {
+    "pause": gettext_lazy("Tasks paused: {n}"),
+    "resume": gettext_lazy("Tasks resumed: {n}"),
+    "cancel": gettext_lazy("Tasks cancelled: {n}"),
+}
+
+
+def steer(request: HttpRequest, task: Task, verb: str) -> str:
+    """Pauses, resumes, cancels or retries a task; answers what to tell. Raises PermissionDenied,
+    and CrawlframeError as the verbs do."""
+    if verb == "retry":
+        return retry_some(request, task)
+    _check(request, task)
+    VERBS[verb](task.pk)
+    note(request, verb, task)
+    return str(DONE[verb]).format(n=1)
+
+
+def retry_some(request: HttpRequest, task: Task, rids: Collection[UUID] | None = None) -> str:
+    """Retries the failed requests of a task, all or some. Raises as ``steer`` does."""
+    _check(request, task)
+    failed = retry(task.pk, rids)
+    note(request, "retry", task, requests=failed)
+    text = ngettext(
+        "Task {task} runs again, with {n} failed request",
+        "Task {task} runs again, with {n} failed requests",
+        failed,
+    )
+    return text.format(task=task.pk, n=failed)
+
+
+def note(request: HttpRequest, verb: str, task: Task, **detail: Any) -> None:
+    """Writes to the journal."""
+    address = request.META.get("REMOTE_ADDR") or None
+    journal.record(verb, user=request.user, address=address, task=task, **detail)
+
+
+def _check(request: HttpRequest, task: Task) -> None:
+    if not may_steer(request.user, task):
+        raise PermissionDenied(_("This task is steered by others."))

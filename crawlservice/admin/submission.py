@@ -1,0 +1,100 @@
+"""The page that submits a task: a spider is chosen, then its arguments are filled in."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+
+from crawlframe.errors import CrawlframeError, FrontierError
+from crawlframe.spider import SpiderInfo
+from crawlservice import submit
+from crawlservice.admin.argumentform import ArgumentForm
+from crawlservice.admin.steering import note
+from crawlservice.models import Task
+from crawlservice.roles import may_submit
+
+VIEW = "crawlservice.view_task"
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    def view(request: HttpRequest) -> HttpResponse:
+        if not may_submit(request.user):
+            raise PermissionDenied
+        name = request.GET.get("spider", "")
+        return _form(site, request, name) if name else _choice(site, request)
+
+    return [path("submit/", site.admin_view(view), name="submit")]
+
+
+def _choice(site: AdminSite, request: HttpRequest) -> HttpResponse:
+    known: dict[str, SpiderInfo] = {}
+    try:
+        known = submit.spiders()
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Submit a task"),
+        "spiders": known.values(),
+    }
+    return TemplateResponse(request, "admin/crawlservice/submit_choice.html", context)
+
+
+def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
+    try:
+        info = submit.published(name)
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:submit"))
+    if request.method == "POST":
+        form = ArgumentForm(info, request.POST)
+        if form.is_valid() and (answer := _submit(request, form)):
+            return answer
+    else:
+        form = _filled_in(request, info)
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": _("Submit {spider}").format(spider=info.name),
+        "info": info,
+        "form": form,
+    }
+    return TemplateResponse(request, "admin/crawlservice/submit_form.html", context)
+
+
+def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
+    try:
+        task = submit.submit(
+            form.info.name,
+            form.given,
+            priority=form.cleaned_data["priority"],
+            from_text=True,
+            user=request.user,
+        )
+    except FrontierError as error:  # it says whether the task was recorded all the same
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:crawlservice_task_changelist"))
+    except CrawlframeError as error:
+        form.add_error(None, str(error))
+        return None
+    note(request, "submit", task, spider=task.spider, arguments=task.arguments)
+    messages.success(request, _("Submitted: {task}").format(task=task))
+    return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[task.pk]))
+
+
+def _filled_in(request: HttpRequest, info: SpiderInfo) -> ArgumentForm:
+    """The form with what the task that is cloned was submitted with."""
+    number = request.GET.get("clone", "")
+    if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
+        return ArgumentForm(info)
+    task = Task.objects.filter(pk=int(number), spider=info.name).defer("seeds").first()
+    if task is None:
+        return ArgumentForm(info)
+    return ArgumentForm(info, arguments=task.arguments, priority=task.priority)

@@ -1,0 +1,172 @@
+"""The page of one task: how far it is, what became of its requests, and what can be done to it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.contrib import messages
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBase,
+    HttpResponseRedirect,
+    JsonResponse,
+    StreamingHttpResponse,
+)
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_POST, require_safe
+
+from crawlframe.errors import CrawlframeError
+from crawlservice import charts, export, findings
+from crawlservice.admin.live import STOP, part
+from crawlservice.admin.steering import VERBS, note, steer
+from crawlservice.models import Task
+from crawlservice.progress import Progress, read
+from crawlservice.roles import may_steer, may_submit
+from crawlservice.versions import pages_by_version
+
+
+class Button(NamedTuple):
+    verb: str
+    text: str | Promise
+    icon: str
+    tone: str = ""
+
+
+PAUSE = Button("pause", _("Pause"), "pause")
+RESUME = Button("resume", _("Resume"), "play_arrow")
+CANCEL = Button("cancel", _("Cancel"), "stop", "danger")
+RETRY = Button("retry", _("Retry failed"), "replay")
+BUTTONS = {
+    Task.State.RUNNING: (PAUSE, CANCEL),
+    Task.State.PAUSED: (RESUME, CANCEL),
+}
+
+
+def urls(site: AdminSite) -> list[URLPattern]:
+    name = "crawlservice_task_{}".format
+
+    def live(place: str, view: Any) -> URLPattern:
+        return path(f"<int:pk>/{place}/", part(site, view, "view_task"), name=name(place))
+
+    return [
+        live("now", now),
+        live("findings", found),
+        live("chart", chart),
+        path("<int:pk>/export/<slug:suffix>/", site.admin_view(download), name=name("export")),
+        *(
+            path(f"<int:pk>/{verb}/", site.admin_view(act), {"verb": verb}, name=name(verb))
+            for verb in (*VERBS, RETRY.verb)
+        ),
+    ]
+
+
+def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
+    if request.method not in ("GET", "HEAD") or not request.user.has_perm("crawlservice.view_task"):
+        raise PermissionDenied
+    task = _task(pk)
+    context: dict[str, Any] = {
+        **site.each_context(request),
+        "title": str(task),
+        "opts": Task._meta,
+        "is_fullwidth": "1",
+        "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
+        **_now(request, task),
+        **_findings(task),
+    }
+    return TemplateResponse(request, "admin/crawlservice/task.html", context)
+
+
+@require_safe
+def now(request: HttpRequest, pk: int) -> HttpResponse:
+    """The numbers."""
+    context = _now(request, _task(pk))
+    status = STOP if context["progress"].ended else 200
+    return TemplateResponse(request, "admin/crawlservice/_task_now.html", context, status=status)
+
+
+@require_safe
+def found(request: HttpRequest, pk: int) -> HttpResponse:
+    """What became of its requests."""
+    task = _task(pk)
+    status = 200 if task.state in Task.ACTIVE else STOP
+    name = "admin/crawlservice/_task_findings.html"
+    return TemplateResponse(request, name, _findings(task), status=status)
+
+
+@require_safe
+def chart(request: HttpRequest, pk: int) -> JsonResponse:
+    progress = read([_task(pk)])[0]
+    return JsonResponse({"points": charts.of_task(progress), "ended": progress.ended})
+
+
+@require_POST
+def act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
+    """Pause, resume, cancel or retry."""
+    task = _task(pk)
+    try:
+        messages.success(request, steer(request, task, verb))
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+    return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[pk]))
+
+
+@require_safe
+def download(request: HttpRequest, pk: int, suffix: str) -> HttpResponseBase:
+    """The items as a file."""
+    if not request.user.has_perm("crawlservice.view_item"):
+        raise PermissionDenied
+    if f".{suffix}" not in export.FORMATS:
+        raise Http404
+    task = _task(pk)
+    note(request, "export", task, format=suffix)
+    return StreamingHttpResponse(
+        export.stream(task, f".{suffix}"),
+        content_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="task-{pk}.{suffix}"'},
+    )
+
+
+def _task(pk: int | str) -> Task:
+    number = int(pk) if str(pk).isdecimal() and len(str(pk)) < 19 else 0
+    return get_object_or_404(Task.objects.defer("seeds").select_related("user"), pk=number)
+
+
+def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
+    progress = read([task])[0]
+    rate = charts.rate(progress)
+    return {
+        "task": task,
+        "progress": progress,
+        "percent": _percent(progress),
+        "rate": rate,
+        "eta": progress.nr / rate if rate and task.state != Task.State.PAUSED else None,
+        "buttons": _buttons(progress) if may_steer(request.user, task) else (),
+        "may_submit": may_submit(request.user),
+    }
+
+
+def _findings(task: Task) -> dict[str, Any]:
+    return {
+        "task": task,
+        "found": findings.look(task),
+        "versions": pages_by_version(task),
+        "latest": findings.LATEST,
+    }
+
+
+def _percent(progress: Progress) -> float:
+    return 100 * (progress.nf + progress.ne) / progress.na if progress.na else 0.0
+
+
+def _buttons(progress: Progress) -> tuple[Button, ...]:
+    if progress.ended:
+        return (RETRY,) if progress.ne else ()
+    return BUTTONS.get(Task.State(progress.task.state), ())

@@ -1,0 +1,124 @@
+"""Overview: the cluster at a glance. What is long is looked at as far as its latest rows."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crawlframe.request import ROOT_URL
+from crawlservice import nodes, progress
+from crawlservice.models import Page, Task
+from crawlservice.nodes import Node
+from crawlservice.progress import Progress
+from crawlservice.remembered import remembered
+
+OPEN = 1_000  # tasks whose numbers are summed
+SHOWN = 20  # tasks, and hosts
+ROWS = 20_000  # ledger rows of which hosts are judged
+SEEN = 5  # pages from which a host is called slow
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The queues of all open tasks at this instant."""
+
+    tasks: int
+    ready: int
+    in_progress: int
+    delayed: int
+    parked: int
+    live: bool  # Redis has answered
+
+
+@dataclass(frozen=True)
+class Overview:
+    """``running``: the latest SHOWN of the open tasks; ``known``: nodes, or None while Redis is
+    away. ``partial``: more than OPEN tasks are open, and the totals are of the latest OPEN."""
+
+    totals: Totals
+    running: list[Progress]
+    known: list[Node] | None
+    skew: str
+    partial: bool
+
+    @property
+    def troubled(self) -> list[Node]:
+        """Nodes of which there is a problem to tell."""
+        return [node for node in self.known or () if node.problem or node.pull_problem]
+
+
+@dataclass
+class Host:
+    """What the latest pages tell of a host."""
+
+    name: str
+    pages: int = 0
+    errors: int = 0
+    milliseconds: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def mean(self) -> float:
+        """Milliseconds per fetch."""
+        return self.milliseconds / self.pages
+
+    @property
+    def share(self) -> float:
+        """Percent of the pages that are errors."""
+        return 100 * self.errors / self.pages
+
+    @property
+    def reason(self) -> str:
+        """The most frequent one."""
+        return self.reasons.most_common(1)[0][0] if self.reasons else ""
+
+
+class Hosts(NamedTuple):
+    """The slowest and the most failing ones of the latest ``rows`` pages."""
+
+    rows: int
+    slowest: list[Host]
+    failing: list[Host]
+
+
+@remembered(seconds=1)
+def look() -> Overview:
+    """The cluster now."""
+    rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments", "settings")
+    tasks = [*rows.order_by("-pk")[: OPEN + 1]]
+    found = progress.read(tasks[:OPEN])
+    known = nodes.look()
+    totals = Totals(
+        tasks=len(found),
+        ready=sum(one.ready for one in found),
+        in_progress=sum(one.in_progress for one in found),
+        delayed=sum(one.delayed for one in found),
+        parked=sum(one.parked for one in found),
+        live=known is not None,
+    )
+    lives = None if known is None else [*known.values()]
+    skew = nodes.skew_line(lives or ())
+    return Overview(totals, found[:SHOWN], lives, skew, len(tasks) > OPEN)
+
+
+@remembered(seconds=15)
+def hosts() -> Hosts:
+    """Which hosts are slow, and which fail."""
+    rows = Page.objects.exclude(url=ROOT_URL).order_by("-pk")
+    found: defaultdict[str, Host] = defaultdict(lambda: Host(""))
+    number = 0
+    columns = rows.values_list("url", "state", "reason", "fetch_ms")[:ROWS]
+    for url, state, reason, milliseconds in columns.iterator(chunk_size=ROWS):
+        number += 1
+        name = url.split("/", 3)[2] if url.count("/") > 1 else url
+        host = found[name]
+        host.name = name
+        host.pages += 1
+        host.milliseconds += milliseconds
+        if state == Page.State.ERROR:
+            host.errors += 1
+            host.reasons[reason] += 1
+    slow = sorted((h for h in found.values() if h.pages >= SEEN), key=lambda h: -h.mean)
+    failing = sorted((h for h in found.values() if h.errors), key=lambda h: -h.errors)
+    return Hosts(number, slow[:SHOWN], failing[:SHOWN])

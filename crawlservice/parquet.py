@@ -1,0 +1,91 @@
+"""Parquet: items as columns with types."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+LEAST, MOST = -(2**63), 2**63 - 1  # of a whole number in a column
+
+NUMBERS = {"integer", "number"}
+
+
+def parquet(chunks: Callable[[], Iterator[list[Any]]]) -> Iterator[bytes]:
+    """The file in pieces, one row group per chunk. ``chunks`` is called twice: first to learn the
+    columns. A column whose values are all of one kind has it: text, whole numbers, numbers, true or
+    false. Values of any other column are JSON as text."""
+    import pyarrow as pa  # takes its time, and only this needs it
+    import pyarrow.parquet as pq
+
+    types = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64()}
+    types |= {"boolean": pa.bool_(), "json": pa.string()}
+    kinds = _kinds(chunks())
+    schema = pa.schema([pa.field(name, types[kind]) for name, kind in kinds.items()])
+    sink = _Sink()
+    with pq.ParquetWriter(sink, schema) as writer:
+        for some in chunks():
+            columns = [
+                pa.array([_value(data.get(name), kind) for data in some], types[kind])
+                for name, kind in kinds.items()
+            ]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """A file that keeps what is written until it is taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        self._size += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def tell(self) -> int:
+        return self._size
+
+    def taken(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+def _kinds(chunks: Iterator[list[Any]]) -> dict[str, str]:
+    found: dict[str, set[str]] = {}
+    for some in chunks:
+        for data in some:
+            for name, value in data.items():
+                kinds = found.setdefault(name, set())
+                if value is not None:
+                    kinds.add(_kind(value))
+    return {name: _common(kinds) for name, kinds in found.items()}
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer" if LEAST <= value <= MOST else "json"
+    if isinstance(value, float):
+        return "number"
+    return "text" if isinstance(value, str) else "json"
+
+
+def _common(kinds: set[str]) -> str:
+    if kinds == NUMBERS:
+        return "number"
+    return kinds.pop() if len(kinds) == 1 else "json" if kinds else "text"
+
+
+def _value(value: Any, kind: str) -> Any:
+    if kind == "json" and value is not None:
+        return json.dumps(value, ensure_ascii=False)
+    return float(value) if kind == "number" and value is not None else value

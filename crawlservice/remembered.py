@@ -1,0 +1,40 @@
+"""Remembered: answers that cost something, and are good for some seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Remembered(Generic[P, T]):
+    """A function whose answer is given again to the same arguments, by this process, for so many
+    seconds. Whoever asks meanwhile waits for the one who looks."""
+
+    def __init__(self, function: Callable[P, T], seconds: float) -> None:
+        self._function = function
+        self._seconds = seconds
+        self._lock = Lock()
+        self._answers: dict[object, tuple[float, T]] = {}
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (args, *kwargs.items())
+        with self._lock:
+            now = time.monotonic()
+            if key in self._answers and self._answers[key][0] > now:
+                return self._answers[key][1]
+            answer = self._function(*args, **kwargs)
+            self._answers = {k: kept for k, kept in self._answers.items() if kept[0] > now}
+            self._answers[key] = time.monotonic() + self._seconds, answer
+            return answer
+
+    def forget(self) -> None:
+        self._answers = {}
+
+
+def remembered(seconds: float) -> Callable[[Callable[P, T]], Remembered[P, T]]:
+    return lambda function: Remembered(function, seconds)

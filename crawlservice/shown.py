@@ -1,0 +1,86 @@
+"""How crawled things are shown: as text, whatever they are."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from django.utils.formats import date_format
+from django.utils.functional import Promise
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timezone import localtime
+from django.utils.translation import gettext_lazy as _
+
+from crawlservice.models import Page, Task
+
+STATES = {
+    Task.State.RUNNING: (_("running"), "good"),
+    Task.State.PAUSED: (_("paused"), "warn"),
+    Task.State.CANCELLING: (_("cancelling"), "warn"),
+    Task.State.FINISHED: (_("finished"), "quiet"),
+    Task.State.CANCELLED: (_("cancelled"), "quiet"),
+    Page.State.DONE: (_("done"), "quiet"),
+    Page.State.ERROR: (_("error"), "bad"),
+}
+
+
+CONDITIONS = {
+    "offline": (_("offline"), "bad"),
+    "abnormal": (_("abnormal"), "bad"),
+    "leaving": (_("leaving"), "quiet"),
+    "loading": (_("loading"), "quiet"),
+    "busy": (_("busy"), "good"),
+    "idle": (_("idle"), "quiet"),
+}
+
+
+def state_label(state: str) -> tuple[str | Promise, str]:
+    """A state in the reader's language, and its tone: good, warn, bad or quiet."""
+    return STATES.get(state, (state, "quiet"))  # type: ignore[call-overload, no-any-return]
+
+
+def badge(text: str | Promise, tone: str) -> SafeString:
+    return format_html('<span class="cf-badge cf-{}">{}</span>', tone, text)
+
+
+def state_badge(state: str) -> SafeString:
+    return badge(*state_label(state))
+
+
+def condition_badge(condition: str) -> SafeString:
+    """That of a node."""
+    return badge(*CONDITIONS[condition])
+
+
+def pretty(data: Any) -> SafeString:
+    """JSON laid out to be read, escaped."""
+    return laid_out(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def laid_out(text: str) -> SafeString:
+    """Text with its own lines, escaped."""
+    return format_html('<pre class="cf-text">{}</pre>', text)
+
+
+def marked(text: str | Promise) -> SafeString:
+    """Text that should catch the eye."""
+    return badge(text, "bad")
+
+
+def moment(at: datetime | None) -> SafeString | str:
+    """A time in one line."""
+    if at is None:
+        return "-"
+    text = date_format(localtime(at), "Y-m-d H:i:s")
+    return format_html('<time class="cf-time" datetime="{}">{}</time>', at.isoformat(), text)
+
+
+def link_to(url: str) -> SafeString | str:
+    """A crawled URL: a link only where a browser would fetch it, and telling nobody from where."""
+    if not url.startswith(("http://", "https://")):
+        return url
+    return format_html(
+        '<a class="cf-link" href="{}" rel="noreferrer noopener" target="_blank">{}</a>', url, url
+    )

@@ -1,0 +1,129 @@
+// Draws the canvases below each [data-chart-url], and asks for new points as long as the page is
+// looked at and there may be more.
+"use strict";
+
+(() => {
+  const color = (tone) =>
+    getComputedStyle(document.documentElement).getPropertyValue(`--cf-${tone}`).trim();
+
+  const clock = (ms, span) => {
+    const day = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
+    const time = { hour: "2-digit", minute: "2-digit", ...(span < 600e3 && { second: "2-digit" }) };
+    const language = document.documentElement.lang || undefined;
+    return new Date(ms).toLocaleString(language, span > 86400e3 ? day : time);
+  };
+
+  const make = (canvas) => {
+    const labels = canvas.dataset.labels.split("|");
+    const tones = canvas.dataset.tones.split("|");
+    const datasets = canvas.dataset.series.split("|").map((name, n) => ({
+      name,
+      tone: tones[n],
+      label: labels[n],
+      data: [],
+      borderWidth: 1.5,
+      pointRadius: 0,
+      pointHitRadius: 8,
+      spanGaps: false,
+    }));
+    const spanOf = (scale) => scale.max - scale.min;
+    return new Chart(canvas, {
+      type: "line",
+      data: { datasets },
+      options: {
+        animation: false,
+        maintainAspectRatio: false,
+        parsing: false,
+        normalized: true,
+        interaction: { mode: "nearest", axis: "x", intersect: false },
+        scales: {
+          x: {
+            type: "linear",
+            ticks: {
+              maxRotation: 0,
+              maxTicksLimit: 5,
+              callback(value) { return clock(value, spanOf(this)); },
+            },
+            grid: { display: false },
+          },
+          y: { beginAtZero: true, ticks: { maxTicksLimit: 5 } },
+        },
+        plugins: {
+          legend: { display: datasets.length > 1, labels: { boxWidth: 10, boxHeight: 2 } },
+          tooltip: {
+            callbacks: {
+              title: (items) => new Date(items[0].parsed.x).toLocaleString(
+                document.documentElement.lang || undefined),
+            },
+          },
+        },
+      },
+    });
+  };
+
+  const paint = (chart) => {
+    for (const dataset of chart.data.datasets) {
+      dataset.borderColor = dataset.backgroundColor = color(dataset.tone);
+    }
+    for (const scale of Object.values(chart.options.scales)) {
+      scale.ticks.color = color("quiet");
+      scale.grid.color = `${color("quiet")}33`;
+    }
+    chart.options.plugins.legend.labels.color = color("quiet");
+  };
+
+  const start = (box) => {
+    const shown = [...box.querySelectorAll("canvas")].map(make);
+    let timer;
+
+    const draw = ({ points }) => {
+      const at = points.at || [];
+      box.querySelectorAll("figure").forEach((figure) => { figure.hidden = at.length === 0; });
+      const empty = box.querySelector(".cf-empty");
+      if (empty) empty.hidden = at.length > 0;
+      for (const chart of shown) {
+        for (const dataset of chart.data.datasets) {
+          const values = points[dataset.name] || [];
+          dataset.data = at.map((x, n) => ({ x, y: values[n] ?? NaN }));
+        }
+        chart.options.scales.x.min = at[0];
+        chart.options.scales.x.max = at[at.length - 1];
+        paint(chart);
+        chart.update();
+      }
+    };
+
+    const ask = async () => {
+      clearTimeout(timer);
+      let ended = false;
+      if (!document.hidden) {
+        const address = new URL(box.dataset.chartUrl, location.href);
+        if (box.dataset.span) address.searchParams.set("span", box.dataset.span);
+        try {
+          const answer = await fetch(address, { headers: { Accept: "application/json" } });
+          if (answer.ok) {
+            const found = await answer.json();
+            draw(found);
+            ended = found.ended;
+          }
+        } catch {
+          // The service is away; the next time it may be back.
+        }
+      }
+      if (!ended) timer = setTimeout(ask, Number(box.dataset.every) * 1000);
+    };
+
+    document.addEventListener("visibilitychange", () => { if (!document.hidden && timer) ask(); });
+    new MutationObserver(() => shown.forEach((chart) => { paint(chart); chart.update(); }))
+      .observe(document.documentElement, { attributeFilter: ["class"] });
+    const buttons = box.parentElement.querySelectorAll("[data-chart-switch] button");
+    buttons.forEach((button) => button.addEventListener("click", () => {
+      buttons.forEach((one) => one.setAttribute("aria-pressed", String(one === button)));
+      box.dataset.span = button.dataset.span;
+      ask();
+    }));
+    ask();
+  };
+
+  document.querySelectorAll("[data-chart-url]").forEach(start);
+})();

@@ -1,0 +1,46 @@
+"""How numbers, states and addresses are shown on our pages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import template
+
+from crawlservice.progress import Progress
+from crawlservice.shown import condition_badge, link_to, moment, state_badge
+from crawlservice.terminal import duration as in_words
+
+register = template.Library()
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """``75`` -> ``1:15``."""
+    return in_words(seconds)
+
+
+@register.filter
+def compact_json(value: Any) -> str:
+    """In one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+@register.filter
+def pretty_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+register.filter("linked", link_to)
+register.filter("moment", moment)
+
+register.filter("state", state_badge)
+register.filter("condition", condition_badge)
+
+
+@register.inclusion_tag("admin/crawlservice/_bar.html")
+def bar(progress: Progress) -> dict[str, Any]:
+    """How far a task is: finished, errors, remaining."""
+    whole = max(1, progress.na)
+    nf, ne = 100 * progress.nf / whole, 100 * progress.ne / whole
+    return {"progress": progress, "nf": round(nf, 2), "ne": round(ne, 2), "done": round(nf + ne)}

@@ -1,0 +1,134 @@
+"""Sampling: differences of samples tell what was done, whatever tasks do meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from crawlframe.conf import Settings
+from crawlframe.frontier import Counts, Frontier
+from crawlservice import sampling
+from crawlservice.models import Sample, Task
+from crawlservice.sampling import Sampler
+from crawlservice.steward import Steward
+from crawlservice.submit import submit
+
+
+@pytest.fixture(autouse=True)
+def every_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "EVERY", 0.0)
+
+
+@pytest.fixture
+def task(orm: str) -> Task:
+    return Task.objects.create(spider="shop", seeds=b"")
+
+
+def counts(na: int, nf: int, ne: int, items: int = 0, parked: int = 0) -> Counts:
+    return Counts("running", na, nf, ne, 0, 0, 0, 0, parked, items)
+
+
+def cluster() -> list[tuple[int, ...]]:
+    rows = Sample.objects.filter(task=None).order_by("pk")
+    return [*rows.values_list("nf", "ne", "items", "ready", "parked")]
+
+
+def of(task: Task) -> list[tuple[int, ...]]:
+    rows = Sample.objects.filter(task=task).order_by("pk")
+    return [*rows.values_list("nf", "ne", "items", "ready", "parked")]
+
+
+def test_open_and_ended_tasks_are_summed(task: Task) -> None:
+    ended = {"state": Task.State.FINISHED, "na": 9, "nf": 7, "ne": 2, "items": 5}
+    Task.objects.create(spider="shop", seeds=b"", **ended)
+    sampler = Sampler()
+    sampler.turn({task.pk: counts(10, 3, 1, items=4, parked=2)})
+    assert cluster() == [(10, 3, 9, 4, 2)]
+    assert of(task) == [(3, 1, 4, 4, 2)]
+    Task.objects.filter(pk=task.pk).update(**ended)
+    sampler.turn({})
+    assert cluster()[1:] == [(14, 4, 10, 0, 0)]
+
+
+def test_a_task_that_ended_since_it_was_counted_counts_once(task: Task) -> None:
+    Task.objects.filter(pk=task.pk).update(state="finished", na=9, nf=7, ne=2)
+    Sampler().turn({task.pk: counts(9, 6, 2)})
+    Sampler().turn({task.pk: None})
+    assert cluster() == [(7, 2, 0, 1, 0), (7, 2, 0, 0, 0)]
+
+
+def test_another_leader_goes_on_with_the_same_numbers(task: Task) -> None:
+    Sampler().turn({task.pk: counts(10, 3, 1)})
+    Sampler().turn({task.pk: counts(10, 5, 1)})
+    assert [nf for nf, *_ in cluster()] == [3, 5]
+
+
+def test_only_tasks_whose_numbers_changed_are_written(task: Task) -> None:
+    other = Task.objects.create(spider="shop", seeds=b"")
+    sampler = Sampler()
+    for nf in (0, 0, 1):
+        sampler.turn({task.pk: counts(2, nf, 0), other.pk: counts(1, 0, 0)})
+    assert len(of(task)) == 2
+    assert len(of(other)) == 1
+    assert len(cluster()) == 3
+
+
+def test_samples_of_an_old_task_lie_further_apart(task: Task) -> None:
+    Task.objects.filter(pk=task.pk).update(created_at=timezone.now() - timedelta(days=1))
+    sampler = Sampler()
+    for nf in range(3):
+        sampler.turn({task.pk: counts(10, nf, 0)})
+    assert len(of(task)) == 1
+    assert len(cluster()) == 3
+
+
+def test_old_samples_are_deleted_some_at_a_time(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "PRUNED", 3)
+    Sampler().turn({task.pk: counts(1, 0, 0)})
+    Sample.objects.update(at=timezone.now() - sampling.KEPT + timedelta(minutes=1))
+    row = Sample.objects.filter(task=None).get()
+    old: dict[str, Any] = {"at": row.at - timedelta(hours=1), "nf": 0, "ne": 0, "items": 0}
+    old |= dict.fromkeys(("ready", "in_progress", "delayed", "parked"), 0)
+    Sample.objects.bulk_create(Sample(**old) for _ in range(5))
+    left = []
+    for _ in range(2):
+        Sampler().turn({})
+        left.append(Sample.objects.filter(at=old["at"]).count())
+    assert left == [2, 0]
+    assert Sample.objects.filter(pk=row.pk).exists()
+
+
+def test_it_costs_the_same_however_many_tasks(orm: str) -> None:
+    def cost() -> int:
+        found: dict[int, Counts | None] = {
+            pk: counts(2, 1, 0) for pk in Task.objects.values_list("pk", flat=True)
+        }
+        with CaptureQueriesContext(connection) as queries:
+            Sampler().turn(found)
+        return len(queries)
+
+    Task.objects.create(spider="shop", seeds=b"")
+    before = cost()
+    Task.objects.bulk_create(Task(spider="shop", seeds=b"") for _ in range(20))
+    assert cost() == before <= 8
+
+
+def test_the_leading_steward_samples(
+    published: Frontier, ended_task: Task, join: Callable[..., int]
+) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    steward = Steward(Settings(), published)
+    steward.turn()
+    assert cluster() == [(2, 1, 2, 1, 0)]
+    assert of(task) == [(0, 0, 0, 1, 0)]
+    Steward(Settings(), published).turn()  # does not lead
+    assert len(cluster()) == 1
+    steward.resign()

@@ -1,0 +1,191 @@
+"""The page of a task: its numbers, its findings, its buttons, its files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+
+import pyarrow.parquet as pq
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from crawlframe.frontier import Frontier
+from crawlservice import findings
+from crawlservice.models import Action, Item, Page, Task
+from crawlservice.submit import submit
+from tests.crawlservice.conftest import redis_at
+from tests.crawlservice.web import login, login_as, texts
+
+
+@pytest.fixture
+def admin(ended_task: Task) -> Client:
+    return login(is_superuser=True)
+
+
+def place(task: Task, part: str = "change") -> str:
+    return f"/admin/crawlservice/task/{task.pk}/{part}/"
+
+
+def look(client: Client, task: Task, part: str = "change", status: int = 200) -> str:
+    answer = client.get(place(task, part))
+    assert answer.status_code == status
+    return str(answer.content.decode())
+
+
+def tiles(page: str) -> dict[str, str]:
+    return dict(zip(texts(page, ".cf-tiles dt"), texts(page, ".cf-tiles dd"), strict=True))
+
+
+def buttons(page: str) -> list[str]:
+    return [text.split()[-1] for text in texts(page, ".cf-head .cf-button")]
+
+
+def body(client: Client, address: str) -> bytes:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return b"".join(answer.streaming_content)  # type: ignore[arg-type]
+
+
+def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
+    page = look(admin, ended_task)
+    found = tiles(page)
+    numbers = [found[name] for name in ("NA admitted", "NF finished", "NE errors", "NR remaining")]
+    assert numbers == ["3", "2", "1", "0"]
+    assert (found["Done"], found["Items"]) == ("100.0 %", "2")
+    assert "http_404" in page
+    assert "answered 404" in page
+    assert "&quot;city&quot;: &quot;Ulm&quot;" in page
+    assert "{&quot;n&quot;: 2}" in page
+    assert buttons(page) == ["failed", "Clone"]
+    # Whoever polls is told to stop.
+    for part in ("now", "findings"):
+        look(admin, ended_task, part, 286)
+    assert admin.get(place(ended_task, "chart")).json()["ended"]
+
+
+def test_a_running_task_is_polled(admin: Client, published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    found = tiles(look(admin, task, "now"))
+    assert (found["NA admitted"], found["NR remaining"], found["Ready"]) == ("1", "1", "1")
+    assert not admin.get(place(task, "chart")).json()["ended"]
+    assert buttons(look(admin, task)) == ["Pause", "Cancel", "Clone"]
+    with redis_at("redis://127.0.0.1:1/0"):
+        assert "not in Redis yet" in look(admin, task, "now")
+
+
+def test_errors_are_grouped_within_the_latest(
+    admin: Client, ended_task: Task, add_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "LATEST", 5)
+    for n in range(4):
+        add_page(
+            ended_task, b"e%d" % n, state="error", reason="timeout", status=None,
+            url=f"http://x/{n}", detail=f"Traceback number {n}",
+        )  # fmt: skip
+    add_page(ended_task, b"later", state="error", reason="dns", status=None)
+    found = findings.look(ended_task)
+    assert [(reason.reason, reason.errors) for reason in found.reasons] == [
+        ("timeout", 4),
+        ("dns", 1),
+    ]
+    example = found.reasons[0].example
+    assert example is not None
+    assert (example.url, example.detail) == ("http://x/3", "Traceback number 3")
+    assert found.statuses == [(None, 5)]
+
+
+def test_it_costs_the_same_however_much_there_is(
+    admin: Client, ended_task: Task, add_page: Callable[..., Page]
+) -> None:
+    def cost() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            look(admin, ended_task)
+        return len(queries)
+
+    before = cost()
+    for n in range(5):
+        add_page(ended_task, b"e%d" % n, items=[{"n": n}], state="error", reason=f"reason{n}")
+    assert cost() == before
+
+
+def test_buttons_do_what_they_say_and_the_journal_tells(
+    admin: Client, published: Frontier, ended_task: Task
+) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    for verb, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelling")):
+        answer = admin.post(place(task, verb), follow=True)
+        assert f"Tasks {verb}" in answer.content.decode().replace("resumed", "resume")
+        assert Task.objects.get(pk=task.pk).state == state
+    refused = admin.post(place(ended_task, "pause"), follow=True).content.decode()
+    assert "is finished and cannot be paused" in refused
+    verbs = Action.objects.order_by("pk").values_list("verb", "user__username", "address")
+    assert [*verbs] == [(verb, "someone", "127.0.0.1") for verb in ("pause", "resume", "cancel")]
+    assert "resume" in texts(look(admin, task), "td")
+    assert admin.get(place(task, "pause")).status_code == 405
+
+
+def test_what_failed_is_retried_from_the_page_and_from_the_dead_letters(
+    admin: Client, published: Frontier, ended_task: Task
+) -> None:
+    published.redis.delete(published.keys[0]("TASK", ended_task.pk))
+    rows = [str(pk) for pk in Page.objects.values_list("pk", flat=True)]
+    form = {"action": "retry", "_selected_action": rows}
+    page = admin.post("/admin/crawlservice/page/", form, follow=True).content.decode()
+    assert f"Task {ended_task.pk} runs again, with 1 failed request" in page
+    assert Task.objects.get().retries == 1
+    page = admin.post(place(ended_task, "retry"), follow=True).content.decode()
+    assert "is running and cannot be retried" in page
+    assert [*Action.objects.values_list("verb", "detail")] == [("retry", {"requests": 1})]
+
+
+@pytest.mark.parametrize(
+    ("role", "own", "may"),
+    [
+        ("viewer", True, False),
+        ("submitter", False, False),
+        ("submitter", True, True),
+        ("operator", False, True),
+    ],
+)
+def test_who_may_steer(published: Frontier, role: str, own: bool, may: bool) -> None:
+    client, user = login_as(role)
+    task = submit("shop", {"city": "Ulm"}, user=user if own else None)
+    assert ("Pause" in buttons(look(client, task))) == may
+    answer = client.post(place(task, "pause"))
+    assert answer.status_code == (302 if may else 403)
+    assert (Task.objects.get().state == "paused") == may
+
+
+def test_items_are_exported_in_three_formats(admin: Client, ended_task: Task) -> None:
+    Item.objects.filter(data__n=1).update(data={"n": 1, "title": "=1+1"})
+    lines = body(admin, place(ended_task, "export/jsonl")).decode().splitlines()
+    assert [json.loads(line) for line in lines] == [{"n": 1, "title": "=1+1"}, {"n": 2}]
+    text = body(admin, place(ended_task, "export/csv")).decode()
+    assert [*csv.reader(io.StringIO(text))] == [["n", "title"], ["1", "'=1+1"], ["2", ""]]
+    table = pq.read_table(io.BytesIO(body(admin, place(ended_task, "export/parquet"))))
+    assert table.to_pylist() == [{"n": 1, "title": "=1+1"}, {"n": 2, "title": None}]
+    answer = admin.get(place(ended_task, "export/csv"))
+    assert answer["Content-Disposition"] == f'attachment; filename="task-{ended_task.pk}.csv"'
+    answer.close()
+    assert admin.get(place(ended_task, "export/xlsx")).status_code == 404
+
+
+def test_crawled_text_is_inert(admin: Client, ended_task: Task) -> None:
+    evil = "<script>alert(1)</script>"
+    Page.objects.filter(state="error").update(
+        url=f"javascript:{evil}", reason=evil[:60], detail=evil
+    )
+    Item.objects.update(data={evil: [evil]})
+    page = look(admin, ended_task)
+    assert evil not in page
+    assert 'href="javascript:' not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_tasks_that_are_not(admin: Client) -> None:
+    for number in ("4711", "x", "9" * 30):
+        assert admin.get(f"/admin/crawlservice/task/{number}/change/").status_code == 404

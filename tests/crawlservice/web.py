@@ -1,0 +1,40 @@
+"""The web as a test sees it: somebody who is logged in, and tables as texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from selectolax.lexbor import LexborHTMLParser
+
+
+def cells(page: str, column: str) -> list[str]:
+    """The texts of one column of a list."""
+    found = LexborHTMLParser(page).css(f"#result_list .field-{column}")
+    return [" ".join(cell.text().split()) for cell in found]
+
+
+def login(**fields: Any) -> Client:
+    client = Client(SERVER_NAME="localhost", raise_request_exception=True)
+    client.force_login(User.objects.create(username="someone", is_staff=True, **fields))
+    return client
+
+
+def login_as(role: str) -> tuple[Client, User]:
+    """Somebody of a role."""
+    client = login()
+    user = User.objects.get(username="someone")
+    user.groups.add(Group.objects.get(name=role))
+    return client, user
+
+
+def texts(page: str, selector: str) -> list[str]:
+    """The texts of what a CSS selector finds."""
+    return [" ".join(found.text().split()) for found in LexborHTMLParser(page).css(selector)]
+
+
+def rows(page: str, selector: str = "tbody tr") -> list[list[str]]:
+    """The same of rows, as the texts of their cells."""
+    found = LexborHTMLParser(page).css(selector)
+    return [[" ".join(cell.text().split()) for cell in row.css("td")] for row in found]
