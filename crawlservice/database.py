@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import DatabaseError, NotSupportedError, OperationalError, connection
+from django.db import DatabaseError, NotSupportedError, OperationalError, connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from crawlframe.errors import ConfigError
@@ -18,7 +18,7 @@ from crawlservice.checks import check_database
 
 MENDS = {  # kind of database -> words of a failure -> what to do
     "sqlite": {
-        "readonly database|unable to open database|Permission denied|Read-only file system": (
+        "readonly database|unable to open|Permission denied|Read-only file system|No such file": (
             "make it and its directory writable, or set CRAWLFRAME_VAR_DIR"
         ),
         "database is locked": "another process writes to it for long; let that come to its end",
@@ -35,6 +35,7 @@ MENDS = {  # kind of database -> words of a failure -> what to do
         ),
     },
 }
+ASIDE = "aside"  # Django's name for a connection to a file that is being made
 MIGRATION_LOCK = 0x637261776C  # the PostgreSQL advisory lock of whoever migrates
 
 
@@ -43,6 +44,8 @@ def prepare() -> list[str]:
     only with CRAWLFRAME_AUTO_MIGRATE=1. Answers the warnings of the checks. Raises ConfigError."""
     try:
         warnings = check_database(connection)
+        if connection.vendor == "sqlite":
+            _make_file(Path(connection.settings_dict["NAME"]))
         if is_behind():
             if connection.vendor != "sqlite" and not settings.AUTO_MIGRATE:
                 raise ConfigError(
@@ -54,6 +57,27 @@ def prepare() -> list[str]:
     except (DatabaseError, NotSupportedError, OSError) as error:
         raise ConfigError(_in_plain_words(error)) from None
     return warnings
+
+
+def _make_file(path: Path) -> None:
+    """The first start makes the file aside and then names it: Django's migrations are not noted in
+    the transaction that makes their tables, and who is killed in between would leave a file that
+    nobody can migrate any more."""
+    if path.exists():
+        return
+    aside = path.with_name(f"{path.name}.new")
+    with _one_migrates():
+        if path.exists():  # nobody has opened it before
+            return
+        for part in ("", "-wal", "-shm", "-journal"):  # of a first start that was killed
+            Path(f"{aside}{part}").unlink(missing_ok=True)
+        connections.settings[ASIDE] = {**connection.settings_dict, "NAME": aside}
+        try:
+            call_command("migrate", database=ASIDE, interactive=False, verbosity=0)
+        finally:
+            connections[ASIDE].close()
+            del connections[ASIDE], connections.settings[ASIDE]
+        aside.rename(path)
 
 
 def is_behind() -> bool:

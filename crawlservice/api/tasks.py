@@ -24,6 +24,7 @@ from crawlservice.api.schemas import (
 )
 from crawlservice.models import SPIDER, Task
 from crawlservice.progress import Progress, read
+from crawlservice.retry import retry
 from crawlservice.submissions import Wanted
 
 router = Router(tags=["tasks"])

@@ -37,6 +37,25 @@ def test_processes_that_start_together_migrate_sqlite_once(start_manage, manage,
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("nth", [2, 5])
+def test_a_first_start_that_is_killed_leaves_nothing_behind(manage, manage_env, tmp_path, nth):
+    """After the tables of the nth migration were made, and before that is noted."""
+    manage_env["DATABASE_URL"] = f"sqlite:///{tmp_path}/crawl.sqlite3"
+    dies = (
+        "import os; from django.db.migrations.recorder import MigrationRecorder as Recorder; "
+        "left = list(range({nth})); record = Recorder.record_applied; "
+        "Recorder.record_applied = lambda *a: (left.pop(), "
+        "record(*a) if left else os.kill(os.getpid(), 9)); "
+    )
+    assert manage("shell", "--no-imports", "-c", dies.format(nth=nth) + PREPARE).returncode == -9
+    again = manage("shell", "--no-imports", "-c", PREPARE)
+    assert "prepared" in again.stdout, again.stderr
+    assert "[ ]" not in manage("showmigrations").stdout
+    files = {path.name for path in tmp_path.glob("crawl.*")}
+    assert files == {"crawl.sqlite3", "crawl.sqlite3.lock"}
+
+
+@pytest.mark.process
 @pytest.mark.postgres
 def test_postgres_is_migrated_only_when_allowed(start_manage, manage, manage_env, new_database):
     manage_env["DATABASE_URL"] = new_database("postgres", empty=True)

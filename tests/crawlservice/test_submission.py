@@ -65,6 +65,7 @@ def filled_in(page: str) -> dict[str, str]:
             given = node.attributes
             if node.tag == "select":
                 chosen = node.css_first("option[selected]") or node.css_first("option")
+                assert chosen is not None
                 yield name, str(chosen.attributes["value"] or "")
             elif node.tag == "textarea":
                 yield name, node.text().strip()
