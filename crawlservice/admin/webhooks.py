@@ -29,7 +29,7 @@ from crawlservice.webhooks import new_secret, trial
 
 class WebhookForm(forms.ModelForm):
     kinds = forms.MultipleChoiceField(
-        label=_("kinds of events"),
+        label=_("Kinds of events"),
         choices=Event.Kind.choices,
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,

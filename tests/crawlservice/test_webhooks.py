@@ -3,13 +3,12 @@ a receiver that hangs holds up nobody else."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import ipaddress
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +27,8 @@ from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
 from crawlservice.submit import submit
 from crawlservice.webhooks import claim, hand_out, new_secret, send_again, settle, trial
-from tests.crawlservice.receiver import Receiver
+from tests.conftest import CHECKOUT
+from tests.crawlservice.receiver import Receiver, Told
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 OPEN = Settings(webhook_private=LOOPBACK)
@@ -190,13 +190,13 @@ def test_what_kind_of_end_it_was(
 # -- what is sent ---------------------------------------------------------------------------------
 
 
-def verify(told: Any, secret: str) -> bool:
-    """As a receiver does, by the documentation alone."""
-    signed = f"{told.headers['webhook-id']}.{told.headers['webhook-timestamp']}.".encode()
-    key = base64.b64decode(secret.removeprefix("whsec_"))
-    digest = hmac.new(key, signed + told.body, hashlib.sha256).digest()
-    wanted = "v1," + base64.b64encode(digest).decode()
-    return hmac.compare_digest(wanted, told.headers["webhook-signature"])
+def verify(told: Told, secret: str) -> bool:
+    """As the example of the documentation does."""
+    page = (CHECKOUT / "docs" / "schedules.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    return bool(names["is_ours"](told.headers, told.body, secret))
 
 
 def test_a_signed_letter_arrives(
@@ -230,6 +230,9 @@ def test_a_signed_letter_arrives(
     assert task["link"] == place
     assert verify(told, webhook.secret)
     assert not verify(told, new_secret())
+    assert not verify(replace(told, body=told.body + b" "), webhook.secret)
+    old = {**told.headers, "webhook-timestamp": "1700000000"}
+    assert not verify(replace(told, headers=old), webhook.secret)
     assert abs(int(told.headers["webhook-timestamp"]) - time.time()) < 60
     delivery = Delivery.objects.get()
     assert (delivery.attempts, delivery.next_at, delivery.problem) == (1, None, "")
