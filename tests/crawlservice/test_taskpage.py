@@ -12,13 +12,13 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from tests.crawlservice.web import login, login_as, texts
 
 from crawlframe.frontier import Frontier
 from crawlservice import findings
 from crawlservice.models import Action, Item, Page, Task
 from crawlservice.submit import submit
 from tests.crawlservice.conftest import redis_at
+from tests.crawlservice.web import login, login_as, texts
 
 
 @pytest.fixture
@@ -47,7 +47,8 @@ def buttons(page: str) -> list[str]:
 def body(client: Client, address: str) -> bytes:
     answer = client.get(address)
     assert answer.status_code == 200
-    return b"".join(answer.streaming_content)  # type: ignore[arg-type]
+    assert answer.streaming
+    return answer.getvalue()
 
 
 def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
