@@ -64,9 +64,8 @@ def filled_in(page: str) -> dict[str, str]:
         for name, node in fields(page).items():
             given = node.attributes
             if node.tag == "select":
-                chosen = node.css_first("option[selected]") or node.css_first("option")
-                assert chosen is not None
-                yield name, str(chosen.attributes["value"] or "")
+                first, *_ = [*node.css("option[selected]"), *node.css("option")]
+                yield name, str(first.attributes["value"] or "")
             elif node.tag == "textarea":
                 yield name, node.text().strip()
             elif given.get("type") != "checkbox":

@@ -47,7 +47,8 @@ def buttons(page: str) -> list[str]:
 def body(client: Client, address: str) -> bytes:
     answer = client.get(address)
     assert answer.status_code == 200
-    return b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+    assert answer.streaming
+    return answer.getvalue()
 
 
 def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:

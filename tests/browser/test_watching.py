@@ -1,0 +1,218 @@
+"""A crawl as somebody sees it in a browser: submitted from the form, watched without reloading,
+paused and resumed, retried, exported; and a reload that was refused."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, Request, expect, sync_playwright
+
+from tests.conftest import Running
+from tests.process.conftest import OddWeb
+from tests.process.reload_project import Project, shop
+
+pytestmark = pytest.mark.process
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PATIENCE = 60_000  # ms
+VIOLATIONS = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", event =>
+    window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    """The pages are the same on both databases."""
+    return new_database("sqlite")
+
+
+@pytest.fixture
+def web() -> Iterator[OddWeb]:
+    web = OddWeb()
+    yield web
+    web.close()
+
+
+@pytest.fixture
+def start(start_manage: Callable[..., Running], orm: str) -> Callable[[dict[str, str]], str]:
+    """Starts the service and a node in an environment; the address, with the user boss."""
+
+    def up(env: dict[str, str]) -> str:
+        running = start_manage("up", "--bind", "127.0.0.1:0", "--workers", "1", env=env)
+        running.wait_for("is live", timeout=60)
+        User.objects.create_superuser("boss", password="geheim-4711")
+        found = re.search(r"http://\S+/", running.output)
+        assert found
+        return found[0]
+
+    return up
+
+
+@pytest.fixture
+def open_page() -> Iterator[Callable[[str], Page]]:
+    """Opens a page of the service in a browser, as boss. The models cannot be used from then on."""
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium")
+    with ExitStack() as stack:
+
+        def open_(address: str) -> Page:
+            play = stack.enter_context(sync_playwright())
+            browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            stack.callback(browser.close)
+            page = browser.new_page()
+            page.set_default_timeout(PATIENCE)
+            page.add_init_script(VIOLATIONS)
+            page.goto(address)
+            page.fill("input[name=username]", "boss")
+            page.fill("input[name=password]", "geheim-4711")
+            page.click("button[type=submit]")
+            page.wait_for_url(address)
+            return page
+
+        yield open_
+
+
+def tile(page: Page, name: str) -> str:
+    return page.locator(f".cf-tiles div:has(dt:text-is('{name}')) dd").inner_text()
+
+
+def stay(page: Page) -> None:
+    """From here on the page must not be loaded anew."""
+    page.evaluate("window.stays = true")
+
+
+def stayed(page: Page) -> bool:
+    return bool(page.evaluate("window.stays === true"))
+
+
+def asked_within(page: Page, seconds: float) -> list[str]:
+    """What the page asks for in that time; it asks every 5 s, as long as it asks."""
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
+    page.wait_for_timeout(1000 * seconds)
+    page.remove_listener("request", note)
+    return asked
+
+
+def wait(page: Page, condition: str) -> None:
+    page.wait_for_function(condition, timeout=PATIENCE)
+
+
+FINISHED = "Number(document.querySelector('[data-name=nf]').textContent.replace(',', ''))"
+
+
+def test_a_crawl_is_submitted_watched_steered_and_exported(
+    start: Callable[[dict[str, str]], str],
+    manage_env: dict[str, str],
+    open_page: Callable[[str], Page],
+    web: OddWeb,
+    tmp_path: Path,
+) -> None:
+    web.latency = 0.2
+    web.statuses = {"/3": 404, "/7": 404}
+    manage_env["CRAWLFRAME_SPIDERS"] = "tests.browser.spiders"
+    page = open_page(f"{start(manage_env)}admin/submit/")
+
+    page.click("text=Numbered pages of a small site.")
+    page.fill("input[name=argument-site]", web.url)
+    page.fill("input[name=argument-pages]", "0")
+    page.select_option("select[name=argument-kind]", "shop")
+    page.click("#content form button[type=submit]")
+    expect(page.locator(".errors:has([name=argument-pages])")).to_contain_text("at least 1")
+    assert page.input_value("input[name=argument-site]") == web.url
+    page.fill("input[name=argument-pages]", "80")
+    page.click("#content form button[type=submit]")
+    page.wait_for_url("**/task/1/change/")
+
+    stay(page)
+    wait(page, f"{FINISHED} > 3")
+    seen = int(tile(page, "NF finished"))
+    wait(page, f"{FINISHED} > {seen}")
+    wait(page, "Chart.getChart(document.querySelector('canvas')) !== undefined")
+    assert stayed(page)
+
+    page.click("#cf-pause")
+    expect(page.locator("#cf-now .cf-badge").first).to_have_text("paused")
+    stay(page)
+    expect(page.locator(".cf-tiles div:has(dt:text-is('In progress')) dd")).to_have_text("0")
+    paused = tile(page, "NF finished")
+    hits = web.hits.total()
+    with page.expect_response("**/now/"):
+        pass
+    with page.expect_response("**/now/"):
+        pass
+    assert tile(page, "NF finished") == paused
+    assert web.hits.total() == hits < 80
+    assert stayed(page)
+
+    page.click("#cf-resume")
+    stay(page)
+    expect(page.locator("#cf-now .cf-badge").first).to_have_text("finished", timeout=PATIENCE)
+    assert tile(page, "NF finished") == "79"
+    assert tile(page, "NE errors") == "2"
+    expect(page.locator("#cf-now")).to_contain_text("Retry failed")
+    assert stayed(page)
+    assert any(not asked_within(page, 6) for _ in range(5)), "it asks for ever"
+
+    web.statuses.clear()
+    page.click("#cf-retry")
+    stay(page)
+    expect(page.locator("#cf-now")).to_contain_text("Its failed requests were run again once.")
+    expect(page.locator("#cf-now .cf-badge").first).to_have_text("finished", timeout=PATIENCE)
+    assert tile(page, "NF finished") == "81"
+    assert tile(page, "NE errors") == "0"
+
+    with page.expect_download() as download:
+        page.click("a[download]:has-text('csv')")
+    assert download.value.suggested_filename == "task-1.csv"
+    path = tmp_path / "items.csv"
+    download.value.save_as(path)
+    with path.open(newline="") as file:
+        items = [*csv.DictReader(file)]
+    assert len({item["url"] for item in items}) == len(items) == 80
+    assert items[0]["title"] == "<b>=1+1</b>"
+
+    page.reload()  # with the latest items
+    expect(page.locator(".cf-item").first).to_contain_text("<b>=1+1</b>")
+    verbs = page.locator("section:has(h2:text-is('Journal')) tr td:nth-child(3)")
+    assert verbs.all_inner_texts() == ["export", "retry", "resume", "pause", "submit"]
+    assert page.evaluate("window.violations") == []
+
+
+def test_a_refused_reload_is_told_on_the_dashboard(
+    start: Callable[[dict[str, str]], str],
+    manage_env: dict[str, str],
+    open_page: Callable[[str], Page],
+    tmp_path: Path,
+) -> None:
+    project = Project.make(tmp_path / "project")
+    page = open_page(f"{start(project.env(manage_env))}admin/")
+    stay(page)
+    nodes = page.locator("section:has(h2:text-is('Nodes')) tbody tr")
+    expect(nodes).to_have_count(1)
+    expect(nodes).to_contain_text("idle")
+    project.write("shops/shop.py", shop("broken").replace("def parse", "dfe parse"))
+    trouble = page.locator(".cf-trouble")
+    expect(trouble).to_contain_text("SyntaxError", timeout=PATIENCE)
+    expect(trouble).to_contain_text("shops/shop.py")
+    expect(trouble).to_contain_text("dfe parse")
+    expect(nodes).to_contain_text("abnormal")
+    expect(nodes).to_contain_text("refused")
+    project.write("shops/shop.py", shop("mended"))
+    expect(trouble).to_have_count(0, timeout=PATIENCE)
+    expect(nodes).to_contain_text("idle")
+    assert stayed(page)
+    assert page.evaluate("window.violations") == []
