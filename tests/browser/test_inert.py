@@ -76,7 +76,7 @@ LOOK = """() => {
         found.push(`<${tag.localName} ${name}=${value}>`);
     }
   for (const script of document.querySelectorAll('script:not([src])'))
-    if (!/json/.test(script.type)) found.push(`inline script: ${script.text.slice(0, 80)}`);
+    if (!/json/.test(script.type)) found.push(`inline script: ${script.textContent.slice(0, 80)}`);
   for (const frame of document.querySelectorAll('iframe'))
     if (!frame.hasAttribute('sandbox') || frame.sandbox.contains('allow-scripts'))
       found.push('a frame that may run scripts');
