@@ -9,8 +9,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +193,28 @@ class PostgresServer:
         )
         if outcome.returncode:
             raise RuntimeError(outcome.stdout + outcome.stderr)
+
+
+@contextmanager
+def served(env: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The web as deploy/ starts it: its address, and the process."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gunicorn", "-c", "crawlservice/webserver.py"],
+        cwd=Path(__file__).resolve().parent.parent,
+        env={**env, "CRAWLFRAME_BIND": f"127.0.0.1:{port}"},
+        preexec_fn=die_with_parent(signal.SIGKILL),
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"gunicorn does not listen: {process.returncode}")
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/", process
+    finally:
+        process.terminate()
+        process.wait(60)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 import requests
 from django.http import HttpRequest, HttpResponse
 
-from crawlservice.household import die_with_parent
 from crawlservice.proxies import ClientAddress
 from tests.conftest import CHECKOUT
-from tests.servers import free_port
+from tests.servers import served
 
 
 @pytest.mark.parametrize(
@@ -55,31 +50,6 @@ def test_without_proxies_the_header_counts_for_nothing(
     settings_with(PROXIES=0)
     with pytest.raises(MiddlewareNotUsed):
         ClientAddress(lambda _: HttpResponse())
-
-
-@contextmanager
-def served(env: dict[str, str], directory: Any = CHECKOUT) -> Iterator[tuple[str, Any]]:
-    """The web as deploy/ starts it; its address and process."""
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", "-c", "crawlservice/webserver.py"],
-        cwd=directory,
-        env={**env, "CRAWLFRAME_BIND": f"127.0.0.1:{port}"},
-        preexec_fn=die_with_parent(signal.SIGKILL),
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            assert process.poll() is None, "it ended"
-            assert time.monotonic() < deadline, "it does not listen"
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/", process
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 @pytest.mark.process

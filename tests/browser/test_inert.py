@@ -1,0 +1,299 @@
+"""Whatever was crawled does nothing where it is shown: looked at with a real browser.
+
+Every table gets rows full of scripts. Then every page of the admin that can be reached by a link is
+opened: no script of theirs runs, and the policy of the browser has nothing to forbid, for nothing
+breaks out of its place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
+from uuid import uuid4
+
+import pytest
+from django.apps import apps
+from django.db import models
+from django.utils import timezone
+
+from crawlframe.frontier import Frontier
+from crawlframe.spider import SpiderInfo, SpiderSettings
+from tests.servers import served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
+]
+
+RUN = "window.ran=1"
+# Each breaks out of another place: text, attributes of both quotes, scripts, JSON in a script, and
+# what the theme's own scripts would take for theirs.
+SCRIPTS = (
+    f"<script>{RUN}</script>",
+    f'"><img src=x onerror="{RUN}">',
+    f"'><svg onload='{RUN}'>",
+    f"</script><script>{RUN}</script>",
+    f'<div x-data x-init="{RUN}">',
+    f"' x-data x-init='{RUN}' '",
+    '<b hx-get="/admin/logout/" hx-trigger="load">',
+    f"</textarea></title></pre><iframe srcdoc='<script>parent.{RUN}</script>'></iframe>",
+    f"{{{{constructor.constructor('{RUN}')()}}}}${{{RUN}}}",
+    f'<a href="javascript:{RUN}">',
+)
+URLS = (
+    f"javascript:{RUN}//http://shop.example/",
+    f"data:text/html,<script>parent.{RUN}</script>",
+    f'http://shop.example/"onmouseover="{RUN}"autofocus onfocus="{RUN}"/',
+)
+ROWS = 3  # of each table
+MOST = 120  # pages that are opened
+
+# What the page tells when asked, set up before anything of it runs.
+WATCH = """
+window.problems = [];
+addEventListener('securitypolicyviolation', e =>
+  window.problems.push(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sample}`));
+for (const name of ['alert', 'confirm', 'prompt'])
+  window[name] = () => { window.problems.push(name); };
+"""
+LOOK = """() => {
+  const found = [...window.problems];
+  if (window.ran !== undefined) found.push('a script ran');
+  for (const tag of document.querySelectorAll('*'))
+    for (const {name, value} of tag.attributes) {
+      if (name.startsWith('on')) found.push(`<${tag.localName} ${name}=${value}>`);
+      if (['href', 'src', 'action', 'formaction', 'hx-get', 'hx-post'].includes(name)
+          && /^\\s*(javascript|data|vbscript):/i.test(value))
+        found.push(`<${tag.localName} ${name}=${value}>`);
+    }
+  for (const script of document.querySelectorAll('script:not([src])'))
+    if (!/json/.test(script.type)) found.push(`inline script: ${script.textContent.slice(0, 80)}`);
+  for (const frame of document.querySelectorAll('iframe'))
+    if (!frame.hasAttribute('sandbox') || frame.sandbox.contains('allow-scripts'))
+      found.push('a frame that may run scripts');
+  for (const link of document.querySelectorAll('a[href]'))
+    if (link.origin !== location.origin
+        && !(link.relList.contains('noopener') && link.relList.contains('noreferrer')))
+      found.push(`a link that tells where it comes from: ${link.href}`);
+  return found;
+}"""
+
+
+def hostile(row: int) -> str:
+    return SCRIPTS[row % len(SCRIPTS)] + "".join(SCRIPTS)
+
+
+def value_of(field: Any, row: int) -> Any:
+    """Of a column: as hostile as it takes."""
+    if field.choices:
+        return field.choices[row % len(field.choices)][0]
+    if isinstance(field, models.ForeignKey):
+        others = field.related_model._default_manager.order_by("pk")
+        return others[row % others.count()] if others.exists() else None
+    if isinstance(field, models.JSONField):
+        if field.default is list:
+            return [hostile(row), URLS[row % len(URLS)]]
+        return {hostile(row): [hostile(row), {"url": URLS[row % len(URLS)], SCRIPTS[row]: None}]}
+    if field.name in ("url", "page_url", "link"):
+        return (URLS[row % len(URLS)] + str(row) * field.unique)[: field.max_length]
+    if isinstance(field, models.GenericIPAddressField):
+        return "192.0.2.7"
+    if isinstance(field, models.CharField | models.TextField):
+        text = f"{row}{hostile(row)}" if field.unique else hostile(row)
+        return text[: field.max_length]
+    if isinstance(field, models.UUIDField):
+        return uuid4()
+    if isinstance(field, models.DateTimeField):
+        return timezone.now()
+    if isinstance(field, models.BooleanField):
+        return True
+    if isinstance(field, models.BinaryField):
+        return b""
+    return row + 1
+
+
+def fill() -> None:
+    """Rows of all our models, those that others point to first."""
+    todo = list(apps.get_app_config("crawlservice").get_models())
+    while todo:
+        model = todo.pop(0)
+        needed = {f.related_model for f in model._meta.fields if isinstance(f, models.ForeignKey)}
+        if needed & set(todo):
+            todo.append(model)
+            continue
+        for row in range(ROWS):
+            fields = (f for f in model._meta.concrete_fields if not isinstance(f, models.AutoField))
+            values = {field.name: value_of(field, row) for field in fields}
+            model._default_manager.create(**values)
+
+
+@pytest.fixture
+def database(new_database: Callable[[str], str]) -> str:
+    """SQLite only: what is shown does not depend on it."""
+    return new_database("sqlite")
+
+
+@pytest.fixture
+def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
+    """The paths of what must be opened at least."""
+    from django.contrib.auth.models import Group, User
+
+    User.objects.create_superuser("boss", password="correct horse 9")
+    User.objects.create(username=SCRIPTS[0], first_name=SCRIPTS[1], last_name=SCRIPTS[2])
+    Group.objects.create(name=SCRIPTS[3])
+    fill()
+    for number, state in enumerate(("live", "refused", "checking")):
+        text = hostile(number)
+        join(
+            f"n{number}{SCRIPTS[number].replace(' ', '/')}"[:100], version=SCRIPTS[number][:40],
+            state=state, candidate=SCRIPTS[number], problem=f"{text}\nTraceback\n{text}",
+            follows=text, pulled=text, pull_problem=text, seconds=1.0, spiders=[text],
+        )  # fmt: skip
+    arguments = {
+        "type": "object",
+        "properties": {
+            SCRIPTS[1]: {"type": "string", "default": hostile(1), "description": hostile(2)},
+            "kind": {"enum": [hostile(3), URLS[0]], "default": URLS[0]},
+        },
+        "required": [SCRIPTS[1]],
+    }
+    service.publish_spiders(
+        SpiderInfo(name[:100], hostile(0), hostile(1), arguments, SpiderSettings())
+        for name in SCRIPTS[:3]
+    )
+    return ["/admin/", *registered()]
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with playwright.sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that writes down what went wrong in it: ``page.problems``."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.add_init_script(WATCH)
+    page = context.new_page()
+    heard: list[str] = []
+    page.on("pageerror", lambda error: heard.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: (heard.append("a dialog"), dialog.dismiss()))
+    page.on(
+        "console",
+        lambda said: heard.append(said.text) if "Content Security Policy" in said.text else None,
+    )
+    page.problems = heard  # type: ignore[attr-defined]
+    yield page
+    context.close()
+
+
+def look(page: Page, url: str) -> tuple[list[str], list[str]]:
+    """What is wrong with a page, and where its links lead."""
+    heard: list[str] = page.problems  # type: ignore[attr-defined]
+    heard.clear()
+    answer = page.goto(url)
+    assert answer is not None
+    # What a page fetches again and again, it has fetched once by then.
+    page.wait_for_timeout(2500 if page.locator("[hx-trigger*=every]").count() else 50)
+    wrong = [*page.evaluate(LOOK), *heard]
+    if answer.status >= 400:
+        wrong.append(f"answered {answer.status}")
+    return wrong, page.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.href)")
+
+
+def kind_of(url: str) -> tuple[Any, ...]:
+    """Of pages that differ in a number or in the value of a filter, a few are opened."""
+    parts = urlsplit(url)
+    words = tuple("#" if word.isdecimal() else word for word in parts.path.split("/"))
+    return words, tuple(sorted(name for name, _ in parse_qsl(parts.query)))
+
+
+def registered() -> Iterator[str]:
+    """The lists of all models in the admin, the pages of their rows, and a search in each."""
+    from django.contrib import admin
+    from django.urls import reverse
+
+    import crawlservice.urls  # noqa: F401 - fills the admin
+
+    for model, shown in admin.site._registry.items():
+        where = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        listing = reverse(f"{where}_changelist")
+        yield listing
+        if shown.search_fields:
+            yield f"{listing}?{urlencode({'q': SCRIPTS[1]})}"
+        for row in model._default_manager.order_by("pk")[:ROWS]:
+            yield reverse(f"{where}_change", args=[row.pk])
+
+
+def test_what_was_crawled_is_inert_on_every_page_of_the_admin(
+    hostile_cluster: list[str], manage_env: dict[str, str], page: Page
+) -> None:
+    with served(manage_env) as (site, _):
+        page.goto(f"{site}admin/")
+        page.fill("[name=username]", "boss")
+        page.fill("[name=password]", "correct horse 9")
+        page.click("button[type=submit]")
+        page.wait_for_url(f"{site}admin/")
+        todo = [urljoin(site, path) for path in hostile_cluster]
+        known, kinds, wrong = set(todo), {kind_of(url) for url in todo}, {}
+        must = len(todo)
+        while todo and len(known) - len(todo) < max(MOST, must):
+            url = todo.pop(0)
+            problems, links = look(page, url)
+            if problems:
+                wrong[url] = problems
+            for link in links:
+                link = link.partition("#")[0]
+                ours = link.startswith(f"{site}admin/") and "logout" not in link
+                if ours and link not in known and kind_of(link) not in kinds:
+                    kinds.add(kind_of(link))
+                    known.add(link)
+                    todo.append(link)
+        opened = len(known) - len(todo)
+    assert not wrong, "\n".join(f"{url}: {problems[:5]}" for url, problems in wrong.items())
+    assert opened >= 50
+    assert f"{site}admin/crawlservice/task/1/change/" in known
+
+
+@pytest.mark.parametrize(
+    ("markup", "problem"),
+    [
+        (f"<script>{RUN}</script>", "a script ran"),
+        (f'<img src=x onerror="{RUN}">', "<img onerror"),
+        (f'<a href="javascript:{RUN}">x</a>', "<a href=javascript:"),
+        ("<script>alert(1)</script>", "alert"),
+        ("<iframe srcdoc='x'></iframe>", "a frame that may run scripts"),
+        ("<a href='http://shop.example/'>x</a>", "a link that tells"),
+        ("<script>throw Error('x')</script>", "error: x"),
+    ],
+)
+def test_what_is_not_inert_is_found(page: Page, markup: str, problem: str) -> None:
+    page.route("http://here.example/**", lambda route: route.fulfill(
+        status=200, content_type="text/html", body=f"<!doctype html><body>{markup}"
+    ))  # fmt: skip
+    wrong, _ = look(page, "http://here.example/")
+    assert any(one.startswith(problem) for one in wrong), wrong
+
+
+def test_what_the_policy_forbids_is_found(page: Page) -> None:
+    page.route("http://here.example/**", lambda route: route.fulfill(
+        status=200,
+        headers={"Content-Type": "text/html", "Content-Security-Policy": "script-src 'self'"},
+        body=f"<!doctype html><body><script>{RUN}</script>",
+    ))  # fmt: skip
+    wrong, _ = look(page, "http://here.example/")
+    assert any(one.startswith("policy: script-src") for one in wrong), wrong
+    assert not any("a script ran" in one for one in wrong)
