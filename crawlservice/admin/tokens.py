@@ -20,9 +20,9 @@ from crawlservice import journal, tokens
 from crawlservice.models import Token
 
 SCOPES = [
-    ("read", _("read: looks at everything its user may see")),
-    ("submit", _("submit: also submits tasks, and steers those of its user")),
-    ("operate", _("operate: steers every task that its user may")),
+    ("read", _("read: only looks")),
+    ("submit", _("submit: submits, and steers your tasks")),
+    ("operate", _("operate: steers all tasks you may")),
 ]
 
 
@@ -30,10 +30,10 @@ class NewToken(forms.ModelForm):
     """What a token is for, what it opens and for how long."""
 
     scope = forms.ChoiceField(
-        label=_("scope"), choices=SCOPES, initial="read", widget=UnfoldAdminRadioSelectWidget
+        label=_("Scope"), choices=SCOPES, initial="read", widget=UnfoldAdminRadioSelectWidget
     )
     days = forms.IntegerField(
-        label=_("days"),
+        label=_("Days"),
         help_text=_("until it expires"),
         min_value=1,
         max_value=tokens.MAX_DAYS,
@@ -83,6 +83,14 @@ class TokenAdmin(ModelAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.fields if obj else ()
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """One way to save: the next page shows the token."""
+        context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
+        page: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
+        return page
 
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
         if change:

@@ -363,3 +363,19 @@ def test_pages_of_a_list_cost_the_same_however_many(
         submit("shop", {"city": "Ulm"}, user=person("viewer", f"v{n}"))
         add_page(task, f"{n}".encode(), items=[{"n": n}])
     assert [cost(path) for path in paths] == before
+
+
+def test_who_asks_too_often_is_told_when_to_come_again(
+    api: Program, settings_with: Callable[..., None]
+) -> None:
+    settings_with(API_RATE=3)
+    for _ in range(7):  # a minute may end in between
+        answer = api.get("tasks")
+        if answer.status_code == 429:
+            break
+    error(answer, 429, "too_many_requests")
+    assert 1 <= int(answer["Retry-After"]) <= 60
+    assert program(person("viewer"), "read").get("tasks").status_code == 200
+    error(Program("cf_wrong").get("tasks"), 401, "unauthorized")
+    with redis_at("redis://127.0.0.1:1/0"):
+        assert api.get("tasks").status_code == 200

@@ -1,0 +1,1 @@
+"""API: a crawl while others submit through the web, beside the same crawl alone."""

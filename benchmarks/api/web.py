@@ -1,0 +1,66 @@
+"""Web: the service's web server under the meter, as ``manage.py up`` runs it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+from benchmarks.lab.meter import Metered
+from benchmarks.lab.node import CHECKOUT, PATIENCE, environment, manage
+
+PROCESSES, THREADS = 2, 8
+
+
+class Web:
+    """``with Web(var, dsn, redis) as web: web.host, web.port, web.token``; the token may submit."""
+
+    def __init__(self, var: Path, dsn: str, redis: str) -> None:
+        var.mkdir(parents=True, exist_ok=True)
+        self._env = {**environment(var, dsn, redis), "CRAWLFRAME_API_RATE": "1000000"}
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            self.host, self.port = taken.getsockname()
+        command = [sys.executable, "-m", "gunicorn", "--no-control-socket", "--bind",
+                   f"{self.host}:{self.port}", "--workers", str(PROCESSES), "--threads",
+                   str(THREADS), "crawlservice.wsgi"]  # fmt: skip
+        self.run = Metered(command, var / "web.log", cwd=CHECKOUT, env=self._env)
+
+    def __enter__(self) -> Web:
+        env = {**self._env, "DJANGO_SUPERUSER_PASSWORD": os.urandom(8).hex()}
+        words = ("--noinput", "--username", "bench", "--email", "bench@bench.example")
+        self._told(manage(env, "createsuperuser", *words))
+        words = ("add", "bench", "--name", "bench", "--scope", "submit")
+        self.token = self._told(manage(env, "token", *words)).strip()
+        self.run.__enter__()
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers():
+            if not self.run.lives() or time.monotonic() > deadline:
+                problem = self.run.problem("does not answer")
+                self.run.__exit__(None, None, None)
+                raise problem
+            time.sleep(0.05)
+        return self
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection((self.host, self.port), timeout=5).close()
+        except OSError:
+            return False
+        return True
+
+    def _told(self, done: subprocess.CompletedProcess[str]) -> str:
+        if done.returncode:
+            raise RuntimeError(f"{done.args}: {done.stderr[-2000:]}")
+        return done.stdout
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.run.__exit__(kind, error, trace)
