@@ -136,6 +136,16 @@ def test_the_loss_of_a_single_call_is_noticed(plain: Bench, what: str) -> None:
     assert plain.frontier.eras.read() == [(0, "doubted")]
 
 
+def test_the_loss_of_the_very_first_call_is_noticed(
+    plain: Bench, client: Callable[..., Frontier]
+) -> None:
+    """Redis knows nothing of the client then."""
+    late = client()
+    lose(plain.redis, lambda: late.admit(1, [plain.request("new")]))
+    with pytest.raises(EraChanged, match="LOST"):
+        late.eras.confirm()
+
+
 def test_a_loss_that_one_noticed_stops_the_claims_of_all(
     plain: Bench, client: Callable[..., Frontier]
 ) -> None:

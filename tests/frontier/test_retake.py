@@ -166,6 +166,18 @@ def test_marks_survive_whatever_happens_to_a_request(bench: Bench) -> None:
     assert (one.attempts, one.deliveries) == (1, 2)
 
 
+def test_neither_tries_nor_marks_take_any_room(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    park_all(bench, "")
+    assert not bench.redis.exists(bench.key("TRIES"))
+    bench.frontier.unpark(1)
+    park_all(bench, "a")
+    assert bench.redis.exists(bench.key("TRIES"))
+    bench.frontier.retake("b", 1)
+    park_all(bench, "")
+    assert not bench.redis.exists(bench.key("TRIES"))
+
+
 def test_marks_of_a_fresh_request_survive_a_replay(bench: Bench) -> None:
     """Nothing but the marks was known of it before."""
     bench.open(bench.request("one"))
