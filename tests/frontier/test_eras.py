@@ -178,6 +178,16 @@ def test_an_answer_that_was_lost_is_no_loss(plain: Bench) -> None:
     plain.frontier.eras.confirm()
 
 
+def test_an_answer_that_was_lost_is_no_loss_when_it_comes_late(plain: Bench) -> None:
+    """Between the claim and its repetition another call of the same client was answered."""
+    calls = dict(plain.frontier.pulse._calls)
+    lost = plain.frontier.claim(1, 7, 2).requests
+    plain.frontier.pulse._calls = calls
+    plain.leases.renew(1, 15)
+    assert plain.frontier.claim(1, 7, 2).requests == lost
+    plain.frontier.eras.confirm()
+
+
 def test_what_others_write_hides_no_loss(plain: Bench, client: Callable[..., Frontier]) -> None:
     other = client()
     lose(plain.redis, lambda: plain.release(plain.held))

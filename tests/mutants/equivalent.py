@@ -4,9 +4,144 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-REASONS: dict[tuple[str, str, str], str] = {}
+SAVES = "it saves a call"
+
+# File -> line -> (changes, why). The changes are named as on the page.
+REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
+    "_guard.lua": {
+        "if calls > 0 and (tonumber(call('GET', PULSE(client))) or 0) < calls then": [
+            (
+                ("without `calls > 0 and`", "`>` becomes `>=`"),
+                "nobody knows of less than 0 calls; it saves a call",
+            )
+        ],
+    },
+    "_shared.lua": {
+        "if not clock then": [
+            (("always",), "within one script no time passes (in Redis 6.2 some microseconds)")
+        ],
+        "task = {id = id, dirty = false}": [
+            (("false becomes true",), "what was not changed is written back as it was")
+        ],
+        "if task.dirty then": [(("always",), "what was not changed is written back as it was")],
+        "task.dirty = false": [
+            (("removed", "false becomes true"), "the same would be written once more")
+        ],
+        "task.delay = tonumber(task.delay) or 0": [
+            (("without `or 0`",), "second line: `open` is always given one")
+        ],
+        "task.limit = tonumber(task.limit) or 0": [
+            (("without `or 0`",), "second line: `open` is always given one")
+        ],
+        "call('ZADD', HOSTS, 'NX', integer(math.max(tonumber(next_time) or 0, now_ms())), host)": [
+            (
+                ("without `tonumber(next_time) or`",),
+                "claim looks at the host's own time too, and puts it back until then",
+            )
+        ],
+        "if next_time > now_ms() then call('PEXPIREAT', HOST(host), integer(next_time))": [
+            (("always", "`>` becomes `>=`"), "to end at a time that is past is to be deleted")
+        ],
+        "left_by = {}": [
+            (("removed",), "second line: no verb calls it again after it has filled the list")
+        ],
+        "if not call('ZSCORE', HOSTS, host) then": [
+            (("always",), "it saves calls: a host that is there is not moved (NX) and has lanes")
+        ],
+        "return hash < 0 and -hash or hash": [(("`<` becomes `<=`",), "-0 is 0")],
+        "task.seen, task.dirty = task.seen + 1, true": [
+            (("true becomes false",), "who calls it counts the request too, which says the same")
+        ],
+        "if task.seen > FILL * (task.size + task.split) then split_bucket(task) end": [
+            (("`>` becomes `>=`",), "a bucket splits one entry earlier, which is as good")
+        ],
+        "entering, bodies = {}, {}": [(("removed",), "second line: no verb calls it twice")],
+    },
+    "claim.lua": {
+        "if other ~= generation then": [
+            (("always",), "twice what it holds is never less than that; it saves a call")
+        ],
+        "mine = mine or call('SCARD', INPROGRESS(generation))": [(("without `mine or`",), SAVES)],
+        "if not named[id] then": [(("always",), "a state is told twice, and is the same")],
+        "named[id] = true": [
+            (("removed", "true becomes false"), "a state is told twice, and is the same")
+        ],
+        "if own and record then": [
+            (("without `and record`",), "second line: what has an owner has a record")
+        ],
+        "while got < n and popped < 500 do": [
+            (
+                ("without `and popped < 500`", "`<` becomes `<=` (2)"),
+                "a bound on the time that leftovers take",
+            )
+        ],
+        "popped = popped + #some": [
+            (("removed", "`+` becomes `-`"), "a bound on the time that leftovers take")
+        ],
+        "if not some or #some == 0 then return got, true end": [
+            (("without `or #some == 0`",), "asked for some, an empty list answers nil")
+        ],
+        "if #some < asked then return got, true end": [
+            (("removed", "never"), "the next LPOP finds nothing; it saves that")
+        ],
+        "if next_time > now then": [
+            (("`>` becomes `>=`",), "in its very millisecond it is put off to that millisecond")
+        ],
+        "local members = call('ZRANGE', LANES(host), 0, LOOK - 1)": [
+            (("`-` becomes `+`",), "a bound: two lanes more")
+        ],
+        "elseif got < quota and not (polite and waits) then": [
+            (
+                ("without `got < quota and`", "`<` becomes `<=`"),
+                "then `n` is 0 and nothing is taken",
+            )
+        ],
+        "if got > 0 then": [
+            (
+                ("always", "`>` becomes `>=`"),
+                "adds 0; it saves a call, and a hash of a host that has nothing goes with the host",
+            )
+        ],
+        "if waits then call('HSET', HOST(host), 'n', integer(next_time)) end": [
+            (("always",), "what is there is written once more, or a time that is past")
+        ],
+        "if gone == #members and (gone < LOOK or call('EXISTS', LANES(host)) == 0) then": [
+            (("without `gone < LOOK or`",), SAVES)
+        ],
+        "if got >= want then break end": [
+            (
+                ("removed", "never", "`>=` becomes `>`"),
+                "second line: as no more hosts are read than requests wanted, and shares are "
+                "rounded up, at least one request is left for each host that is left",
+            )
+        ],
+        "got = got + take(host, math.ceil((want - got) / (#due - i + 1)))": [
+            (
+                ("`math.ceil` becomes `math.floor`",),
+                "shares are rounded otherwise, the sum is the same",
+            )
+        ],
+        "if state[2] then call('PERSIST', HOST(host)) end  -- it may have been resting": [
+            (("always",), SAVES)
+        ],
+    },
+}
 
 
 def reason(mutant: Mutant) -> str:
     """Why it changes nothing that can be seen; "" when nothing is known of it."""
-    return REASONS.get((mutant.file.rpartition("/")[2], mutant.line, mutant.what), "")
+    lines = REASONS.get(mutant.file.rpartition("/")[2], {})
+    return next((why for changes, why in lines.get(mutant.line, ()) if mutant.what in changes), "")
+
+
+def unknown(mutants: list[Mutant]) -> list[str]:
+    """What is said here of mutants that do not exist."""
+    here = {(m.file.rpartition("/")[2], m.line, m.what) for m in mutants}
+    return [
+        f"{file}: {line!r}, {what}"
+        for file, lines in REASONS.items()
+        for line, entries in lines.items()
+        for changes, _ in entries
+        for what in changes
+        if (file, line, what) not in here
+    ]

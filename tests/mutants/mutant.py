@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -39,10 +40,14 @@ class Change(NamedTuple):
 def mutants(file: str, source: str, changes: Iterable[tuple[str, Change]]) -> Iterator[Mutant]:
     """One for each (part, change) that makes another text than those before."""
     lines, made = source.split("\n"), {source}
+    times: Counter[tuple[int, str]] = Counter()
     for part, change in sorted(changes, key=lambda one: one[1].start):
         changed = source[: change.start] + change.text + source[change.end :]
         if changed in made:
             continue
         made.add(changed)
         number = source.count("\n", 0, change.start) + 1
-        yield Mutant(file, number, lines[number - 1].strip(), change.what, part, changed)
+        times[number, change.what] += 1
+        nth = times[number, change.what]
+        what = change.what if nth == 1 else f"{change.what} ({nth})"
+        yield Mutant(file, number, lines[number - 1].strip(), what, part, changed)

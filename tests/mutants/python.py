@@ -19,11 +19,6 @@ PROTOCOL = {
         *("DjangoLedger.commit", "DjangoLedger.finish", "_end", "_insert_postgres"),
         *("_insert_sqlite", "_read", "_named_errors", "POSTGRES"),
     ),
-    "crawlframe/frontier/frontier.py": (
-        *("Frontier.connect", "Frontier.claim", "Frontier._claim_from", "Frontier._pending_in"),
-        *("Frontier.complete", "Frontier._send_abroad", "Frontier._entry", "Frontier._push_from"),
-        *("Frontier._give", "Frontier.pending", "Frontier._beside"),
-    ),
     "crawlframe/frontier/scripts.py": ("source", "READING", "UNGUARDED", "UNCOUNTED"),
     "crawlframe/frontier/keys.py": ("LASTING",),
     "crawlframe/frontier/pulse.py": ("Pulse",),
@@ -37,6 +32,11 @@ PROTOCOL = {
     "crawlservice/reconcile.py": (
         *("Reconciliation.run", "Reconciliation._batches", "Reconciliation._admit"),
         *("Reconciliation._complete", "Reconciliation._rows", "align", "_follow_ups"),
+    ),
+    "crawlframe/frontier/frontier.py": (
+        *("Frontier.connect", "Frontier.claim", "Frontier._claim_from", "Frontier._pending_in"),
+        *("Frontier.complete", "Frontier._send_abroad", "Frontier._entry", "Frontier._push_from"),
+        *("Frontier._give", "Frontier.pending", "Frontier._beside"),
     ),
 }
 # In the text of SQL and in tables of names: what is taken out.
