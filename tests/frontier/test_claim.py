@@ -518,12 +518,17 @@ def test_wait_tells_when_the_next_is_due(bench: Bench) -> None:
     assert bench.wait == 0
     assert len(bench.claim(2)) == 1
     assert bench.wait == -1
-    bench.frontier.admit(1, [bench.request("late", delay=60_000)])
+    bench.frontier.admit(1, [bench.request("late", delay=60_000), *bench.requests(5)[3:]])
+    assert len(bench.claim(1)) == 1
+    assert bench.wait == 0
     bench.claim()
     assert 50_000 < bench.wait <= 60_000
     bench.open(*bench.requests(2, "slow.example", task=2), task=2, delay=20_000)
     bench.claim()
     assert 10_000 < bench.wait <= 20_000
+    bench.frontier.admit(1, [bench.request("soon", delay=9_000)])
+    bench.claim()
+    assert 0 < bench.wait <= 9_000
 
 
 def test_many_due_at_once(bench: Bench) -> None:

@@ -127,6 +127,30 @@ def plain(make_bench: Callable[..., Bench]) -> Bench:
     return bench
 
 
+def test_what_is_doubted_already_or_being_filled_may_be_doubted_again(
+    client: Callable[..., Frontier],
+) -> None:
+    founder = client()
+    founder.eras.doubt()
+    founder.eras.doubt()
+    assert founder.eras.read() == [(0, "doubted")]
+    founder.eras.begin(1)
+    founder.eras.doubt()
+    assert founder.eras.read() == [(1, "closed")]
+
+
+def test_an_era_that_has_not_begun_is_neither_open_nor_doubted(
+    client: Callable[..., Frontier],
+) -> None:
+    """Redis went back to an earlier one."""
+    late = client()
+    late.pulse.learn(0, 7)
+    for change in (late.eras.open, late.eras.doubt):
+        with pytest.raises(EraChanged, match="it is 0 now, not 7"):
+            change()
+    assert late.eras.read() == [(0, "open")]
+
+
 @pytest.mark.parametrize("what", LOST)
 def test_the_loss_of_a_single_call_is_noticed(plain: Bench, what: str) -> None:
     plain.frontier.eras.confirm()

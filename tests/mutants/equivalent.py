@@ -121,8 +121,34 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
                 "shares are rounded otherwise, the sum is the same",
             )
         ],
+        "local left = math.max(0, math.ceil(tonumber(first[2]) - now))": [
+            (("`math.ceil` becomes `math.floor`",), "times are whole milliseconds")
+        ],
+        "if wait < 0 or left < wait then wait = left end": [
+            (("`<` becomes `<=` (2)",), "the same is put in place of the same")
+        ],
         "if state[2] then call('PERSIST', HOST(host)) end  -- it may have been resting": [
             (("always",), SAVES)
+        ],
+    },
+    "complete.lua": {
+        "local cursors = call('EXISTS', CURSOR) == 1 and call('HMGET', CURSOR, unpack(rids)) or {}": [
+            (("without `call('EXISTS', CURSOR) == 1 and`",), "it saves a call in most cases")
+        ],
+        "if records[i] and not gone[rid] and task then": [
+            (("without `and task`",), "second line: a pending request has a task")
+        ],
+        "if cursors[1] ~= nil then call('HDEL', CURSOR, unpack(done)) end": [(("always",), SAVES)],
+    },
+    "era.lua": {
+        "local fits = ahead == 0 and (ARGV[2] ~= 'doubted' or state == 'open') "
+        "or ahead > 0 and ARGV[2] == 'closed'": [
+            (("`>` becomes `>=`",), "with 0 the first half holds already")
+        ],
+    },
+    "release.lua": {
+        "if penalty > 0 then add_tries(rid, 0, penalty) end": [
+            (("always", "`>` becomes `>=`"), "it adds 0")
         ],
     },
 }
