@@ -35,6 +35,13 @@ def trail(*versions: str) -> bytes:
 # -- who takes what -------------------------------------------------------------------------------
 
 
+def test_who_finds_nothing_writes_nothing(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    park_all(bench, "old")
+    assert bench.frontier.retake("old", 500) == 0
+    assert not bench.redis.keys("*retaken*")
+
+
 def test_other_code_takes_back_what_some_code_could_not_run(bench: Bench) -> None:
     bench.open(*bench.requests(3))
     park_all(bench, "old")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 SAVES = "it saves a call"
+TRUE = "Redis answers true as 1"
 
 # File -> line -> (changes, why). The changes are named as on the page.
 REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
@@ -132,7 +133,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "complete.lua": {
-        "local cursors = call('EXISTS', CURSOR) == 1 and call('HMGET', CURSOR, unpack(rids)) or {}": [
+        "local cursors = call('EXISTS', CURSOR) == 1 "
+        "and call('HMGET', CURSOR, unpack(rids)) or {}": [
             (("without `call('EXISTS', CURSOR) == 1 and`",), "it saves a call in most cases")
         ],
         "if records[i] and not gone[rid] and task then": [
@@ -149,6 +151,45 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
     "release.lua": {
         "if penalty > 0 then add_tries(rid, 0, penalty) end": [
             (("always", "`>` becomes `>=`"), "it adds 0")
+        ],
+    },
+    "announce.lua": {
+        "local id = time[1] * 1000000 + time[2]": [
+            (("`+` becomes `-`",), "some microseconds; it is later than any before all the same")
+        ],
+    },
+    "cookies.lua": {"return changed and 1 or 0": [(("without `and 1`",), TRUE)]},
+    "open.lua": {"return new and 1 or 0": [(("without `and 1`",), TRUE)]},
+    "park.lua": {
+        "if string.find(trail, mark, 1, true) then return trail end": [
+            (("true becomes false",), "hex digits mean themselves in a pattern")
+        ],
+    },
+    "retake.lua": {
+        "if not string.find(trail, mark, 1, true) then untried[#untried + 1] = trail end": [
+            (("true becomes false",), "hex digits mean themselves in a pattern")
+        ],
+        "look = look - 4  -- it takes five times as long as passing over a task": [
+            (("removed", "`-` becomes `+`"), "a bound on the time of one call")
+        ],
+        "if moved >= most or look <= 0 then break end": [
+            (
+                ("without `moved >= most or`", "`>=` becomes `>`"),
+                "0 are asked for then, and none is taken",
+            ),
+            (
+                ("removed", "never", "without `or look <= 0`", "`<=` becomes `<`"),
+                "a bound on the time of one call",
+            ),
+        ],
+        "look = look - 1": [(("removed", "`-` becomes `+`"), "a bound on the time of one call")],
+    },
+    "state.lua": {
+        "if ARGV[2] == 'paused' then return 0 end": [
+            (("removed", "never"), "claim hides again what is shown too early; it saves that")
+        ],
+        "if call('EXISTS', LANE(lane)) == 1 then show_lane(lane) end": [
+            (("always",), "claim takes away again what is empty; it saves that")
         ],
     },
 }
