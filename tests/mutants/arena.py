@@ -54,9 +54,9 @@ class Arena:
         """The tests of the code as it is, and what they run."""
         return self._ask({"look": True, "tests": [(test, FIRST_LOOK) for test in tests]})
 
-    def fight(self, mutant: Mutant, tests: Iterable[Row]) -> list[Row]:
+    def fight(self, mutant: Mutant, tests: Iterable[Row], patience: float = HANGS) -> list[Row]:
         """The tests, in this order, up to the first that fails twice or hangs."""
-        order = [(test.test, HANGS + 10 * test.seconds) for test in tests]
+        order = [(test.test, patience + 10 * test.seconds) for test in tests]
         return self._ask({"tests": order, "file": mutant.file, "source": mutant.source})
 
     def _ask(self, order: dict[str, Any]) -> list[Row]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 SAVES = "it saves a call"
+NOTHING = "nothing becomes of an empty list; it saves a call"
+FEWER = "batches are only smaller"
 TRUE = "Redis answers true as 1"
 
 # File -> line -> (changes, why). The changes are named as on the page.
@@ -190,6 +192,31 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
         "if call('EXISTS', LANE(lane)) == 1 then show_lane(lane) end": [
             (("always",), "claim takes away again what is empty; it saves that")
+        ],
+    },
+    "commit.py": {
+        "if isinstance(entry, Outcome):": [(("always", "never"), FEWER)],
+        "self._gather()": [(("removed",), FEWER)],
+        "if batch:": [(("always",), NOTHING)],
+        "if some:": [(("always",), NOTHING)],
+        "parked = [o for o in batch if o.verdict is Verdict.PARK]": [
+            (
+                ("also without `o.verdict is Verdict.PARK`",),
+                "what is settled is not held any more, and `park` leaves it alone",
+            )
+        ],
+        "if not asking:": [(("never",), NOTHING)],
+        "return": [(("removed",), NOTHING)],
+        "if not any(known):": [(("never",), "what follows does nothing then")],
+        "continue": [(("removed",), "what follows does nothing then")],
+        "for outcome, known in zip(asking, answers, strict=True):": [
+            (("True becomes False",), "second line: there is an answer for each")
+        ],
+        "links = list(zip(outcome.follow_ups, outcome.fingerprints, known, strict=True))": [
+            (("True becomes False",), "second line: there is an answer for each")
+        ],
+        "asking = [outcome for outcome in outcomes if outcome.follow_ups]": [
+            (("also without `outcome.follow_ups`",), NOTHING)
         ],
     },
 }

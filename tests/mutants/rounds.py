@@ -70,19 +70,28 @@ class Rounds:
                 if wanted in names or ("database" in names and f"[{kind}" in item.name):
                     self._run_item(item)
                     break
+        if redis := self._redis():
+            with redis:  # a script that does not end is found out soon
+                redis.config_set("lua-time-limit", 1000)
 
     def _run_item(self, item: pytest.Item) -> list[pytest.TestReport]:
         # As if the session went on with no test in particular: what it made stays.
         return runtestprotocol(item, nextitem=item.session, log=False)  # type: ignore[arg-type]
 
-    def _redis_answers(self) -> bool:
+    def _redis(self) -> Redis | None:
+        """The server that tests share, if there is one yet."""
         item = next(iter(self._items.values()))
         manager: Any = item.session._fixturemanager
         for definition in manager.getfixturedefs("redis_url", item) or ():
-            if definition.cached_result is None:
-                return True
-            url = str(definition.cached_result[0])
-        with Redis.from_url(url, socket_timeout=3) as redis:
+            if definition.cached_result is not None:
+                return Redis.from_url(str(definition.cached_result[0]), socket_timeout=3)
+        return None
+
+    def _redis_answers(self) -> bool:
+        redis = self._redis()
+        if redis is None:
+            return True
+        with redis:
             try:
                 redis.ping()
             except RedisError:

@@ -193,13 +193,14 @@ def test_the_run_that_was_first_gives_its_follow_ups_and_its_end(desk: Desk, fai
     if failed:
         first.end(Verdict.ERROR, "timeout")
     desk.ledger.commit([first])
-    late = desk.outcome("/a", "/ours", items=5)
+    desk.bench.frontier.admit(1, [desk.bench.request("/old", "b.example")])
+    late = desk.outcome("/a", "/ours", "/old", items=5)
     if not failed:
         late.end(Verdict.ERROR, "timeout")
     desk.write(late, desk.outcome("/b", "/d"))
     counts = desk.bench.counts()
     assert (counts.nf, counts.ne) == (1, 1) if failed else (2, 0)
-    named = {"/d"} if failed else {"/theirs", "/d"}
+    named = {"/d", "/old"} if failed else {"/theirs", "/d", "/old"}
     assert {*desk.bench.names(desk.bench.claim_all())} == named
     assert Item.objects.count() == 2 * (not failed)
     assert desk.known("/d")
@@ -215,7 +216,10 @@ def test_what_ended_in_error_is_completed_as_such(desk: Desk) -> None:
 # -- what Redis knows already ---------------------------------------------------------------------
 
 
-def test_follow_ups_that_were_admitted_are_neither_recorded_nor_sent(desk: Desk) -> None:
+def test_follow_ups_that_were_admitted_are_neither_recorded_nor_sent(
+    desk: Desk, break_at: Callable[[str], None]
+) -> None:
+    break_at("commit.before:1:error")  # so it is asked twice
     desk.bench.frontier.admit(1, [desk.bench.request("/old", "b.example")])
     desk.write(desk.outcome("/a", "/new", "/old", duplicates=1), desk.outcome("/b", "/other"))
     row = Page.objects.get(url="/a")
@@ -252,7 +256,7 @@ def test_what_is_tried_again_later_parked_or_given_back_has_no_row(desk: Desk) -
 def test_results_wait_while_one_is_away(
     desk: Desk, break_at: Callable[[str], None], point: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    break_at(f"{point}:1:error,{point}:2:error")
+    break_at(",".join(f"{point}:{n}:error" for n in (1, 2, 3)))
     desk.write(desk.outcome("/a", "/d", items=1), desk.outcome("/b"))
     assert desk.rows() == {"/a": "done", "/b": "done"}
     assert Item.objects.count() == 1
@@ -301,12 +305,16 @@ def test_redis_is_asked_whether_it_knows_what_it_said(
 # -- refused --------------------------------------------------------------------------------------
 
 
-def test_what_the_database_refuses_ends_in_error_and_keeps_nobody_back(desk: Desk) -> None:
+def test_what_the_database_refuses_ends_in_error_and_keeps_nobody_back(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
     bad = desk.outcome("/b", "/d", items=1)
     bad.items = [b'"\\u0000"', b"not json"]
     desk.write(desk.outcome("/a", items=1), bad, desk.outcome("/c"))
     assert desk.rows() == {"/a": "done", "/b": "error", "/c": "done"}
     assert Page.objects.get(url="/b").reason == "refused"
+    assert "the result of /b" in caplog.text
+    assert "the result of /a" not in caplog.text
     assert Item.objects.count() == 1
     task = Task.objects.get()
     assert (task.state, task.na, task.nf, task.ne) == ("finished", 3, 2, 1)
