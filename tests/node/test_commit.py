@@ -13,7 +13,7 @@ from redis import Redis
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.faults import Faults
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Completion, Frontier
 from crawlframe.ledger import Recorded
 from crawlframe.node import commit
 from crawlframe.node.commit import Committer
@@ -366,6 +366,19 @@ def test_a_task_does_not_end_while_the_ledger_lacks_a_row(desk: Desk) -> None:
     desk.write(desk.outcome("/a"), desk.outcome("/b"))
     assert Task.objects.get().state == "running"
     assert desk.bench.frontier.open_tasks() == [1]
+
+
+def test_another_may_have_ended_the_task_just_now(make_bench: Callable[..., Bench]) -> None:
+    class Late(Frontier):
+        def complete(self, completions: list[Completion]) -> set[int]:
+            ended = super().complete(completions)
+            for task in ended:
+                self.close_task(task)
+            return ended
+
+    desk = Desk(make_bench(kind=Late))
+    desk.write(*(desk.outcome(page) for page in PAGES))
+    assert desk.bench.frontier.open_tasks() == []
 
 
 def test_over_partitions_stewards_end_tasks(make_bench: Callable[..., Bench]) -> None:
