@@ -222,6 +222,15 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("also without `outcome.follow_ups`",), NOTHING)
         ],
     },
+    "store.py": {
+        'items = pages.aggregate(sum=Sum("items"))["sum"] or 0': [(("without `0`",), "false is 0")],
+        "lost = [outcome.rid for outcome in ordered if outcome.rid not in won]": [
+            (
+                ("also without `outcome.rid not in won`",),
+                "what won is read too, and its own put in its place",
+            )
+        ],
+    },
 }
 
 
