@@ -72,6 +72,13 @@ def test_order_is_task_priority_then_priority_then_depth_then_arrival(bench: Ben
     assert bench.names(claimed) == order
 
 
+def test_what_came_first_goes_first(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    for name in ("two", "three"):
+        bench.frontier.admit(1, [bench.request(name)])
+    assert bench.names(bench.claim()) == ["one", "two", "three"]
+
+
 def test_two_tasks_of_equal_rank_take_turns_on_a_host(bench: Bench) -> None:
     for task in (1, 2):
         bench.open(*bench.requests(6, task=task), task=task)

@@ -42,6 +42,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
                 "claim looks at the host's own time too, and puts it back until then",
             )
         ],
+        "call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)": [
+            (("without `'NX',`",), "a lane that is shown already stands at the present turn")
+        ],
         "if next_time > now_ms() then call('PEXPIREAT', HOST(host), integer(next_time))": [
             (("always", "`>` becomes `>=`"), "to end at a time that is past is to be deleted")
         ],
@@ -229,6 +232,10 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
                 ("also without `outcome.rid not in won`",),
                 "what won is read too, and its own put in its place",
             )
+        ],
+        "with nullcontext() if simple else transaction.atomic(), "
+        "default_connection.cursor() as cursor:": [
+            (("always `transaction.atomic()`",), "it saves two round trips")
         ],
     },
 }
