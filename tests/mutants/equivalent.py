@@ -45,6 +45,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)": [
             (("without `'NX',`",), "a lane that is shown already stands at the present turn")
         ],
+        "if length == #rids then show_lane(lane) end": [
+            (("always",), "it saves calls; what is there stays, what is paused is hidden again")
+        ],
         "if next_time > now_ms() then call('PEXPIREAT', HOST(host), integer(next_time))": [
             (("always", "`>` becomes `>=`"), "to end at a time that is past is to be deleted")
         ],
