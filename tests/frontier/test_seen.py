@@ -76,7 +76,7 @@ def test_edges_of_the_fingerprint(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("step", [1, 2])
-def test_short_fingerprints_are_found_after_splits(bench: Bench, step: int) -> None:
+def test_short_fingerprints_are_found_after_a_split(bench: Bench, step: int) -> None:
     """Of few digits, with and without a sign; even ones alone all stay where they are."""
     numbers = range(-500 * step, 501 * step, step)
     rids = [n.to_bytes(8, "big", signed=True) + b"\0" * 8 for n in numbers]
