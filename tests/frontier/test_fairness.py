@@ -129,3 +129,26 @@ def test_nothing_is_left_to_a_dead_generation(bench: Bench) -> None:
     rich.turn()
     assert len(rich.held) == SLOTS
     assert bench.redis.zrange(bench.key("HUNGRY"), 0, -1) == [b"1"]
+
+
+def test_of_a_full_host_nothing_is_left(bench: Bench) -> None:
+    """Or the claim would come back for it, and leave nothing elsewhere."""
+    bench.open(*bench.requests(2))
+    rich, poor = Holder(bench, 1), Holder(bench, 2)
+    rich.ask()
+    bench.open(bench.request("strict", task=2), task=2, concurrency=2)
+    bench.frontier.admit(1, [bench.request("more", depth=1)])
+    poor.ask()
+    bench.frontier.admit(1, [bench.request("most", depth=2)])
+    rich.ask()
+    assert (len(rich.held), poor.held) == (2, [])
+    assert bench.wait == -1
+
+
+def test_where_there_is_more_than_enough_a_claim_gets_what_it_asked_for(bench: Bench) -> None:
+    bench.open(*bench.requests(5))
+    rich, poor = Holder(bench, 1), Holder(bench, 2)
+    rich.ask()
+    poor.ask()
+    bench.frontier.admit(1, bench.requests(55)[5:])
+    assert len(bench.claim(3, generation=1)) == 3

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from crawlframe.frontier.scripts import LUA, UNGUARDED, verbs
 from tests.mutants import lua
-from tests.mutants.arena import Row
+from tests.mutants.arena import CHECKOUT, Row
 from tests.mutants.mutant import Mutant
 
 # In this order, whatever a test takes. The machine finds much, but does not say what it was.
@@ -46,7 +46,9 @@ class Verdicts:
             self.tests[row.test] = row._replace(parts=tuple(row.parts))
 
     def of(self, mutant: Mutant) -> Verdict | None:
-        return self._verdicts.get(mutant.name)
+        """None also when the test that noticed is not there any more."""
+        verdict = self._verdicts.get(mutant.name)
+        return verdict if verdict is None or not verdict.test or _exists(verdict.test) else None
 
     def keep(self, mutant: Mutant, verdict: Verdict) -> None:
         self._take(mutant.name, mutant.file, mutant.number, verdict)
@@ -78,6 +80,13 @@ class Verdicts:
         self._verdicts[name] = verdict
         if verdict.test:
             self._kills[file][verdict.test].append(number)
+
+
+@cache
+def _exists(test: str) -> bool:
+    file, _, name = test.partition("::")
+    path = CHECKOUT / file
+    return path.exists() and f"def {name.partition('[')[0]}(" in path.read_text()
 
 
 def _turn(test: str) -> float:
