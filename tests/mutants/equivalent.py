@@ -105,6 +105,15 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
                 "then `n` is 0 and nothing is taken",
             )
         ],
+        "if n > 0 then": [
+            (("`>` becomes `>=`",), "lanes behind it find no slot either: all keep their order")
+        ],
+        "elseif #members > 1 then": [
+            (("always", "`>` becomes `>=`"), "one lane alone needs no turns; it saves calls")
+        ],
+        "if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end": [
+            (("always",), SAVES)
+        ],
         "if got > 0 then": [
             (
                 ("always", "`>` becomes `>=`"),
@@ -137,7 +146,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("`<` becomes `<=` (2)",), "the same is put in place of the same")
         ],
         "if state[2] then call('PERSIST', HOST(host)) end  -- it may have been resting": [
-            (("always",), SAVES)
+            (("always",), SAVES),
+            (("removed", "never"), "it counts in the very millisecond in which the hash ends"),
         ],
     },
     "complete.lua": {
