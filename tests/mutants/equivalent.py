@@ -112,7 +112,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("always", "`>` becomes `>=`"), "one lane alone needs no turns; it saves calls")
         ],
         "if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end": [
-            (("always",), SAVES)
+            (("always", "without `tonumber(state[3]) or`", "without `or 0`"), SAVES)
         ],
         "if got > 0 then": [
             (
@@ -249,6 +249,11 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "with nullcontext() if simple else transaction.atomic(), "
         "default_connection.cursor() as cursor:": [
             (("always `transaction.atomic()`",), "it saves two round trips")
+        ],
+    },
+    "close.lua": {
+        "local last = task.size + task.split - 1": [
+            (("`-` becomes `+`",), "buckets that do not exist are unlinked too")
         ],
     },
 }
