@@ -120,6 +120,18 @@ def test_what_nobody_fetches_is_taken_after_all(bench: Bench) -> None:
         time.sleep(0.05)
 
 
+def test_who_got_enough_is_left_no_more(bench: Bench) -> None:
+    bench.open(*bench.requests(1))
+    Holder(bench, 1).ask()
+    poor = Holder(bench, 2, room=3)
+    poor.ask()
+    assert bench.redis.zscore(bench.key("HUNGRY"), 2)
+    bench.frontier.admit(1, bench.requests(9)[1:])
+    poor.ask()
+    assert len(poor.held) == 3
+    assert bench.redis.zscore(bench.key("HUNGRY"), 2) is None
+
+
 def test_nothing_is_left_to_a_dead_generation(bench: Bench) -> None:
     bench.open(*bench.requests(100), concurrency=SLOTS)
     rich, dead = Holder(bench, 1), Holder(bench, 2)

@@ -190,6 +190,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "look = look - 4  -- it takes five times as long as passing over a task": [
             (("removed", "`-` becomes `+`"), "a bound on the time of one call")
         ],
+        "local share = math.ceil(look / (#untried - i + 1))": [
+            (("`math.ceil` becomes `math.floor`",), "a bound, rounded otherwise")
+        ],
         "if moved >= most or look <= 0 then break end": [
             (
                 ("without `moved >= most or`", "`>=` becomes `>`"),
@@ -254,6 +257,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
     "close.lua": {
         "local last = task.size + task.split - 1": [
             (("`-` becomes `+`",), "buckets that do not exist are unlinked too")
+        ],
+        "task.level = math.floor(math.log(size) / math.log(2))": [
+            (("removed", "`/` becomes `*`"), "only the sum of size and split counts from here on")
         ],
     },
 }
