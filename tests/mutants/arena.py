@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crawlservice.household import die_with_parent
 from tests.mutants.mutant import Mutant
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -98,6 +100,7 @@ class Arena:
                 stdout=log,
                 stderr=log,
                 pass_fds=[theirs.fileno()],
+                preexec_fn=die_with_parent(signal.SIGTERM),
             )
         with ours:
             self._orders, self._answers = ours.makefile("w"), ours.makefile("r")

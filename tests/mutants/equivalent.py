@@ -191,7 +191,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("removed", "`-` becomes `+`"), "a bound on the time of one call")
         ],
         "local share = math.ceil(look / (#untried - i + 1))": [
-            (("`math.ceil` becomes `math.floor`",), "a bound, rounded otherwise")
+            (("`math.ceil` becomes `math.floor`", "`-` becomes `+`"), "a bound, shared otherwise")
         ],
         "if moved >= most or look <= 0 then break end": [
             (

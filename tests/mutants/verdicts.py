@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import defaultdict
@@ -42,8 +43,10 @@ class Verdicts:
             name, file, number, *verdict = json.loads(line)
             self._take(name, file, number, Verdict(*verdict))
         for line in self._looks.read_text().splitlines() if self._looks.exists() else ():
-            row = Row(*json.loads(line))
-            self.tests[row.test] = row._replace(parts=tuple(row.parts))
+            seal, *fields = json.loads(line)
+            row = Row(*fields)
+            if seal == _seal(row.test):  # its file is still the same
+                self.tests[row.test] = row._replace(parts=tuple(row.parts))
 
     def of(self, mutant: Mutant) -> Verdict | None:
         """None also when the test that noticed is not there any more."""
@@ -60,7 +63,7 @@ class Verdicts:
         with self._looks.open("a") as file:
             for row in rows:
                 self.tests[row.test] = row
-                file.write(json.dumps(row) + "\n")
+                file.write(json.dumps([_seal(row.test), *row]) + "\n")
 
     def likeliest(self, mutant: Mutant, tests: Iterable[str]) -> list[Row]:
         """The tests that can notice it, first those that noticed one near it."""
@@ -83,10 +86,19 @@ class Verdicts:
 
 
 @cache
+def _text(file: str) -> str:
+    path = CHECKOUT / file
+    return path.read_text() if path.exists() else ""
+
+
 def _exists(test: str) -> bool:
     file, _, name = test.partition("::")
-    path = CHECKOUT / file
-    return path.exists() and f"def {name.partition('[')[0]}(" in path.read_text()
+    return f"def {name.partition('[')[0]}(" in _text(file)
+
+
+def _seal(test: str) -> str:
+    text = _text(test.partition("::")[0])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _turn(test: str) -> float:
