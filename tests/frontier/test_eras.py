@@ -127,6 +127,16 @@ def plain(make_bench: Callable[..., Bench]) -> Bench:
     return bench
 
 
+def test_partitions_of_two_eras_are_not_settled(client: Callable[..., Frontier]) -> None:
+    founder = client(partitions=2)
+    founder.eras.begin(1)
+    founder.eras.open()
+    for state in ("closed", "open"):
+        founder.run("era", 1, 2, state)
+    assert founder.eras.read() == [(1, "open"), (2, "open")]
+    assert founder.eras.settled() == 0
+
+
 def test_what_is_doubted_already_or_being_filled_may_be_doubted_again(
     client: Callable[..., Frontier],
 ) -> None:

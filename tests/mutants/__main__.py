@@ -26,7 +26,7 @@ def main() -> int:
     from tests.mutants.campaign import Campaign
     from tests.mutants.equivalent import reason
     from tests.mutants.every import mutants
-    from tests.mutants.verdicts import Verdicts
+    from tests.mutants.verdicts import QUICK, Verdicts
 
     verdicts = Verdicts(CHECKOUT / "build" / "mutants")
 
@@ -34,13 +34,13 @@ def main() -> int:
         todo = []
         for mutant in mutants(options.only):
             verdict = verdicts.of(mutant)
-            again = options.again and not reason(mutant)
-            if verdict is None or (again and not verdict.test):
+            again = options.again or (verdict and verdict.why == QUICK and not options.quick)
+            if verdict is None or (again and not verdict.test and not reason(mutant)):
                 todo.append(mutant)
         Campaign(todo, verdicts, partial(print, flush=True), quick=options.quick).run(options.jobs)
     everything = [(mutant, verdicts.of(mutant)) for mutant in mutants([])]
     page.write(everything)
-    left = [m for m, verdict in everything if not (verdict and verdict.test) and not reason(m)]
+    left = [m for m, verdict in everything if not (verdict and (verdict.test or reason(m)))]
     for mutant in left:
         print(f"{'not noticed' if verdicts.of(mutant) else 'not tried'}: {mutant}")
     return 1 if left else 0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tests.mutants.arena import Arena, Row
 from tests.mutants.mutant import Mutant
-from tests.mutants.verdicts import Verdict, Verdicts
+from tests.mutants.verdicts import QUICK, Verdict, Verdicts
 
 FRONTIER = "tests/frontier"
 SUITES = (
@@ -18,7 +18,7 @@ SUITES = (
     *(f"tests/crawlservice/test_{name}.py" for name in ("era", "audit", "store")),
     "tests/node",
 )
-QUICK = 0.15  # seconds that a test may take in a quick run
+SHORT = 0.15  # seconds that a test may take in a quick run
 TELL_EVERY = 25  # mutants
 
 
@@ -74,13 +74,15 @@ class Campaign:
                 with self._lock:
                     tests = self._tests(mutant, arena)
                 rows = arena.fight(mutant, tests)
-                verdict = Verdict(rows[-1].test, rows[-1].failed) if rows else Verdict("")
+                verdict = Verdict("", QUICK if self._quick else "")
+                if rows and rows[-1].failed:
+                    verdict = Verdict(rows[-1].test, rows[-1].failed)
                 with self._lock:
-                    self._keep(mutant, verdict if verdict.why else Verdict(""))
+                    self._keep(mutant, verdict)
 
     def _tests(self, mutant: Mutant, arena: Arena) -> list[Row]:
         tests = self._verdicts.likeliest(mutant, arena.tests)
-        return [row for row in tests if not self._quick or row.seconds < QUICK]
+        return [row for row in tests if not self._quick or row.seconds < SHORT]
 
     def _keep(self, mutant: Mutant, verdict: Verdict) -> None:
         self._verdicts.keep(mutant, verdict)

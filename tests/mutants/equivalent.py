@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 SAVES = "it saves a call"
 NOTHING = "nothing becomes of an empty list; it saves a call"
+PAIRS = "second line: there are as many of both"
 FEWER = "batches are only smaller"
 TRUE = "Redis answers true as 1"
 
@@ -260,6 +261,58 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
         "task.level = math.floor(math.log(size) / math.log(2))": [
             (("removed", "`/` becomes `*`"), "only the sum of size and split counts from here on")
+        ],
+    },
+    "pulse.py": {
+        "return calls if time.monotonic() - at <= FRESH else 0": [
+            (("`<=` becomes `<`",), "no test meets that very moment, nor does it matter")
+        ],
+    },
+    "partitions.py": {
+        "return _hash_of(host) % self.partitions if self.partitions > 1 else 0": [
+            (
+                ("always `_hash_of(host) % self.partitions`", "`>` becomes `>=`"),
+                "what is left of a division by 1 is 0; it saves the hash",
+            )
+        ],
+        "if self.partitions == 1:": [(("never",), "the same comes out, with more work")],
+        "if guarded:": [(("always",), "a verb that is not guarded does not read it")],
+    },
+    "leases.py": {
+        "for generation, ms in zip(answer[::2], answer[1::2], strict=True):": [
+            (("True becomes False",), PAIRS)
+        ],
+    },
+    "frontier.py": {
+        "if (kept := int(redis.get(name) or partitions)) != partitions:": [
+            (("without `partitions`",), "second line: it was written just before")
+        ],
+        "if self.partitions > 1 and self._last_claim == (generation, sequence):": [
+            (
+                ("without `self.partitions > 1`", "`>` becomes `>=`"),
+                "one partition answers the same when it is asked twice; it saves a call",
+            )
+        ],
+        "if left > 0 or partition in over:": [
+            (("always", "`>` becomes `>=`"), "0 are asked for then; it saves a call")
+        ],
+        "for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):": [
+            (("True becomes False",), PAIRS)
+        ],
+        "found += [admission for admission, pending in zip(mine, still, strict=True) if pending]": [
+            (("True becomes False",), PAIRS)
+        ],
+        "pipe = self.redis.pipeline(transaction=False)": [
+            (("False becomes True",), "the answers are the same; it saves MULTI and EXEC")
+        ],
+        "if self.partitions > 1:": [
+            (("always", "`>` becomes `>=`"), "in one partition nothing is elsewhere"),
+        ],
+        "cursors.update(zip(behind[::2], behind[1::2], strict=True))": [
+            (("True becomes False",), PAIRS)
+        ],
+        "for completion, pending in zip(completions, still, strict=True):": [
+            (("True becomes False",), PAIRS)
         ],
     },
 }

@@ -14,10 +14,10 @@ from tests.mutants import lua, python
 from tests.mutants.arena import CHECKOUT
 from tests.mutants.equivalent import reason
 from tests.mutants.mutant import Mutant
-from tests.mutants.verdicts import Verdict
+from tests.mutants.verdicts import QUICK, Verdict
 
 PAGE = CHECKOUT / "docs" / "mutants.md"
-SURVIVES, UNTRIED, EQUIVALENT = "**nothing**", "(not tried yet)", "equivalent: "
+SURVIVES, UNTRIED, EQUIVALENT = "**nothing**", "(not yet)", "equivalent: "
 ROW = re.compile(r"^\| (\d+) \| (`+ ?)(.*?)( ?`+) \| (.*) \| (.*) \|$")
 INTRODUCTION = """\
 # Mutants: what happens when a line of the protocol is broken
@@ -39,6 +39,7 @@ noticed. By hand it is as simple: take a line out, run the test beside it, see i
 - **Noticed** means: the test failed twice in a row, or did not come to its end ("hangs").
 - **Equivalent**: the change cannot be seen from outside; why, is said there. Most are a second line
   of defence, an optimisation, or a bound that may as well be another.
+- **(not yet)**: the mutant was not tried, or only with the quick tests, which did not notice.
 - Lines that are only the head or the end of what follows have no mutants, nor have comments.
 """
 
@@ -104,11 +105,11 @@ def _read(path: Path) -> str:
 
 
 def _kind(mutant: Mutant, verdict: Verdict | None) -> str:
-    if verdict is None:
-        return UNTRIED
-    if verdict.test:
+    if verdict and verdict.test:
         return "noticed"
-    return "equivalent" if reason(mutant) else "survives"
+    if verdict and reason(mutant):
+        return "equivalent"
+    return UNTRIED if verdict is None or verdict.why == QUICK else "survives"
 
 
 def _figures(totals: list[tuple[str, int, int, Counter[str]]]) -> Iterator[str]:
@@ -148,7 +149,8 @@ def _code(line: str) -> str:
 
 
 def _noticed_by(mutant: Mutant, verdict: Verdict | None) -> str:
-    if verdict is None:
+    kind = _kind(mutant, verdict)
+    if verdict is None or kind == UNTRIED:
         return UNTRIED
     if verdict.test:
         test = verdict.test.removeprefix("tests/").replace("|", "\\|")

@@ -23,8 +23,12 @@ PARTS |= dict.fromkeys(("release", "retry", "park", "unpark"), "give_back")
 PARTS |= {"cookies": "state", "hasten": "state", "close": "open", "announce": "rollouts"}
 
 
+QUICK = "quick"
+
+
 class Verdict(NamedTuple):
-    """``test``: which noticed, "" for a survivor. ``why``: how it failed."""
+    """``test``: which noticed, "" for a survivor. ``why``: how it failed; of a survivor QUICK when
+    only the quick tests were asked."""
 
     test: str
     why: str = ""
