@@ -10,6 +10,7 @@ import pytest
 
 from tests.mutants import page
 from tests.mutants.arena import CHECKOUT, HANGS, Arena, Row
+from tests.mutants.equivalent import unknown
 from tests.mutants.every import mutants
 from tests.mutants.lua import executable, of_script
 from tests.mutants.mutant import Mutant
@@ -117,6 +118,10 @@ def test_a_script_that_does_not_end_is_noticed_and_another_begins(arena: Arena) 
 
 def test_the_page_says_nothing_that_is_not_so_any_more() -> None:
     assert page.problems(page.PAGE.read_text()) == [], RENEW
+
+
+def test_reasons_are_given_for_mutants_that_exist() -> None:
+    assert unknown(list(mutants([]))) == []
 
 
 def test_a_page_that_lags_behind_is_found(tmp_path: Path) -> None:

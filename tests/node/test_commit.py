@@ -230,6 +230,23 @@ def test_follow_ups_that_were_admitted_are_neither_recorded_nor_sent(
     assert {*desk.bench.names(desk.bench.claim_all())} == {"/old", "/new", "/other"}
 
 
+def test_what_is_admitted_while_a_result_waits_is_not_recorded_either(
+    desk: Desk, break_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.bench.frontier.admit(1, [desk.bench.request("/old", "b.example")])
+
+    def meanwhile(_: float) -> None:
+        if desk.ledger.batches:
+            desk.bench.frontier.admit(1, [desk.bench.request("/late", "b.example")])
+
+    monkeypatch.setattr("time.sleep", meanwhile)
+    break_at("commit.before:1:error")
+    desk.write(desk.outcome("/a", "/old", "/late", "/new"))
+    recorded = unpack_admissions(Page.objects.get(url="/a").follow_ups or b"")
+    assert desk.bench.names(recorded) == ["/new"]
+    assert desk.bench.counts().duplicates == 2
+
+
 # -- what does not end ----------------------------------------------------------------------------
 
 
