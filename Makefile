@@ -10,7 +10,7 @@ FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; pyth
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test soak faults bench check format lock wheel clean
+.PHONY: help crawl up test soak faults mutants bench check format lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -32,6 +32,9 @@ soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minu
 
 faults: .venv/dev ## 1250 random faults in crawls by 3 nodes, some 15 minutes; SEED=2 ARGS="--faults 200"
 	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) $(ARGS)
+
+mutants: .venv/dev ## break the protocol line by line and see which test notices; ARGS="--only claim.lua"
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 bench: .venv/dev ## the standard job beside Scrapy, scrapy-redis and Crawlee; JOB=latency ARGS="--quick"
 	$(BIN)/python -m benchmarks.$(or $(JOB),standard) $(ARGS)

@@ -15,7 +15,8 @@ from django.test.utils import CaptureQueriesContext
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Admission, root_admission
+from crawlframe.request import Admission, root_admission, unpack_admissions
+from crawlservice import store
 from crawlservice.models import Event, Item, Page, Task
 from crawlservice.store import DjangoLedger
 
@@ -206,11 +207,43 @@ def test_what_the_database_refuses_is_refused_whole(task: Task) -> None:
     assert Page.objects.count() == 0
 
 
+def test_a_batch_of_several_statements_is_one_transaction(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MAX_ARRAY", 1)
+    bad = outcome(task, "z")
+    bad.items = [b'"\\u0000"', b"not json"]
+    with pytest.raises(LedgerRefused):
+        DjangoLedger().commit([outcome(task, "a"), bad])
+    assert Page.objects.count() == 0
+    batch = [outcome(task, name, 2, 2) for name in "abc"]
+    assert len(DjangoLedger().commit(batch)) == 3
+    assert (Page.objects.count(), Item.objects.count()) == (3, 6)
+
+
+def test_follow_ups_that_go_apart_are_of_the_same_transaction(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("there they do not go apart")
+    monkeypatch.setattr(store, "MAX_PACKED", 1)
+    monkeypatch.setattr(store, "POSTGRES_FOLLOW_UPS", "UPDATE nowhere SET a = %s WHERE b = %s")
+    one = outcome(task, "a", 2, 3)
+    with pytest.raises(LedgerAway):
+        DjangoLedger().commit([one])
+    assert Page.objects.count() == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(store, "MAX_PACKED", 1)
+    DjangoLedger().commit([one])
+    assert unpack_admissions(Page.objects.get().follow_ups or b"") == one.follow_ups
+
+
 def test_a_task_ends_once_and_not_early(task: Task) -> None:
     ledger = DjangoLedger()
     ledger.commit([outcome(task, "a", 2), outcome(task, "b", 1)])
     assert not ledger.finish(task.pk, counts(3, 2))  # one is left
     assert not ledger.finish(task.pk, counts(3, 3))  # the ledger lacks a row
+    assert not ledger.finish(task.pk, counts(2, 1))  # Redis was not told of one
     assert not ledger.finish(task.pk, counts(1, 1))  # the ledger knows more than Redis
     assert Event.objects.count() == 0
     assert ledger.finish(task.pk, counts(2, 2))

@@ -72,11 +72,23 @@ def test_order_is_task_priority_then_priority_then_depth_then_arrival(bench: Ben
     assert bench.names(claimed) == order
 
 
+def test_what_came_first_goes_first(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    for name in ("two", "three"):
+        bench.frontier.admit(1, [bench.request(name)])
+    assert bench.names(bench.claim()) == ["one", "two", "three"]
+
+
 def test_two_tasks_of_equal_rank_take_turns_on_a_host(bench: Bench) -> None:
     for task in (1, 2):
         bench.open(*bench.requests(6, task=task), task=task)
     tasks = [request.task for _ in range(12) for request in bench.claim(1)]
     assert [sorted(tasks[i : i + 2]) for i in range(0, 12, 2)] == [[1, 2]] * 6
+
+
+def test_who_had_a_turn_stays_before_lower_ranks(bench: Bench) -> None:
+    bench.open(*bench.requests(3, depth=0), *bench.requests(6, depth=1)[3:])
+    assert bench.names(bench.claim(1)[0] for _ in range(6)) == [f"a.example/{n}" for n in range(6)]
 
 
 def test_turns_go_on_when_lanes_run_dry_and_fill_again(bench: Bench) -> None:
@@ -138,6 +150,11 @@ def test_no_more_than_was_asked_for(bench: Bench) -> None:
     assert len(bench.claim_all()) == 800 - 572
 
 
+def test_no_more_than_was_asked_for_of_several_lanes(bench: Bench) -> None:
+    bench.open(*bench.requests(2), *bench.requests(10, depth=1)[2:])
+    assert len(bench.claim(3)) == 3
+
+
 def test_the_same_sequence_number_answers_the_same_batch(bench: Bench) -> None:
     bench.open(*bench.requests(10))
     first = bench.frontier.claim(1, 1, 4)
@@ -159,6 +176,13 @@ def test_a_batch_is_answered_again_without_what_has_gone_since(bench: Bench) -> 
     bench.sequences[2] = 1
     assert [request.rid for request in bench.claim(4, generation=2)] == [first[2].rid]
     assert bench.frontier.claim(1, 1, 4).requests == [first[3]]
+
+
+def test_a_batch_is_answered_again_without_what_waits_again(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    first = bench.frontier.claim(1, 1, 3).requests
+    bench.release(first[1])
+    assert bench.frontier.claim(1, 1, 3).requests == [first[0], first[2]]
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
@@ -357,6 +381,28 @@ def test_a_paused_task_is_skipped(bench: Bench) -> None:
     assert len(bench.claim_all()) == 3
 
 
+def test_a_host_without_anything_to_give_is_not_looked_at_again(bench: Bench) -> None:
+    one, two = bench.request("one", "a.example"), bench.request("two", "b.example", task=2)
+    bench.open(one)
+    bench.open(two, task=2)
+    bench.frontier.pause(2)
+    bench.complete(one)
+    bench.frontier.close_task(1)
+    assert bench.claim() == []
+    assert bench.wait == -1
+
+
+def test_a_host_of_as_many_paused_lanes_as_a_claim_looks_at(
+    make_bench: Callable[..., Bench],
+) -> None:
+    bench = make_bench(kind=Frontier)
+    for task in range(1, 17):
+        bench.open(bench.request("one", task=task), task=task)
+        bench.frontier.pause(task)
+    assert bench.claim() == []
+    assert bench.wait == -1
+
+
 def test_twenty_paused_lanes_do_not_hide_a_host(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(kind=Frontier)
     for task in range(1, 21):
@@ -398,6 +444,14 @@ def test_a_cancelled_task_does_not_wait_for_a_better_one(bench: Bench, limits: d
     assert sorted(request.task for request in bench.claim()) == [1] + [2] * 9
 
 
+def test_what_is_only_ended_costs_no_delay(bench: Bench) -> None:
+    bench.open(*bench.requests(2, task=1), task=1, delay=60_000)
+    bench.frontier.cancel(1)
+    assert len(bench.claim()) == 2
+    bench.open(bench.request("other", task=2), task=2)
+    assert bench.names(bench.claim()) == ["other"]
+
+
 def test_lanes_of_a_forgotten_task_fall_out(bench: Bench) -> None:
     one = bench.request("one", task=1)
     bench.open(one, task=1)
@@ -428,6 +482,40 @@ def test_a_lane_of_nothing_but_leftovers(make_bench: Callable[..., Bench]) -> No
     assert not bench.redis.keys("*q:*")
 
 
+@pytest.mark.parametrize("concurrency", [2, 3])
+def test_leftovers_are_nobodys_share(bench: Bench, concurrency: int) -> None:
+    gone, *others = bench.requests(2 + concurrency)
+    bench.open(gone, *others, concurrency=concurrency)
+    bench.complete(gone)
+    held = bench.claim()
+    assert len(held) == concurrency
+    bench.complete_all(held)
+    assert len(bench.claim()) == 1
+    assert bench.claim() == []
+    assert bench.wait == -1
+
+
+def test_a_lane_that_ends_with_the_share_is_done(bench: Bench) -> None:
+    gone, last = bench.requests(2)
+    bench.open(gone, last, concurrency=2)
+    bench.complete(gone)
+    bench.complete_all(bench.claim())
+    assert bench.claim() == []
+    assert bench.wait == -1
+
+
+def test_an_entry_that_is_there_twice_is_given_once(bench: Bench) -> None:
+    """It is damage; fetched twice at a time, a request would have two holders."""
+    one, two = bench.requests(2)
+    bench.open(one, two)
+    lane = bench.key("LANE", f"1:{one.rank}:a.example")
+    bench.redis.rpush(lane, one.rid)
+    assert len(bench.claim()) == 2
+    bench.frontier.admit(1, [bench.request("three")])
+    bench.redis.rpush(lane, one.rid)
+    assert bench.names(bench.claim()) == ["three"]
+
+
 # -- waiting --------------------------------------------------------------------------------------
 
 
@@ -437,12 +525,17 @@ def test_wait_tells_when_the_next_is_due(bench: Bench) -> None:
     assert bench.wait == 0
     assert len(bench.claim(2)) == 1
     assert bench.wait == -1
-    bench.frontier.admit(1, [bench.request("late", delay=60_000)])
+    bench.frontier.admit(1, [bench.request("late", delay=60_000), *bench.requests(5)[3:]])
+    assert len(bench.claim(1)) == 1
+    assert bench.wait == 0
     bench.claim()
     assert 50_000 < bench.wait <= 60_000
     bench.open(*bench.requests(2, "slow.example", task=2), task=2, delay=20_000)
     bench.claim()
     assert 10_000 < bench.wait <= 20_000
+    bench.frontier.admit(1, [bench.request("soon", delay=9_000)])
+    bench.claim()
+    assert 0 < bench.wait <= 9_000
 
 
 def test_many_due_at_once(bench: Bench) -> None:
@@ -462,6 +555,15 @@ def test_one_damaged_entry_does_not_stop_a_partition(redis_client: Redis) -> Non
     bench.after(bench.now() + 3)
     assert sorted(bench.names(bench.claim_all())) == ["late", "later"]
     assert bench.frontier.audit() == []
+
+
+def test_a_due_time_of_a_request_that_is_held_gives_it_to_nobody(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    [held] = bench.claim()
+    bench.redis.zadd(bench.key("DELAYED"), {held.rid: 0})
+    assert bench.claim(generation=2) == []
+    assert not bench.redis.exists(bench.key("DELAYED"))
+    assert bench.places() == (0, 1, 0, 0)
 
 
 def test_nothing_is_left_of_a_host_without_requests(bench: Bench) -> None:

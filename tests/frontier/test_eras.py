@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from crawlframe.errors import EraChanged
-from crawlframe.frontier import Frontier, TaskLimits
+from crawlframe.frontier import Claimed, Frontier, TaskLimits
 from crawlframe.frontier.pulse import FRESH
 from crawlframe.frontier.scripts import UNGUARDED, verbs
 from tests.frontier.bench import Bench, dump
@@ -140,6 +140,40 @@ def plain(make_bench: Callable[..., Bench]) -> Bench:
     return bench
 
 
+def test_partitions_of_two_eras_are_not_settled(client: Callable[..., Frontier]) -> None:
+    founder = client(partitions=2)
+    founder.eras.begin(1)
+    founder.eras.open()
+    for state in ("closed", "open"):
+        founder.run("era", 1, 2, state)
+    assert founder.eras.read() == [(1, "open"), (2, "open")]
+    assert founder.eras.settled() == 0
+
+
+def test_what_is_doubted_already_or_being_filled_may_be_doubted_again(
+    client: Callable[..., Frontier],
+) -> None:
+    founder = client()
+    founder.eras.doubt()
+    founder.eras.doubt()
+    assert founder.eras.read() == [(0, "doubted")]
+    founder.eras.begin(1)
+    founder.eras.doubt()
+    assert founder.eras.read() == [(1, "closed")]
+
+
+def test_an_era_that_has_not_begun_is_neither_open_nor_doubted(
+    client: Callable[..., Frontier],
+) -> None:
+    """Redis went back to an earlier one."""
+    late = client()
+    late.pulse.learn(0, 7)
+    for change in (late.eras.open, late.eras.doubt):
+        with pytest.raises(EraChanged, match="it is 0 now, not 7"):
+            change()
+    assert late.eras.read() == [(0, "open")]
+
+
 @pytest.mark.parametrize("what", LOST)
 def test_the_loss_of_a_single_call_is_noticed(plain: Bench, what: str) -> None:
     plain.frontier.eras.confirm()
@@ -147,6 +181,16 @@ def test_the_loss_of_a_single_call_is_noticed(plain: Bench, what: str) -> None:
     with pytest.raises(EraChanged, match=r"LOST what \w+ was told is done"):
         plain.frontier.eras.confirm()
     assert plain.frontier.eras.read() == [(0, "doubted")]
+
+
+def test_the_loss_of_the_very_first_call_is_noticed(
+    plain: Bench, client: Callable[..., Frontier]
+) -> None:
+    """Redis knows nothing of the client then."""
+    late = client()
+    lose(plain.redis, lambda: late.admit(1, [plain.request("new")]))
+    with pytest.raises(EraChanged, match="LOST"):
+        late.eras.confirm()
 
 
 def test_a_loss_that_one_noticed_stops_the_claims_of_all(
@@ -200,6 +244,15 @@ def test_what_a_client_did_before_a_long_silence_hides_no_loss(plain: Bench) -> 
     lose(plain.redis, lambda: plain.claim(1))
     with pytest.raises(EraChanged, match="LOST"):
         plain.frontier.eras.confirm()
+
+
+def test_an_answer_that_was_lost_is_no_loss_when_it_comes_late(plain: Bench) -> None:
+    """Between the claim and its repetition another call of the same client was answered."""
+    lost: list[Claimed] = []
+    without_answer(plain, lambda: lost.extend(plain.frontier.claim(1, 7, 2).requests))
+    plain.leases.renew(1, 15)
+    assert plain.frontier.claim(1, 7, 2).requests == lost
+    plain.frontier.eras.confirm()
 
 
 def test_what_others_write_hides_no_loss(plain: Bench, client: Callable[..., Frontier]) -> None:

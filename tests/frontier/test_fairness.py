@@ -120,6 +120,18 @@ def test_what_nobody_fetches_is_taken_after_all(bench: Bench) -> None:
         time.sleep(0.05)
 
 
+def test_who_got_enough_is_left_no_more(bench: Bench) -> None:
+    bench.open(*bench.requests(1))
+    Holder(bench, 1).ask()
+    poor = Holder(bench, 2, room=3)
+    poor.ask()
+    assert bench.redis.zscore(bench.key("HUNGRY"), 2)
+    bench.frontier.admit(1, bench.requests(9)[1:])
+    poor.ask()
+    assert len(poor.held) == 3
+    assert bench.redis.zscore(bench.key("HUNGRY"), 2) is None
+
+
 def test_nothing_is_left_to_a_dead_generation(bench: Bench) -> None:
     bench.open(*bench.requests(100), concurrency=SLOTS)
     rich, dead = Holder(bench, 1), Holder(bench, 2)
@@ -129,3 +141,26 @@ def test_nothing_is_left_to_a_dead_generation(bench: Bench) -> None:
     rich.turn()
     assert len(rich.held) == SLOTS
     assert bench.redis.zrange(bench.key("HUNGRY"), 0, -1) == [b"1"]
+
+
+def test_of_a_full_host_nothing_is_left(bench: Bench) -> None:
+    """Or the claim would come back for it, and leave nothing elsewhere."""
+    bench.open(*bench.requests(2))
+    rich, poor = Holder(bench, 1), Holder(bench, 2)
+    rich.ask()
+    bench.open(bench.request("strict", task=2), task=2, concurrency=2)
+    bench.frontier.admit(1, [bench.request("more", depth=1)])
+    poor.ask()
+    bench.frontier.admit(1, [bench.request("most", depth=2)])
+    rich.ask()
+    assert (len(rich.held), poor.held) == (2, [])
+    assert bench.wait == -1
+
+
+def test_where_there_is_more_than_enough_a_claim_gets_what_it_asked_for(bench: Bench) -> None:
+    bench.open(*bench.requests(5))
+    rich, poor = Holder(bench, 1), Holder(bench, 2)
+    rich.ask()
+    poor.ask()
+    bench.frontier.admit(1, bench.requests(55)[5:])
+    assert len(bench.claim(3, generation=1)) == 3

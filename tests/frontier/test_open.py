@@ -140,3 +140,29 @@ def test_the_answers_of_scripts_that_nobody_asks_today(bench: Bench) -> None:
     assert [frontier.run("open", 0, 1, fields, pack([])) for _ in range(2)] == [1, 0]
     assert [frontier.run("cookies", 0, 1, cookies) for _ in range(2)] == [1, 0]
     assert frontier.run("lease", 0, 5, 1000) == 1
+    assert frontier.run("confirm", 0) == 1
+    assert [frontier.run("close", 0, 1) for _ in range(2)] == [1, 1]
+
+
+def test_a_task_whose_requests_failed_can_be_closed(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    bench.complete(bench.claim()[0], failed=True)
+    bench.frontier.close_task(1)
+    assert bench.frontier.open_tasks() == []
+
+
+def test_very_many_fingerprints_are_forgotten_bit_by_bit(make_bench: Callable[..., Bench]) -> None:
+    """As of a task of four million requests."""
+    bench = make_bench(kind=Frontier)
+    bench.open()
+    level, split = 14, 5
+    bench.redis.hset(bench.key("TASK", 1), mapping={"level": level, "split": split})
+    buckets = (0, 1, 299, 300, 8191, 8192, 2**level - 1, 2**level + split - 1)
+    for bucket in buckets:
+        bench.redis.sadd(bench.key("SEEN", f"1:{bucket}"), 1)
+    calls = 1
+    while not bench.frontier.run("close", 0, 1):
+        calls += 1
+    assert calls == -(-(2**level + split) // 300)
+    assert not bench.redis.keys("*:1*")
+    assert bench.frontier.open_tasks() == []

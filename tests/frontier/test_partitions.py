@@ -194,3 +194,12 @@ def test_every_verb_has_a_header_and_an_attribute(redis_client: Redis) -> None:
         assert "\n-- KEYS[1] tag of the partition" in text
         assert "\n-- Answer: " in text
         assert getattr(scripts, verb)
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_nothing_is_in_no_partition(make_bench: Callable[..., Bench], partitions: int) -> None:
+    frontier = make_bench(partitions=partitions).frontier
+    assert [*frontier.split(iter([]), str)] == []
+    assert [(n, [*some]) for n, some in frontier.split(iter(["-"]), str)] == [
+        (frontier.partition_of("-"), ["-"])
+    ]

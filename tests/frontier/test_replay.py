@@ -105,6 +105,12 @@ def test_a_dead_generation_cannot_renew(bench: Bench) -> None:
     bench.leases.renew(2, 15)
 
 
+def test_all_lives_are_told(bench: Bench) -> None:
+    for generation in range(1, 6):
+        bench.leases.renew(generation, 15)
+    assert {*bench.leases.left()} == {1, 2, 3, 4, 5}
+
+
 def test_nodes_are_known_until_they_are_replayed(bench: Bench) -> None:
     for generation, name in ((2, "opal"), (1, "ruby")):
         bench.leases.renew(generation, 15)

@@ -35,6 +35,13 @@ def trail(*versions: str) -> bytes:
 # -- who takes what -------------------------------------------------------------------------------
 
 
+def test_who_finds_nothing_writes_nothing(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    park_all(bench, "old")
+    assert bench.frontier.retake("old", 500) == 0
+    assert not bench.redis.keys("*retaken*")
+
+
 def test_other_code_takes_back_what_some_code_could_not_run(bench: Bench) -> None:
     bench.open(*bench.requests(3))
     park_all(bench, "old")
@@ -164,6 +171,18 @@ def test_marks_survive_whatever_happens_to_a_request(bench: Bench) -> None:
     assert bench.frontier.retake("c", 500) == 1
     [one] = bench.claim(generation=2)
     assert (one.attempts, one.deliveries) == (1, 2)
+
+
+def test_neither_tries_nor_marks_take_any_room(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    park_all(bench, "")
+    assert not bench.redis.exists(bench.key("TRIES"))
+    bench.frontier.unpark(1)
+    park_all(bench, "a")
+    assert bench.redis.exists(bench.key("TRIES"))
+    bench.frontier.retake("b", 1)
+    park_all(bench, "")
+    assert not bench.redis.exists(bench.key("TRIES"))
 
 
 def test_marks_of_a_fresh_request_survive_a_replay(bench: Bench) -> None:

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.partitions import pack
 from crawlframe.frontier.records import fingerprints
@@ -71,6 +73,19 @@ def test_edges_of_the_fingerprint(bench: Bench) -> None:
     assert bench.frontier.admit(1, admissions) == len(firsts)
     assert bench.frontier.admit(1, admissions) == 0
     assert bench.frontier.known([(1, admissions)]) == [[True] * len(firsts)]
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_short_fingerprints_are_found_after_a_split(bench: Bench, step: int) -> None:
+    """Of few digits, with and without a sign; even ones alone all stay where they are."""
+    numbers = range(-500 * step, 501 * step, step)
+    rids = [n.to_bytes(8, "big", signed=True) + b"\0" * 8 for n in numbers]
+    admissions = [Admission(rid, 5, "a.example", 0, b"r") for rid in rids]
+    bench.open()
+    assert bench.frontier.admit(1, admissions) == len(numbers)
+    assert int(bench.redis.hget(bench.key("TASK", 1), "level")) >= 2
+    assert bench.frontier.known([(1, admissions)]) == [[True] * len(numbers)]
+    assert bench.frontier.admit(1, admissions) == 0
 
 
 def test_a_hundred_thousand_fingerprints(redis_client: Any) -> None:

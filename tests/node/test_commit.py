@@ -1,42 +1,406 @@
-"""The commit thread's question whether Redis still knows what it said, with a real frontier."""
+"""The commit thread, on a real Redis and a real ledger: what is written in which order, whose run
+counts, and what waits while one of the two is away."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from redis import Redis
 
+from crawlframe import faults
 from crawlframe.conf import Settings
-from crawlframe.frontier import Frontier
+from crawlframe.faults import Faults
+from crawlframe.frontier import Completion, Frontier
+from crawlframe.ledger import Recorded
+from crawlframe.node import commit
 from crawlframe.node.commit import Committer
 from crawlframe.node.sieve import Sieve
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.request import pack_admissions, unpack_admissions
+from crawlservice.models import Event, Item, Page, Task
 from crawlservice.store import DjangoLedger
 from tests.frontier.bench import Bench
 
-
-def fail(*told: object) -> None:
-    raise AssertionError(told)
-
-
-def scripts_run(redis: Any) -> int:
-    calls: int = redis.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0)
-    return calls
+pytestmark = pytest.mark.usefixtures("orm")
+PAGES = ["/a", "/b", "/c"]
 
 
-def test_it_does_not_pile_up(redis_client: Redis) -> None:
-    """Else results would wait for the questions of all the time that Redis was away."""
-    frontier, ledger = Bench(redis_client, kind=Frontier).frontier, DjangoLedger()
-    frontier.eras.confirm()  # the script is known from here on
-    committer = Committer(Settings(), 1, frontier, ledger, Sieve(), fail, fail)
-    before = scripts_run(redis_client)
-    for _ in range(100):
-        committer.confirm()
-    committer.start()
-    deadline = time.monotonic() + 10
-    while committer.is_alive() and time.monotonic() < deadline:
-        if scripts_run(redis_client) > before:
-            committer.confirm()  # it is asked the next time too
-            committer.close()
-            committer.join()
-    assert scripts_run(redis_client) == before + 2
+class Ledger(DjangoLedger):
+    """Beside its work it tells what Redis held when a batch came to it."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.batches: list[list[str]] = []
+        self.closed = 0
+        self.places: list[tuple[int, int, int, int]] = []  # as the bench tells them
+        self._bench = bench
+
+    def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
+        self.batches.append([outcome.url for outcome in outcomes])
+        self.places.append(self._bench.places())
+        return super().commit(outcomes)
+
+    def close(self) -> None:
+        self.closed += 1  # the connection is the test's too
+
+
+@dataclass
+class Desk:
+    """A task of three pages that a node holds, and the commit thread's surroundings."""
+
+    bench: Bench
+    settings: Settings = field(default_factory=Settings)
+    generation: int = 1
+    settled: list[bytes] = field(default_factory=list)
+    fenced: int = 0
+
+    def __post_init__(self) -> None:
+        self.sieve = Sieve()
+        self.ledger = Ledger(self.bench)
+        seeds = [self.bench.request(page) for page in PAGES]
+        # The frontier's task 1 is the database's too.
+        self.task = Task.objects.create(
+            pk=1, spider="s", arguments={}, seeds=pack_admissions(seeds)
+        )
+        self.bench.open(*seeds)
+        self.held = {self.bench.name_of[one.rid]: one for one in self.bench.claim()}
+
+    def outcome(self, name: str, *links: str, items: int = 0, **fields: Any) -> Outcome:
+        one = self.held[name]
+        made = Outcome(one.rid, 1, one.host, one.record, one.attempts, one.deliveries, url=name)
+        made.follow_ups = [self.bench.request(link, "b.example") for link in links]
+        made.fingerprints = [link.encode() for link in links]
+        made.items = [b'{"n":%d}' % n for n in range(items)]
+        for field_, value in fields.items():
+            setattr(made, field_, value)
+        return made
+
+    def write(self, *outcomes: Outcome) -> Committer:
+        """Everything, by a thread that ends then."""
+        committer = self.committer()
+        for outcome in outcomes:
+            committer.put(outcome)
+        assert committer.held == len(outcomes)
+        committer.close()
+        committer.run()  # here: the connection to the database is of this thread
+        assert committer.held == 0
+        assert sorted(self.settled) == sorted(outcome.rid for outcome in outcomes)
+        return committer
+
+    def committer(self) -> Committer:
+        def on_fenced() -> None:
+            self.fenced += 1
+
+        return Committer(
+            *(self.settings, self.generation, self.bench.frontier, self.ledger, self.sieve),
+            *(self.settled.extend, on_fenced),
+        )
+
+    def rows(self) -> dict[str, str]:
+        return dict(Page.objects.values_list("url", "state"))
+
+    def known(self, name: str) -> bool:
+        return any(name.encode() in some for some in self.sieve.of(1))
+
+
+@pytest.fixture
+def desk(make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setattr(commit, "PAUSES", (0.01,))
+    monkeypatch.setattr("os._exit", _fail)
+    desk = Desk(make_bench(kind=Frontier))
+    yield desk
+    # Nothing is lost and nothing is twice, whatever happened.
+    assert Page.objects.count() == len(set(Page.objects.values_list("rid", flat=True)))
+
+
+def _fail(code: int) -> None:
+    raise AssertionError("the commit thread failed")
+
+
+@pytest.fixture
+def make_bench(redis_client: Redis) -> Iterator[Callable[..., Bench]]:
+    made: list[Bench] = []
+
+    def make(**options: Any) -> Bench:
+        made.append(Bench(redis_client, **options))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        assert bench.frontier.audit() == []
+
+
+@pytest.fixture
+def break_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """``break_at("commit.before:1:error")``: that point fails then."""
+
+    def switch(text: str) -> None:
+        monkeypatch.setattr(faults, "at", Faults(text).at)
+
+    return switch
+
+
+# -- order ----------------------------------------------------------------------------------------
+
+
+def test_the_ledger_knows_before_redis_is_told(desk: Desk) -> None:
+    desk.write(desk.outcome("/a", "/d", items=2), desk.outcome("/b"))
+    assert desk.ledger.batches == [["/a", "/b"]]
+    assert desk.ledger.places == [(0, 3, 0, 0)]  # nothing was complete when the rows were written
+    assert desk.bench.places() == (1, 1, 0, 0)
+    assert desk.rows() == {"/a": "done", "/b": "done"}
+    assert Item.objects.count() == 2
+    assert desk.ledger.closed == 1
+    counts = desk.bench.counts()
+    assert (counts.na, counts.nf, counts.ne) == (4, 2, 0)
+
+
+def test_a_death_between_the_commit_and_the_completion_leaves_the_request_pending(
+    desk: Desk, break_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Died(BaseException):
+        pass
+
+    def die(_: float) -> None:
+        raise Died
+
+    monkeypatch.setattr("time.sleep", die)
+    break_at("complete.before:1:error")
+    with pytest.raises(Died):
+        desk.committer()._write([desk.outcome("/a", "/d")])
+    assert desk.rows() == {"/a": "done"}
+    assert desk.bench.places() == (0, 3, 0, 0)
+
+
+def test_cookies_are_there_before_the_follow_ups_that_need_them(
+    desk: Desk, break_at: Callable[[str], None]
+) -> None:
+    break_at("cookies.before:1:error")  # then nothing else may have happened
+    desk.write(desk.outcome("/a", "/d", cookies={"k": "v"}))
+    assert desk.ledger.places == [(0, 3, 0, 0)]
+    assert desk.bench.frontier.cookies(1) == {"k": "v"}
+    assert len(desk.ledger.batches) == 1
+
+
+# -- whose run counts -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_the_run_that_was_first_gives_its_follow_ups_and_its_end(desk: Desk, failed: bool) -> None:
+    first = desk.outcome("/a", "/theirs", items=2)
+    if failed:
+        first.end(Verdict.ERROR, "timeout")
+    desk.ledger.commit([first])
+    desk.bench.frontier.admit(1, [desk.bench.request("/old", "b.example")])
+    late = desk.outcome("/a", "/ours", "/old", items=5)
+    if not failed:
+        late.end(Verdict.ERROR, "timeout")
+    desk.write(late, desk.outcome("/b", "/d"))
+    counts = desk.bench.counts()
+    assert (counts.nf, counts.ne) == (1, 1) if failed else (2, 0)
+    named = {"/d", "/old"} if failed else {"/theirs", "/d", "/old"}
+    assert {*desk.bench.names(desk.bench.claim_all())} == named
+    assert Item.objects.count() == 2 * (not failed)
+    assert desk.known("/d")
+    assert not desk.known("/ours"), "nobody has recorded it"
+
+
+def test_what_ended_in_error_is_completed_as_such(desk: Desk) -> None:
+    desk.write(desk.outcome("/a").end(Verdict.ERROR, "timeout"), desk.outcome("/b", duplicates=3))
+    counts = desk.bench.counts()
+    assert (counts.nf, counts.ne, counts.duplicates) == (1, 1, 3)
+
+
+# -- what Redis knows already ---------------------------------------------------------------------
+
+
+def test_follow_ups_that_were_admitted_are_neither_recorded_nor_sent(
+    desk: Desk, break_at: Callable[[str], None]
+) -> None:
+    break_at("commit.before:1:error")  # so it is asked twice
+    desk.bench.frontier.admit(1, [desk.bench.request("/old", "b.example")])
+    desk.write(desk.outcome("/a", "/new", "/old", duplicates=1), desk.outcome("/b", "/other"))
+    row = Page.objects.get(url="/a")
+    recorded = unpack_admissions(row.follow_ups or b"")
+    assert desk.bench.names(recorded) == ["/new"]
+    assert desk.bench.counts().duplicates == 2
+    assert all(map(desk.known, ("/old", "/new", "/other")))
+    assert {*desk.bench.names(desk.bench.claim_all())} == {"/old", "/new", "/other"}
+
+
+def test_what_is_admitted_while_a_result_waits_is_not_recorded_either(
+    desk: Desk, break_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.bench.frontier.admit(1, [desk.bench.request("/old", "b.example")])
+
+    def meanwhile(_: float) -> None:
+        if desk.ledger.batches:
+            desk.bench.frontier.admit(1, [desk.bench.request("/late", "b.example")])
+
+    monkeypatch.setattr("time.sleep", meanwhile)
+    break_at("commit.before:1:error")
+    desk.write(desk.outcome("/a", "/old", "/late", "/new"))
+    recorded = unpack_admissions(Page.objects.get(url="/a").follow_ups or b"")
+    assert desk.bench.names(recorded) == ["/new"]
+    assert desk.bench.counts().duplicates == 2
+
+
+# -- what does not end ----------------------------------------------------------------------------
+
+
+def test_what_is_tried_again_later_parked_or_given_back_has_no_row(desk: Desk) -> None:
+    desk.write(
+        desk.outcome("/a").end(Verdict.RETRY, "timeout", delay=60_000),
+        desk.outcome("/b").end(Verdict.RELEASE),
+        desk.outcome("/c").end(Verdict.PARK, "no callback"),
+    )
+    assert desk.bench.places() == (1, 0, 1, 1)
+    assert desk.ledger.batches == []
+    assert desk.bench.wait == -1
+    [again] = desk.bench.claim()
+    assert (desk.bench.name_of[again.rid], again.attempts, again.deliveries) == ("/b", 0, 0)
+    assert 50_000 < desk.bench.wait <= 60_000
+
+
+# -- away -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "point", ["commit.before", "commit.after", "known.before", "complete.before", "complete.after"]
+)
+def test_results_wait_while_one_is_away(
+    desk: Desk, break_at: Callable[[str], None], point: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    break_at(",".join(f"{point}:{n}:error" for n in (1, 2, 3)))
+    desk.write(desk.outcome("/a", "/d", items=1), desk.outcome("/b"))
+    assert desk.rows() == {"/a": "done", "/b": "done"}
+    assert Item.objects.count() == 1
+    counts = desk.bench.counts()
+    assert (counts.na, counts.nf, counts.duplicates) == (4, 2, 0)
+    assert caplog.text.count("2 results wait") == 1
+
+
+def test_who_is_dead_writes_no_more(desk: Desk) -> None:
+    desk.bench.frontier.eras.begin(5)
+    desk.bench.frontier.pulse.learn(0, 4)
+    desk.write(desk.outcome("/a", "/d"))
+    assert desk.fenced == 1
+    assert desk.bench.places() == (0, 3, 0, 0)
+    desk.bench.frontier.eras.learn()
+
+
+def test_who_is_dead_gives_back_nothing_more_either(desk: Desk) -> None:
+    desk.bench.leases.replay(1)
+    desk.write(desk.outcome("/a").end(Verdict.RELEASE))
+    assert desk.bench.places() == (3, 0, 0, 0)
+
+
+def test_redis_is_asked_whether_it_knows_what_it_said(
+    desk: Desk, break_at: Callable[[str], None]
+) -> None:
+    committer = desk.committer()
+    committer.confirm()
+    committer.close()
+    committer.run()
+    assert desk.fenced == 0
+    desk.bench.frontier.eras.begin(5)
+    desk.bench.frontier.pulse.learn(0, 4)
+    committer.confirm()
+    committer.close()
+    committer.run()
+    assert desk.fenced == 1
+    break_at("confirm.before:1:error")
+    committer.confirm()
+    committer.close()
+    committer.run()  # it is away: the next time tells
+    assert desk.fenced == 1
+    desk.bench.frontier.eras.learn()
+
+
+# -- refused --------------------------------------------------------------------------------------
+
+
+def test_what_the_database_refuses_ends_in_error_and_keeps_nobody_back(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = desk.outcome("/b", "/d", items=1)
+    bad.items = [b'"\\u0000"', b"not json"]
+    desk.write(desk.outcome("/a", items=1), bad, desk.outcome("/c"))
+    assert desk.rows() == {"/a": "done", "/b": "error", "/c": "done"}
+    assert Page.objects.get(url="/b").reason == "refused"
+    assert "the result of /b" in caplog.text
+    assert "the result of /a" not in caplog.text
+    assert Item.objects.count() == 1
+    task = Task.objects.get()
+    assert (task.state, task.na, task.nf, task.ne) == ("finished", 3, 2, 1)
+
+
+def test_what_has_no_task_any_more_steps_aside(desk: Desk) -> None:
+    Event.objects.all().delete()
+    Task.objects.all().delete()
+    desk.write(desk.outcome("/a", "/d", version="v1"))
+    assert desk.bench.places() == (0, 2, 0, 1)
+    [reason] = desk.bench.frontier.parked(1).values()
+    assert reason.startswith("the database refuses its row: ")
+    assert desk.bench.frontier.retake("v2", 10) == 0  # the code is not to blame
+
+
+# -- batches and the end --------------------------------------------------------------------------
+
+
+def test_a_batch_has_no_more_than_it_may(desk: Desk) -> None:
+    desk.settings = Settings(commit_batch=2)
+    desk.write(*(desk.outcome(page) for page in PAGES))
+    assert desk.ledger.batches == [["/a", "/b"], ["/c"]]
+
+
+def test_jobs_run_between_outcomes_in_the_thread(desk: Desk) -> None:
+    committer, done = desk.committer(), []
+    committer.call(lambda: done.append(desk.rows()))
+    committer.put(desk.outcome("/a"))
+    committer.call(lambda: done.append(desk.rows()))
+    committer.close()
+    committer.run()
+    assert len(done) == 2
+    assert desk.rows() == {"/a": "done"}
+
+
+def test_the_last_request_ends_its_task(desk: Desk) -> None:
+    desk.write(desk.outcome("/a"), desk.outcome("/b").end(Verdict.ERROR, "timeout"))
+    assert Task.objects.get().state == "running"
+    desk.settled.clear()
+    desk.write(desk.outcome("/c"))
+    task = Task.objects.get()
+    assert (task.state, task.na, task.nf, task.ne) == ("finished", 3, 2, 1)
+    assert desk.bench.frontier.open_tasks() == []
+    assert Event.objects.count() == 1
+
+
+def test_a_task_does_not_end_while_the_ledger_lacks_a_row(desk: Desk) -> None:
+    desk.bench.complete(desk.held["/c"])
+    desk.write(desk.outcome("/a"), desk.outcome("/b"))
+    assert Task.objects.get().state == "running"
+    assert desk.bench.frontier.open_tasks() == [1]
+
+
+def test_another_may_have_ended_the_task_just_now(make_bench: Callable[..., Bench]) -> None:
+    class Late(Frontier):
+        def complete(self, completions: list[Completion]) -> set[int]:
+            ended = super().complete(completions)
+            for task in ended:
+                self.close_task(task)
+            return ended
+
+    desk = Desk(make_bench(kind=Late))
+    desk.write(*(desk.outcome(page) for page in PAGES))
+    assert desk.bench.frontier.open_tasks() == []
+
+
+def test_over_partitions_stewards_end_tasks(make_bench: Callable[..., Bench]) -> None:
+    desk = Desk(make_bench(partitions=3, kind=Frontier))
+    desk.write(*(desk.outcome(page) for page in PAGES))
+    assert desk.bench.counts().nr == 0
+    assert Task.objects.get().state == "running"
+    assert desk.bench.frontier.open_tasks() == [1]

@@ -1,0 +1,50 @@
+"""``python -m tests.mutants [--only claim.lua] [--jobs 2] [--again] [--quick] [--page]``"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants",
+        description="Breaks the protocol, one line at a time, and sees which test notices. Goes on "
+        "where it was broken off. In the end docs/mutants.md says what was found. Exit code 1 when "
+        "something was not noticed.",
+    )
+    parser.add_argument("--only", nargs="+", default=[], metavar="FILE", help="as in claim.lua")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="also what no test noticed before")
+    parser.add_argument("--quick", action="store_true", help="without the tests that take long")
+    parser.add_argument("--page", action="store_true", help="only write what is known already")
+    options = parser.parse_args()
+    import tests.conftest  # noqa: F401  (makes Django ready)
+    from tests.mutants import page
+    from tests.mutants.arena import CHECKOUT
+    from tests.mutants.campaign import Campaign
+    from tests.mutants.equivalent import reason
+    from tests.mutants.every import mutants
+    from tests.mutants.verdicts import QUICK, Verdicts
+
+    verdicts = Verdicts(CHECKOUT / "build" / "mutants")
+
+    if not options.page:
+        todo = []
+        for mutant in mutants(options.only):
+            verdict = verdicts.of(mutant)
+            again = options.again or (verdict and verdict.why == QUICK and not options.quick)
+            if verdict is None or (again and not verdict.test and not reason(mutant)):
+                todo.append(mutant)
+        Campaign(todo, verdicts, partial(print, flush=True), quick=options.quick).run(options.jobs)
+    everything = [(mutant, verdicts.of(mutant)) for mutant in mutants([])]
+    page.write(everything)
+    left = [m for m, verdict in everything if not (verdict and (verdict.test or reason(m)))]
+    for mutant in left:
+        print(f"{'not noticed' if verdicts.of(mutant) else 'not tried'}: {mutant}")
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Arena: a copy of the checkout in which mutants are tried, one after the other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crawlservice.household import die_with_parent
+from tests.mutants.mutant import Mutant
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+LEFT_OUT = shutil.ignore_patterns(
+    *(".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "build", "dist", "var")
+)
+HANGS = 10.0  # seconds that a test may take, and ten times what it takes of the code as it is
+FIRST_LOOK = 60.0  # seconds, when that is not known
+
+
+class Row(NamedTuple):
+    """What one test said. ``failed`` is "" or why. ``parts``: verbs and functions that it ran."""
+
+    test: str
+    failed: str = ""
+    seconds: float = 0.0
+    parts: tuple[str, ...] = ()
+    again: bool = False  # it was asked twice
+
+
+class Arena:
+    """Use as a context; ``tests`` are the names of all tests of the suites."""
+
+    def __init__(self, suites: Iterable[str]) -> None:
+        self._suites = [*suites]
+        self._directory = Path(tempfile.mkdtemp(prefix="mutants-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self.tests: list[str] = []
+
+    def __enter__(self) -> Arena:
+        shutil.copytree(CHECKOUT, self._directory / "checkout", ignore=LEFT_OUT)
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def look(self, tests: Iterable[str]) -> list[Row]:
+        """The tests of the code as it is, and what they run."""
+        return self._ask({"look": True, "tests": [(test, FIRST_LOOK) for test in tests]})
+
+    def fight(self, mutant: Mutant, tests: Iterable[Row], patience: float = HANGS) -> list[Row]:
+        """The tests, in this order, up to the first that fails twice or hangs."""
+        order = [(test.test, patience + 10 * test.seconds) for test in tests]
+        return self._ask({"tests": order, "file": mutant.file, "source": mutant.source})
+
+    def _ask(self, order: dict[str, Any]) -> list[Row]:
+        if not self._reads:
+            self._stop()
+            self._start()
+        self._orders.write(json.dumps(order) + "\n")
+        self._orders.flush()
+        rows = [Row(**row | {"parts": tuple(row.get("parts", ()))}) for row in self._answer()]
+        return rows
+
+    @property
+    def _reads(self) -> bool:
+        """It ends itself when its Redis hangs, after its answer: a word shows whether it does."""
+        try:
+            self._orders.write("{}\n")
+            self._orders.flush()
+            return self._answer() == []
+        except (OSError, EOFError):
+            return False
+
+    def _answer(self) -> list[dict[str, Any]]:
+        line = self._answers.readline()
+        if not line:
+            raise EOFError("the tests' process ended")
+        answer: list[dict[str, Any]] = json.loads(line)
+        return answer
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs, (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "tests.mutants.rounds", str(theirs.fileno())),
+                    *(f"--basetemp={self._directory / 't'}", *self._suites),
+                ],
+                cwd=self._directory / "checkout",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[theirs.fileno()],
+                preexec_fn=die_with_parent(signal.SIGTERM),
+            )
+        with ours:
+            self._orders, self._answers = ours.makefile("w"), ours.makefile("r")
+        try:
+            line = self._answers.readline()
+            self.tests = json.loads(line)
+        except ValueError:
+            raise RuntimeError((self._directory / "log").read_text()[-3000:]) from None
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            for file in (self._orders, self._answers):
+                try:
+                    file.close()
+                except OSError:
+                    pass
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None

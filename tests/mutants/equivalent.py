@@ -1,0 +1,337 @@
+"""Equivalent: mutants that no test can notice, and why."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+SAVES = "it saves a call"
+NOTHING = "nothing becomes of an empty list; it saves a call"
+PAIRS = "second line: there are as many of both"
+FEWER = "batches are only smaller"
+TRUE = "Redis answers true as 1"
+
+# File -> line -> (changes, why). The changes are named as on the page.
+REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
+    "_guard.lua": {
+        "if calls > 0 and (tonumber(call('GET', PULSE(client))) or 0) < calls then": [
+            (
+                ("without `calls > 0 and`", "`>` becomes `>=`"),
+                "nobody knows of less than 0 calls; it saves a call",
+            )
+        ],
+    },
+    "_shared.lua": {
+        "if not clock then": [
+            (("always",), "within one script no time passes (in Redis 6.2 some microseconds)")
+        ],
+        "task = {id = id, dirty = false}": [
+            (("false becomes true",), "what was not changed is written back as it was")
+        ],
+        "if task.dirty then": [(("always",), "what was not changed is written back as it was")],
+        "task.dirty = false": [
+            (("removed", "false becomes true"), "the same would be written once more")
+        ],
+        "task.delay = tonumber(task.delay) or 0": [
+            (("without `or 0`",), "second line: `open` is always given one")
+        ],
+        "task.limit = tonumber(task.limit) or 0": [
+            (("without `or 0`",), "second line: `open` is always given one")
+        ],
+        "call('ZADD', HOSTS, 'NX', integer(math.max(tonumber(next_time) or 0, now_ms())), host)": [
+            (
+                ("without `tonumber(next_time) or`",),
+                "claim looks at the host's own time too, and puts it back until then",
+            )
+        ],
+        "call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)": [
+            (("without `'NX',`",), "a lane that is shown already stands at the present turn")
+        ],
+        "if length == #rids then show_lane(lane) end": [
+            (("always",), "it saves calls; what is there stays, what is paused is hidden again")
+        ],
+        "if next_time > now_ms() then call('PEXPIREAT', HOST(host), integer(next_time))": [
+            (("always", "`>` becomes `>=`"), "to end at a time that is past is to be deleted")
+        ],
+        "left_by = {}": [
+            (("removed",), "second line: no verb calls it again after it has filled the list")
+        ],
+        "if not call('ZSCORE', HOSTS, host) then": [
+            (("always",), "it saves calls: a host that is there is not moved (NX) and has lanes")
+        ],
+        "return hash < 0 and -hash or hash": [(("`<` becomes `<=`",), "-0 is 0")],
+        "task.seen, task.dirty = task.seen + 1, true": [
+            (("true becomes false",), "who calls it counts the request too, which says the same")
+        ],
+        "if task.seen > FILL * (task.size + task.split) then split_bucket(task) end": [
+            (("`>` becomes `>=`",), "a bucket splits one entry earlier, which is as good")
+        ],
+        "entering, bodies = {}, {}": [(("removed",), "second line: no verb calls it twice")],
+    },
+    "claim.lua": {
+        "if other ~= generation then": [
+            (("always",), "twice what it holds is never less than that; it saves a call")
+        ],
+        "mine = mine or call('SCARD', INPROGRESS(generation))": [(("without `mine or`",), SAVES)],
+        "if not named[id] then": [(("always",), "a state is told twice, and is the same")],
+        "named[id] = true": [
+            (("removed", "true becomes false"), "a state is told twice, and is the same")
+        ],
+        "if own and record then": [
+            (("without `and record`",), "second line: what has an owner has a record")
+        ],
+        "while got < n and popped < 500 do": [
+            (
+                ("without `and popped < 500`", "`<` becomes `<=` (2)"),
+                "a bound on the time that leftovers take",
+            )
+        ],
+        "popped = popped + #some": [
+            (("removed", "`+` becomes `-`"), "a bound on the time that leftovers take")
+        ],
+        "if not some or #some == 0 then return got, true end": [
+            (("without `or #some == 0`",), "asked for some, an empty list answers nil")
+        ],
+        "if #some < asked then return got, true end": [
+            (("removed", "never"), "the next LPOP finds nothing; it saves that")
+        ],
+        "if next_time > now then": [
+            (("`>` becomes `>=`",), "in its very millisecond it is put off to that millisecond")
+        ],
+        "local members = call('ZRANGE', LANES(host), 0, LOOK - 1)": [
+            (("`-` becomes `+`",), "a bound: two lanes more")
+        ],
+        "elseif got < quota and not (polite and waits) then": [
+            (
+                ("without `got < quota and`", "`<` becomes `<=`"),
+                "then `n` is 0 and nothing is taken",
+            )
+        ],
+        "if n > 0 then": [
+            (("`>` becomes `>=`",), "lanes behind it find no slot either: all keep their order")
+        ],
+        "elseif #members > 1 then": [
+            (("always", "`>` becomes `>=`"), "one lane alone needs no turns; it saves calls")
+        ],
+        "if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end": [
+            (("always", "without `tonumber(state[3]) or`", "without `or 0`"), SAVES)
+        ],
+        "if got > 0 then": [
+            (
+                ("always", "`>` becomes `>=`"),
+                "adds 0; it saves a call, and a hash of a host that has nothing goes with the host",
+            )
+        ],
+        "if waits then call('HSET', HOST(host), 'n', integer(next_time)) end": [
+            (("always",), "what is there is written once more, or a time that is past")
+        ],
+        "if gone == #members and (gone < LOOK or call('EXISTS', LANES(host)) == 0) then": [
+            (("without `gone < LOOK or`",), SAVES)
+        ],
+        "if got >= want then break end": [
+            (
+                ("removed", "never", "`>=` becomes `>`"),
+                "second line: as no more hosts are read than requests wanted, and shares are "
+                "rounded up, at least one request is left for each host that is left",
+            )
+        ],
+        "got = got + take(host, math.ceil((want - got) / (#due - i + 1)))": [
+            (
+                ("`math.ceil` becomes `math.floor`",),
+                "shares are rounded otherwise, the sum is the same",
+            )
+        ],
+        "local left = math.max(0, math.ceil(tonumber(first[2]) - now))": [
+            (("`math.ceil` becomes `math.floor`",), "times are whole milliseconds")
+        ],
+        "if wait < 0 or left < wait then wait = left end": [
+            (("`<` becomes `<=` (2)",), "the same is put in place of the same")
+        ],
+        "if state[2] then call('PERSIST', HOST(host)) end  -- it may have been resting": [
+            (("always",), SAVES),
+            (("removed", "never"), "it counts in the very millisecond in which the hash ends"),
+        ],
+    },
+    "complete.lua": {
+        "local cursors = call('EXISTS', CURSOR) == 1 "
+        "and call('HMGET', CURSOR, unpack(rids)) or {}": [
+            (("without `call('EXISTS', CURSOR) == 1 and`",), "it saves a call in most cases")
+        ],
+        "if records[i] and not gone[rid] and task then": [
+            (("without `and task`",), "second line: a pending request has a task")
+        ],
+        "if cursors[1] ~= nil then call('HDEL', CURSOR, unpack(done)) end": [(("always",), SAVES)],
+    },
+    "era.lua": {
+        "local fits = ahead == 0 and (ARGV[2] ~= 'doubted' or state == 'open') "
+        "or ahead > 0 and ARGV[2] == 'closed'": [
+            (("`>` becomes `>=`",), "with 0 the first half holds already")
+        ],
+    },
+    "release.lua": {
+        "if penalty > 0 then add_tries(rid, 0, penalty) end": [
+            (("always", "`>` becomes `>=`"), "it adds 0")
+        ],
+    },
+    "announce.lua": {
+        "local id = time[1] * 1000000 + time[2]": [
+            (("`+` becomes `-`",), "some microseconds; it is later than any before all the same")
+        ],
+    },
+    "cookies.lua": {"return changed and 1 or 0": [(("without `and 1`",), TRUE)]},
+    "open.lua": {"return new and 1 or 0": [(("without `and 1`",), TRUE)]},
+    "park.lua": {
+        "if string.find(trail, mark, 1, true) then return trail end": [
+            (("true becomes false",), "hex digits mean themselves in a pattern")
+        ],
+    },
+    "retake.lua": {
+        "if not string.find(trail, mark, 1, true) then untried[#untried + 1] = trail end": [
+            (("true becomes false",), "hex digits mean themselves in a pattern")
+        ],
+        "look = look - 4  -- it takes five times as long as passing over a task": [
+            (("removed", "`-` becomes `+`"), "a bound on the time of one call")
+        ],
+        "local share = math.ceil(look / (#untried - i + 1))": [
+            (("`math.ceil` becomes `math.floor`", "`-` becomes `+`"), "a bound, shared otherwise")
+        ],
+        "if moved >= most or look <= 0 then break end": [
+            (
+                ("without `moved >= most or`", "`>=` becomes `>`"),
+                "0 are asked for then, and none is taken",
+            ),
+            (
+                ("removed", "never", "without `or look <= 0`", "`<=` becomes `<`"),
+                "a bound on the time of one call",
+            ),
+        ],
+        "look = look - 1": [(("removed", "`-` becomes `+`"), "a bound on the time of one call")],
+    },
+    "state.lua": {
+        "if ARGV[2] == 'paused' then return 0 end": [
+            (("removed", "never"), "claim hides again what is shown too early; it saves that")
+        ],
+        "if call('EXISTS', LANE(lane)) == 1 then show_lane(lane) end": [
+            (("always",), "claim takes away again what is empty; it saves that")
+        ],
+    },
+    "commit.py": {
+        "if isinstance(entry, Outcome):": [(("always", "never"), FEWER)],
+        "self._gather()": [(("removed",), FEWER)],
+        "if batch:": [(("always",), NOTHING)],
+        "if some:": [(("always",), NOTHING)],
+        "parked = [o for o in batch if o.verdict is Verdict.PARK]": [
+            (
+                ("also without `o.verdict is Verdict.PARK`",),
+                "what is settled is not held any more, and `park` leaves it alone",
+            )
+        ],
+        "if counts is not None and counts.nr == 0 and self._ledger.finish(task, counts):": [
+            (("without `counts.nr == 0`",), "second line: the ledger asks that too")
+        ],
+        "if not asking:": [(("never",), NOTHING)],
+        "return": [(("removed",), NOTHING)],
+        "if not any(known):": [(("never",), "what follows does nothing then")],
+        "continue": [(("removed",), "what follows does nothing then")],
+        "for outcome, known in zip(asking, answers, strict=True):": [
+            (("True becomes False",), "second line: there is an answer for each")
+        ],
+        "links = list(zip(outcome.follow_ups, outcome.fingerprints, known, strict=True))": [
+            (("True becomes False",), "second line: there is an answer for each")
+        ],
+        "asking = [outcome for outcome in outcomes if outcome.follow_ups]": [
+            (("also without `outcome.follow_ups`",), NOTHING)
+        ],
+    },
+    "store.py": {
+        'items = pages.aggregate(sum=Sum("items"))["sum"] or 0': [(("without `0`",), "false is 0")],
+        "lost = [outcome.rid for outcome in ordered if outcome.rid not in won]": [
+            (
+                ("also without `outcome.rid not in won`",),
+                "what won is read too, and its own put in its place",
+            )
+        ],
+        "with nullcontext() if simple else transaction.atomic(), "
+        "default_connection.cursor() as cursor:": [
+            (("always `transaction.atomic()`",), "it saves two round trips")
+        ],
+    },
+    "close.lua": {
+        "local last = task.size + task.split - 1": [
+            (("`-` becomes `+`",), "buckets that do not exist are unlinked too")
+        ],
+        "task.level = math.floor(math.log(size) / math.log(2))": [
+            (("removed", "`/` becomes `*`"), "only the sum of size and split counts from here on")
+        ],
+    },
+    "pulse.py": {
+        "return calls if time.monotonic() - at <= FRESH else 0": [
+            (("`<=` becomes `<`",), "no test meets that very moment, nor does it matter")
+        ],
+    },
+    "partitions.py": {
+        "return _hash_of(host) % self.partitions if self.partitions > 1 else 0": [
+            (
+                ("always `_hash_of(host) % self.partitions`", "`>` becomes `>=`"),
+                "what is left of a division by 1 is 0; it saves the hash",
+            )
+        ],
+        "if self.partitions == 1:": [(("never",), "the same comes out, with more work")],
+        "if guarded:": [(("always",), "a verb that is not guarded does not read it")],
+    },
+    "leases.py": {
+        "for generation, ms in zip(answer[::2], answer[1::2], strict=True):": [
+            (("True becomes False",), PAIRS)
+        ],
+    },
+    "frontier.py": {
+        "if (kept := int(redis.get(name) or partitions)) != partitions:": [
+            (("without `partitions`",), "second line: it was written just before")
+        ],
+        "if self.partitions > 1 and self._last_claim == (generation, sequence):": [
+            (
+                ("without `self.partitions > 1`", "`>` becomes `>=`"),
+                "one partition answers the same when it is asked twice; it saves a call",
+            )
+        ],
+        "if left > 0 or partition in over:": [
+            (("always", "`>` becomes `>=`"), "0 are asked for then; it saves a call")
+        ],
+        "for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):": [
+            (("True becomes False",), PAIRS)
+        ],
+        "found += [admission for admission, pending in zip(mine, still, strict=True) if pending]": [
+            (("True becomes False",), PAIRS)
+        ],
+        "pipe = self.redis.pipeline(transaction=False)": [
+            (("False becomes True",), "the answers are the same; it saves MULTI and EXEC")
+        ],
+        "if self.partitions > 1:": [
+            (("always", "`>` becomes `>=`"), "in one partition nothing is elsewhere"),
+        ],
+        "cursors.update(zip(behind[::2], behind[1::2], strict=True))": [
+            (("True becomes False",), PAIRS)
+        ],
+        "for completion, pending in zip(completions, still, strict=True):": [
+            (("True becomes False",), PAIRS)
+        ],
+    },
+}
+
+
+def reason(mutant: Mutant) -> str:
+    """Why it changes nothing that can be seen; "" when nothing is known of it."""
+    lines = REASONS.get(mutant.file.rpartition("/")[2], {})
+    return next((why for changes, why in lines.get(mutant.line, ()) if mutant.what in changes), "")
+
+
+def unknown(mutants: list[Mutant]) -> list[str]:
+    """What is said here of mutants that do not exist."""
+    here = {(m.file.rpartition("/")[2], m.line, m.what) for m in mutants}
+    return [
+        f"{file}: {line!r}, {what}"
+        for file, lines in REASONS.items()
+        for line, entries in lines.items()
+        for changes, _ in entries
+        for what in changes
+        if (file, line, what) not in here
+    ]

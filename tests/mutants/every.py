@@ -1,0 +1,65 @@
+"""Every: all mutants of the protocol, as the files are now."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from crawlframe.frontier.keys import lua_prelude
+from crawlframe.frontier.scripts import LUA, source
+from tests.mutants import lua, python
+from tests.mutants.arena import CHECKOUT
+from tests.mutants.mutant import Mutant
+from tests.servers import RedisServer
+
+
+def scripts() -> list[str]:
+    """The files of all scripts."""
+    return sorted(str(path.relative_to(CHECKOUT)) for path in LUA.glob("*.lua"))
+
+
+def files() -> list[str]:
+    """All files of the protocol."""
+    return [*scripts(), *python.PROTOCOL]
+
+
+def mutants(names: list[str]) -> Iterator[Mutant]:
+    """Of the files whose names end so; of all when none is given."""
+    chosen = [
+        file
+        for file in files()
+        if not names or f"/{file}".endswith(tuple(f"/{name}" for name in names))
+    ]
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        server = RedisServer(Path(directory))
+        server.start()
+        try:
+            with Redis.from_url(server.url) as redis:
+                for file in chosen:
+                    if file.endswith(".lua"):
+                        yield from _of_script(redis, file)
+                    else:
+                        yield from python.of_file(CHECKOUT, file)
+        finally:
+            server.kill()
+
+
+def _of_script(redis: Redis, file: str) -> Iterator[Mutant]:
+    text = (CHECKOUT / file).read_text()
+    # What is shared is loaded with a verb that is guarded.
+    whole = source("release" if Path(file).stem.startswith("_") else Path(file).stem)
+    assert text in whole
+    assert lua_prelude() in whole
+
+    def compiles(changed: str) -> bool:
+        try:
+            redis.script_load(whole.replace(text, changed))
+        except ResponseError:
+            return False
+        return True
+
+    return lua.of_script(file, text, compiles)

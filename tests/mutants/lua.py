@@ -1,0 +1,198 @@
+"""Lua: what can be broken in a script, line by line, by a few general operators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from tests.mutants.mutant import Change, Mutant, mutants
+
+# Of these lines only the head of what follows is left.
+HEADS = re.compile(r"(end\W*|else|repeat|\}\)|local function .*\))?$")
+WORD = re.compile(r"\b(and|or|if|elseif|while|until|return|then|do|end|else)\b|[,()\[\]{}=\n]")
+SWAPS = {
+    "==": "~=",
+    "~=": "==",
+    "<=": "<",
+    ">=": ">",
+    "<": "<=",
+    ">": ">=",
+    " + ": " - ",
+    " - ": " + ",
+    " * ": " + ",
+    " / ": " * ",
+    " % ": " + ",
+    "math.max": "math.min",
+    "math.min": "math.max",
+    "math.ceil": "math.floor",
+    "LPUSH": "RPUSH",
+    "RPUSH": "LPUSH",
+    "'NX', ": "",
+    "not ": "",
+}
+SWAP = re.compile(
+    r"[=~<>]=|[<>]| [-+*/%] |math\.(?:max|min|ceil)|\b[LR]PUSH\b|'NX', |\bnot (?=[\w(])"
+)
+UNARY = re.compile(r"(?:[(,=] ?|\breturn |\band )(-)(?=[\w#(])")
+TRUTH = re.compile(r"\b(true|false)\b")
+EXPIRY = re.compile(r", '(?:EX|PX)', \w+")
+CONDITION = re.compile(r"\b(?:if|elseif)\b(.*?)\bthen\b", re.DOTALL)
+LOOP = re.compile(r"\bfor\b.*\bdo\b")
+NAMED = re.compile(r"^local function (\w+)", re.MULTILINE)
+FUNCTION = re.compile(r"function\([\w, .]*\)$", re.MULTILINE)
+
+
+def users(source: str, name: str) -> set[str]:
+    """The functions of a text that use this one, by others too, and it."""
+    heads = [*NAMED.finditer(source)]
+    ends = [head.start() for head in heads[1:]] + [len(source)]
+    bodies = {head[1]: source[head.end() : end] for head, end in zip(heads, ends, strict=True)}
+    found, before = {name}, set[str]()
+    while found != before:
+        before = {*found}
+        word = re.compile(rf"\b({'|'.join(before)})\b")
+        found |= {other for other, body in bodies.items() if word.search(mask(body))}
+    return found
+
+
+def mask(source: str, *, strings: bool = True) -> str:
+    """The text with comments, and what is in strings, blotted out; as long as before."""
+
+    def blot(found: re.Match[str]) -> str:
+        text = found[0]
+        if text.startswith("--"):
+            return " " * len(text)
+        return f"'{'_' * (len(text) - 2)}'" if strings else text
+
+    return re.sub(r"--[^\n]*|'(?:\\.|[^'\\\n])*'", blot, source)
+
+
+def of_script(file: str, source: str, compiles: Callable[[str], bool]) -> Iterator[Mutant]:
+    """Every mutant of a script. ``compiles`` tells of its text whether Redis would load it."""
+    verb = file.rpartition("/")[2].removesuffix(".lua")
+    heads = [(found.start(), found[1]) for found in NAMED.finditer(source)]
+
+    def part(change: Change) -> str:
+        if not verb.startswith("_"):
+            return verb
+        return next((name for start, name in reversed(heads) if start < change.start), "")
+
+    changes = chain(_removals(source, compiles), _changes(source))
+    for mutant in mutants(file, source, ((part(change), change) for change in changes)):
+        if compiles(mutant.source):
+            yield mutant
+
+
+def executable(source: str) -> dict[int, str]:
+    """The lines that do something: number -> text. What goes on from the line before is part of
+    that one."""
+    code, found = mask(source).split("\n"), {}
+    for number, text in enumerate(source.split("\n"), 1):
+        goes_on = number > 1 and code[number - 2].rstrip().endswith(",")
+        if not goes_on and not HEADS.match(code[number - 1].strip()):
+            found[number] = text.strip()
+    return found
+
+
+def _removals(source: str, compiles: Callable[[str], bool]) -> Iterator[Change]:
+    """Each line that can go by itself; one that goes on in the next, together with that."""
+    starts, at = [], 0
+    for line in source.split("\n"):
+        starts.append(at)
+        at += len(line) + 1
+    starts.append(len(source) + 1)
+    code = mask(source).split("\n")
+    for number in executable(source):
+        for last in (number, number + 1):
+            start, end = starts[number - 1], min(starts[last] - 1, len(source))
+            if last > number and not re.search(r"[,\w'\]})]$", code[number - 1].rstrip()):
+                break
+            if compiles(source[:start] + source[end:]):
+                yield Change(start, end, "", "removed")
+                break
+    for found in re.finditer(r"\belse (?!\n)(.*?) end\b", mask(source)):
+        yield Change(found.start(1), found.end(1), "", "nothing after else")
+
+
+def _changes(source: str) -> Iterator[Change]:
+    code, words = mask(source), mask(source, strings=False)
+    for found in CONDITION.finditer(code):
+        yield Change(found.start(1), found.end(1), " true ", "always")
+        yield Change(found.start(1), found.end(1), " false ", "never")
+    for found in LOOP.finditer(code):
+        yield Change(found.end(), found.end(), " do break end", "the loop does not run")
+    for found in re.finditer(r"\bwhile\b(.*?)\bdo\b", code):
+        yield Change(found.start(1), found.end(1), " false ", "the loop does not run")
+    for found in re.finditer(r"\buntil (.*)$", code, re.MULTILINE):
+        yield Change(found.start(1), found.end(1), "true", "the loop runs once")
+    for found in FUNCTION.finditer(code):
+        yield Change(found.end(), found.end(), " do return end", "the function does nothing")
+    for found in SWAP.finditer(words):
+        if code[found.start()] == "_" and not found[0].endswith("PUSH"):
+            continue  # it is in a string
+        other = SWAPS[found[0]]
+        what = (
+            f"{_quoted(found[0])} becomes {_quoted(other)}"
+            if other
+            else f"without {_quoted(found[0])}"
+        )
+        yield Change(*found.span(), other, what)
+    for found in UNARY.finditer(code):
+        yield Change(*found.span(1), "", "without the minus")
+    for found in TRUTH.finditer(code):
+        other = "false" if found[0] == "true" else "true"
+        yield Change(*found.span(), other, f"{found[0]} becomes {other}")
+    for found in EXPIRY.finditer(words):
+        yield Change(*found.span(), "", f"without {_quoted(found[0][2:])}")
+    for found in re.finditer(r"\b(and|or)\b", code):
+        yield from _operands(source, code, found)
+
+
+def _quoted(text: str) -> str:
+    return f"`{text.strip()}`"
+
+
+def _operands(source: str, code: str, connective: re.Match[str]) -> Iterator[Change]:
+    """Without the operand after it; without the one before it."""
+    start, end = connective.span()
+    last = _edge(code, end, 1)
+    yield Change(start, last, "", f"without `{_short(source[start:last])}`")
+    first = _edge(code, start, -1)
+    yield Change(first, end, "", f"without `{_short(source[first:end])}`")
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _edge(code: str, at: int, step: int) -> int:
+    """Where the operand that begins (or, backwards, ends) here is over."""
+    deeper, back = ("([{", ")]}") if step > 0 else (")]}", "([{")
+    depth = 0
+    tokens = list(WORD.finditer(code))
+    tokens = (
+        [t for t in tokens if t.start() >= at]
+        if step > 0
+        else [t for t in reversed(tokens) if t.end() <= at]
+    )
+    for token in tokens:
+        text = token[0]
+        if text in deeper:
+            depth += 1
+        elif text in back:
+            if not depth:
+                return token.start() if step > 0 else token.end()
+            depth -= 1
+        elif depth:
+            continue
+        elif text == "\n":
+            goes_on = code[token.end() :].lstrip(" ")[:4].startswith(("and ", "or "))
+            if not goes_on:
+                return token.start() if step > 0 else token.end()
+        elif text == "=":
+            if code[token.start() - 1] not in "=~<>" and code[token.end()] != "=":
+                return token.start() if step > 0 else token.end()
+        else:
+            return token.start() if step > 0 else token.end()
+    return len(code) if step > 0 else 0

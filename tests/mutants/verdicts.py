@@ -1,0 +1,131 @@
+"""Verdicts: what became of each mutant, kept in a file so that a run can be gone on with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from crawlframe.frontier.scripts import LUA, UNGUARDED, verbs
+from tests.mutants import lua
+from tests.mutants.arena import CHECKOUT, Row
+from tests.mutants.mutant import Mutant
+
+# In this order, whatever a test takes. The machine finds much, but does not say what it was.
+TURNS = ("tests/frontier/test_machine.py", "tests/frontier", "tests/crawlservice", "tests/node")
+PARTS = {"_guard": "eras", "era": "eras", "lease": "replay", "leases": "replay", "known": "seen"}
+PARTS |= dict.fromkeys(("release", "retry", "park", "unpark"), "give_back")
+PARTS |= {"cookies": "state", "hasten": "state", "close": "open", "announce": "rollouts"}
+
+
+QUICK = "quick"
+
+
+class Verdict(NamedTuple):
+    """``test``: which noticed, "" for a survivor. ``why``: how it failed; of a survivor QUICK when
+    only the quick tests were asked."""
+
+    test: str
+    why: str = ""
+
+
+class Verdicts:
+    """Of mutants by name, and of tests what they run. Both outlive this process."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._file, self._looks = directory / "verdicts", directory / "looks"
+        self._verdicts: dict[str, Verdict] = {}
+        self._kills: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self.tests: dict[str, Row] = {}
+        for line in self._file.read_text().splitlines() if self._file.exists() else ():
+            name, file, number, *verdict = json.loads(line)
+            self._take(name, file, number, Verdict(*verdict))
+        for line in self._looks.read_text().splitlines() if self._looks.exists() else ():
+            seal, *fields = json.loads(line)
+            row = Row(*fields)
+            if seal == _seal(row.test):  # its file is still the same
+                self.tests[row.test] = row._replace(parts=tuple(row.parts))
+
+    def of(self, mutant: Mutant) -> Verdict | None:
+        """None also when the test that noticed is not there any more."""
+        verdict = self._verdicts.get(mutant.name)
+        return verdict if verdict is None or not verdict.test or _exists(verdict.test) else None
+
+    def keep(self, mutant: Mutant, verdict: Verdict) -> None:
+        self._take(mutant.name, mutant.file, mutant.number, verdict)
+        with self._file.open("a") as file:
+            file.write(json.dumps([mutant.name, mutant.file, mutant.number, *verdict]) + "\n")
+
+    def look(self, rows: Iterable[Row]) -> None:
+        """What tests of the code as it is run."""
+        with self._looks.open("a") as file:
+            for row in rows:
+                self.tests[row.test] = row
+                file.write(json.dumps([_seal(row.test), *row]) + "\n")
+
+    def likeliest(self, mutant: Mutant, tests: Iterable[str]) -> list[Row]:
+        """The tests that can notice it, first those that noticed one near it."""
+        kills = self._kills[mutant.file]
+
+        part = "_guard" if mutant.file.endswith("_guard.lua") else mutant.part
+        likely = f"/test_{PARTS.get(part, part)}.py"
+
+        def place(row: Row) -> tuple[object, ...]:
+            near = sum(1 / (1 + abs(mutant.number - number)) for number in kills[row.test])
+            return -round(near, 1), _turn(row.test), likely not in row.test, row.seconds
+
+        rows = (self.tests[test] for test in tests)
+        return sorted((row for row in rows if not row.failed and _runs(row, mutant)), key=place)
+
+    def _take(self, name: str, file: str, number: int, verdict: Verdict) -> None:
+        self._verdicts[name] = verdict
+        if verdict.test:
+            self._kills[file][verdict.test].append(number)
+
+
+@cache
+def _text(file: str) -> str:
+    path = CHECKOUT / file
+    return path.read_text() if path.exists() else ""
+
+
+def _exists(test: str) -> bool:
+    file, _, name = test.partition("::")
+    return f"def {name.partition('[')[0]}(" in _text(file)
+
+
+def _seal(test: str) -> str:
+    text = _text(test.partition("::")[0])
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _turn(test: str) -> float:
+    turn = next(turn for turn, name in enumerate(TURNS) if test.startswith(name))
+    return turn or 1.5
+
+
+def _runs(row: Row, mutant: Mutant) -> bool:
+    name = mutant.file.rpartition("/")[2]
+    if name.startswith("_"):
+        return not _verbs(name, mutant.part).isdisjoint(row.parts)
+    if mutant.part.isupper():
+        return bool(row.parts)
+    if name.endswith(".lua"):
+        return mutant.part in row.parts
+    return f"{mutant.file}:{mutant.part}" in row.parts
+
+
+@cache
+def _verbs(name: str, function: str) -> set[str]:
+    """Those that use a function of what is shared; all when it stands outside of functions."""
+    guarded = {verb for verb in verbs() if verb not in UNGUARDED or name != "_guard.lua"}
+    if not function or name == "_guard.lua":
+        return guarded
+    words = re.compile(rf"\b({'|'.join(lua.users((LUA / name).read_text(), function))})\b")
+    return {verb for verb in guarded if words.search(lua.mask((LUA / f"{verb}.lua").read_text()))}

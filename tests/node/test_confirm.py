@@ -1,0 +1,42 @@
+"""The commit thread's question whether Redis still knows what it said, with a real frontier."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from redis import Redis
+
+from crawlframe.conf import Settings
+from crawlframe.frontier import Frontier
+from crawlframe.node.commit import Committer
+from crawlframe.node.sieve import Sieve
+from crawlservice.store import DjangoLedger
+from tests.frontier.bench import Bench
+
+
+def fail(*told: object) -> None:
+    raise AssertionError(told)
+
+
+def scripts_run(redis: Any) -> int:
+    calls: int = redis.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0)
+    return calls
+
+
+def test_it_does_not_pile_up(redis_client: Redis) -> None:
+    """Else results would wait for the questions of all the time that Redis was away."""
+    frontier, ledger = Bench(redis_client, kind=Frontier).frontier, DjangoLedger()
+    frontier.eras.confirm()  # the script is known from here on
+    committer = Committer(Settings(), 1, frontier, ledger, Sieve(), fail, fail)
+    before = scripts_run(redis_client)
+    for _ in range(100):
+        committer.confirm()
+    committer.start()
+    deadline = time.monotonic() + 10
+    while committer.is_alive() and time.monotonic() < deadline:
+        if scripts_run(redis_client) > before:
+            committer.confirm()  # it is asked the next time too
+            committer.close()
+            committer.join()
+    assert scripts_run(redis_client) == before + 2
