@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
-from typing import Any
 
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 from django.utils import timezone
 
 from crawlframe.frontier import Counts
@@ -31,6 +30,7 @@ class Sampler:
     def __init__(self) -> None:
         self._next = 0.0
         self._last: dict[int, Sample] = {}
+        self._settled = 0, dict.fromkeys(DONE, 0)  # all tasks below this number have done so much
 
     def turn(self, found: dict[int, Counts | None]) -> None:
         """``found``: what the frontier says of the active tasks. Raises django.db.Error."""
@@ -42,10 +42,24 @@ class Sampler:
         tasks = Task.objects.only("created_at", *DONE).in_bulk([*found])
         samples = {pk: _sample(task, at, found[pk]) for pk, task in tasks.items()}
         new = {pk: one for pk, one in samples.items() if self._is_due(tasks[pk], one)}
-        Sample.objects.bulk_create([_cluster(at, samples), *new.values()])
+        Sample.objects.bulk_create([self._cluster(at, samples), *new.values()])
         self._last = {pk: new.get(pk) or self._last[pk] for pk in samples}
         old = Sample.objects.filter(at__lt=at - KEPT).order_by("at").values("pk")
         Sample.objects.filter(pk__in=[*old.values_list("pk", flat=True)[:PRUNED]]).delete()
+
+    def _cluster(self, at: datetime, open_tasks: dict[int, Sample]) -> Sample:
+        below, sums = self._settled
+        first_open = min(open_tasks, default=0)
+        if first_open < below:  # it was retried, or none is open
+            below, sums = 0, dict.fromkeys(DONE, 0)
+        sums = _sum(sums, Task.objects.filter(pk__gte=below, pk__lt=first_open))
+        self._settled = first_open, sums
+        others = Task.objects.filter(pk__gte=first_open).exclude(pk__in=[*open_tasks])
+        numbers = _sum(sums, others) | dict.fromkeys(WAITING, 0)
+        for sample in open_tasks.values():
+            for name in numbers:
+                numbers[name] += getattr(sample, name)
+        return Sample(at=at, **numbers)
 
     def _is_due(self, task: Task, sample: Sample) -> bool:
         last = self._last.get(task.pk)
@@ -62,15 +76,10 @@ def _sample(task: Task, at: datetime, counts: Counts | None) -> Sample:
     return Sample(at=at, task=task, **done, **waiting)
 
 
-def _cluster(at: datetime, open_tasks: dict[int, Sample]) -> Sample:
-    others = Task.objects.exclude(pk__in=[*open_tasks]).order_by()
-    sums: dict[str, Any] = others.aggregate(**{name: Sum(name, default=0) for name in DONE})
-    sums |= dict.fromkeys(WAITING, 0)
-    for sample in open_tasks.values():
-        for name in sums:
-            sums[name] += getattr(sample, name)
-    return Sample(at=at, **sums)
-
-
 def _numbers(sample: Sample) -> list[int]:
     return [getattr(sample, name) for name in (*DONE, *WAITING)]
+
+
+def _sum(sums: dict[str, int], more: QuerySet[Task]) -> dict[str, int]:
+    found = more.order_by().aggregate(**{name: Sum(name, default=0) for name in DONE})
+    return {name: sums[name] + found[name] for name in DONE}

@@ -12,7 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models import Page, Task
 
-RECENT = 20_000  # rows whose reasons or versions are offered
+RECENT = 20_000  # rows whose versions are offered
+RECENT_ERRORS = 2_000  # errors whose reasons are offered
 RECENT_TASKS = 1_000  # tasks whose spiders and users are offered
 TASKS = 100  # of a spider, whose pages and items are shown
 
@@ -80,7 +81,7 @@ class RecentReason(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         failed = Page.objects.filter(state=Page.State.ERROR).order_by("-id")
-        latest = failed.values_list("reason", flat=True)[:RECENT]
+        latest = failed.values_list("reason", flat=True)[:RECENT_ERRORS]
         return [(reason, reason) for reason in sorted(set(latest)) if reason]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:

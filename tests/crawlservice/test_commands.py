@@ -191,7 +191,7 @@ def test_export_writes_the_items(ended_task: Task, tmp_path: Path) -> None:
     ("task", "output", "words"),
     [
         ("77", "items.csv", "there is no task 77"),
-        ("1", "items.xlsx", "is none of .jsonl and .csv"),
+        ("1", "items.xlsx", "is none of .jsonl, .csv, .parquet"),
         ("1", "nowhere/items.csv", "there is no directory"),
     ],
 )
@@ -299,7 +299,7 @@ def test_checkspiders_and_crawl_name_file_and_line_of_a_broken_spider(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["listings", "-o", "out.xlsx"], "is none of .jsonl and .csv"),
+        (["listings", "-o", "out.xlsx"], "is none of .jsonl, .csv, .parquet"),
         (["listings", "-o", "nowhere/out.csv"], "no directory nowhere"),
         (["listings", "-a", "ciity=x"], "did you mean 'city'"),
         (["listings", "--latency", "3"], "--latency goes with --demo"),

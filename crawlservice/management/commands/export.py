@@ -13,7 +13,7 @@ from crawlservice.terminal import Command as ServiceCommand
 
 
 class Command(ServiceCommand):
-    help = "Writes the items of a task to a .jsonl or .csv; of a running task, those of now."
+    help = "Writes the items that a task has now to a .jsonl, .csv or .parquet."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)
