@@ -1,8 +1,9 @@
-"""The frontier of this process, on the Redis that REDIS_URL names or on the embedded one."""
+"""The frontier of this thread, on the Redis that REDIS_URL names or on the embedded one."""
 
 from __future__ import annotations
 
 import os
+import threading
 
 from django.conf import settings
 
@@ -11,15 +12,18 @@ from crawlframe.errors import ConfigError
 from crawlframe.frontier.frontier import Frontier
 from crawlservice.checks import network_filesystem
 
-_frontiers: dict[int, Frontier] = {}  # by process: a connection is never used after a fork
+# By process, for a connection is never used after a fork; and by thread, for a frontier counts its
+# calls: two at the same time would look like one that Redis has lost, and begin an era.
+_frontiers: dict[tuple[int, int], Frontier] = {}
 
 
 def frontier() -> Frontier:
-    """The frontier of this process. Raises ConfigError or FrontierError."""
-    mine = _frontiers.get(os.getpid())
+    """The frontier of this thread. Raises ConfigError or FrontierError."""
+    here = os.getpid(), threading.get_ident()
+    mine = _frontiers.get(here)
     if mine is None:
         mine = Frontier.connect(redis_url(), settings.CRAWLFRAME, follows=True)
-        _frontiers[os.getpid()] = mine
+        _frontiers[here] = mine
     return mine
 
 

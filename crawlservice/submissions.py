@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,6 +21,9 @@ from crawlservice.models import Submission, Task
 from crawlservice.submit import NotTold, published, submit
 
 KEPT = timedelta(hours=24)  # how long a key is remembered
+FORGET_EVERY = 60.0  # seconds
+
+_forgotten = 0.0
 
 log = logging.getLogger(__name__)
 
@@ -64,22 +68,21 @@ def submit_once(
     """The same, once for each key of a user: who comes again gets the same tasks. Answers their
     numbers, and whether they are new. Raises KeyReused too."""
     digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
-    Submission.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
+    _forget()
     if (before := _before(user, key, digest)) is not None:
         return before, False
     known = _published(wanted)
     try:
         with _told_later(), transaction.atomic():
-            # First, so that another with the same key waits here for our end.
-            mine = Submission.objects.create(user=user, key=key, digest=digest)
-            mine.tasks = _submit(wanted, known, user, recorded)
-            mine.save(update_fields=["tasks"])
+            tasks = _submit(wanted, known, user, recorded)
+            # Another with the same key waits here until we have ended, and is undone.
+            Submission.objects.create(user=user, key=key, digest=digest, tasks=tasks)
     except IntegrityError:
         before = _before(user, key, digest)
         if before is None:
             raise
         return before, False
-    return mine.tasks, True
+    return tasks, True
 
 
 def _published(wanted: Sequence[Wanted]) -> dict[str, SpiderInfo]:
@@ -112,10 +115,21 @@ def _told_later() -> Iterator[None]:
         log.warning("%s", error)
 
 
+def _forget() -> None:
+    """Drops the keys of the days before, now and then."""
+    global _forgotten
+    if time.monotonic() >= _forgotten + FORGET_EVERY:
+        _forgotten = time.monotonic()
+        Submission.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
+
+
 def _before(user: User, key: str, digest: str) -> list[int] | None:
     """The tasks that were submitted with this key. Raises KeyReused."""
     row = Submission.objects.filter(user=user, key=key).first()
     if row is None:
+        return None
+    if row.created_at < timezone.now() - KEPT:
+        row.delete()
         return None
     if row.digest != digest:
         raise KeyReused

@@ -62,8 +62,9 @@ def main() -> int:
     )
     parser.add_argument("--rate", type=int, default=100, help="submissions a second (100)")
     parser.add_argument("--seconds", type=int, help="of submitting (60)")
-    parser.add_argument("--latency", type=float, default=0.2,
-                        help="seconds in which the site answers (0.2); 0: as fast as it can")  # fmt: skip
+    parser.add_argument(
+        "--latency", type=float, default=0.2, help="seconds in which the site answers (0.2)"
+    )
     parser.add_argument("--rounds", type=int, help="(3)")
     parser.add_argument("--quick", action="store_true", help="one round of 10 seconds")
     parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
@@ -92,9 +93,8 @@ def measure(options: argparse.Namespace, work: Path) -> int:
                 redis.flush()
                 dsn = postgres.new_database(template)
                 try:
-                    runs.append(
-                        crawl(kind, site, job.start, dsn, redis.url, work / "node", options)
-                    )
+                    servers = dsn, redis.url
+                    runs.append(crawl(kind, site, job.start, servers, work / "node", options))
                 finally:
                     postgres.drop(dsn)
                     shutil.rmtree(work / "node")
@@ -108,15 +108,15 @@ def measure(options: argparse.Namespace, work: Path) -> int:
 
 
 def crawl(
-    kind: str, site: CountedSite, start: str, dsn: str, redis: str, var: Path, options: Any
+    kind: str, site: CountedSite, start: str, servers: tuple[str, str], var: Path, options: Any
 ) -> Run:
     """Crawls the site once, with the web at its side, for as long as submitting takes."""
-    node = Node(var, dsn, redis, spiders="benchmarks.api.spiders", concurrency=IN_FLIGHT)
-    with node, Web(var, dsn, redis) as web:
+    node = Node(var, *servers, spiders="benchmarks.api.spiders", concurrency=IN_FLIGHT)
+    with node, Web(var, *servers) as web:
         node.submit("crawl", url=start)
         site.take()
         before = node.run.cpu_seconds(), web.run.cpu_seconds()
-        told = {"took": [], "refused": [], "late": 0.0}
+        told: dict[str, Any] = {"took": [], "refused": [], "late": 0.0}
         if kind == ALONE:
             time.sleep(options.seconds)
         else:
@@ -165,9 +165,9 @@ def _show(runs: list[Run], options: argparse.Namespace) -> Spread:
         f"{options.latency * 1000:g} ms, {IN_FLIGHT} in flight",
         ["pages/s", "CPU ms/page of the node", "CPU s of the web"],
         rows,
-        f"Lost: {lost.told('.1%')}. Submissions answered within {answered[0]} ms (half of them) and "
-        f"{answered[1]} ms (99 of 100); refused: {sum(one.refused for one in some)}; sent late by "
-        f"up to {max(one.late for one in some):.2f} s.",
+        f"Lost: {lost.told('.1%')}. Half of the submissions were answered within {answered[0]} ms, "
+        f"99 of 100 within {answered[1]} ms; {sum(one.refused for one in some)} were refused. They "
+        f"were sent up to {max(one.late for one in some):.2f} s late.",
     )
     return lost
 

@@ -33,8 +33,8 @@ class Web:
         env = {**self._env, "DJANGO_SUPERUSER_PASSWORD": os.urandom(8).hex()}
         words = ("--noinput", "--username", "bench", "--email", "bench@bench.example")
         self._told(manage(env, "createsuperuser", *words))
-        words = ("add", "bench", "--name", "bench", "--scope", "submit")
-        self.token = self._told(manage(env, "token", *words)).strip()
+        made = manage(env, "token", "add", "bench", "--name", "bench", "--scope", "submit")
+        self.token = self._told(made).strip()
         self.run.__enter__()
         deadline = time.monotonic() + PATIENCE
         while not self._answers():

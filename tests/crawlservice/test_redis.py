@@ -1,12 +1,15 @@
-"""frontier(): one per process, on REDIS_URL or the embedded server."""
+"""frontier(): one per process and thread, on REDIS_URL or the embedded server."""
 
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
 from crawlframe.errors import ConfigError, FrontierError
+from crawlframe.frontier import TaskLimits
 from crawlservice import redis
 
 
@@ -31,6 +34,24 @@ def test_one_frontier_per_process(settings_with, redis_url):
     os.close(readable)
     os.close(writable)
     assert mine.redis.ping()
+
+
+def test_threads_that_write_at_the_same_time_do_not_doubt_the_era(
+    settings_with, redis_url, redis_client
+):
+    """A frontier that they share would count calls that Redis has not."""
+    settings_with(REDIS_URL=redis_url)
+    together = Barrier(8)
+
+    def write(thread: int) -> None:
+        together.wait(60)
+        for n in range(50):
+            redis.frontier().open_task(1000 * thread + n + 1, TaskLimits(), [])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    assert [era.state for era in redis.frontier().eras.read()] == ["open"]
+    assert len(list(redis.frontier().open_tasks())) == 400
 
 
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "http://127.0.0.1", "nonsense"])
