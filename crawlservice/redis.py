@@ -28,8 +28,8 @@ def frontier() -> Frontier:
 
 
 def use(mine: Frontier) -> None:
-    """From now on ``frontier()`` of this process is this one."""
-    _frontiers[os.getpid()] = mine
+    """From now on ``frontier()`` of this thread is this one."""
+    _frontiers[os.getpid(), threading.get_ident()] = mine
 
 
 def redis_url() -> str:

@@ -23,7 +23,7 @@ from crawlframe.spider import SpiderInfo, SpiderSettings
 from tests.servers import served
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Dialog, Page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -167,8 +167,10 @@ def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
         "required": [SCRIPTS[1]],
     }
     service.publish_spiders(
-        SpiderInfo(name[:100], hostile(0), hostile(1), arguments, SpiderSettings())
-        for name in SCRIPTS[:3]
+        [
+            SpiderInfo(name[:100], hostile(0), hostile(1), arguments, SpiderSettings())
+            for name in SCRIPTS[:3]
+        ]
     )
     return ["/admin/", *registered()]
 
@@ -190,7 +192,12 @@ def page(browser: Browser) -> Iterator[Page]:
     page = context.new_page()
     heard: list[str] = []
     page.on("pageerror", lambda error: heard.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: (heard.append("a dialog"), dialog.dismiss()))
+
+    def dismiss(dialog: Dialog) -> None:
+        heard.append("a dialog")
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
     page.on(
         "console",
         lambda said: heard.append(said.text) if "Content Security Policy" in said.text else None,
