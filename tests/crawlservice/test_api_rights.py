@@ -214,6 +214,7 @@ def test_the_docs_need_a_login_or_a_token(browser: Client, published: Frontier) 
 
 # What a stranger may fetch, and why.
 OPEN = {
+    "/setup/1/": "404 unless it is the link that the first start printed",
     "/": "leads to the login",
     "/admin/login/": "the login itself",
     "/admin/logout/": "only ends what is there",

@@ -83,7 +83,7 @@ def test_a_change_that_redis_did_not_hear_of_is_written_down(
     assert Task.objects.get().state == "paused"
     ((verb, _, of, detail),) = told()
     assert (verb, of) == ("pause", task.pk)
-    assert "Redis did not take it" in detail["problem"]
+    assert "has not come to Redis" in detail["problem"]
 
 
 def test_actions_of_the_admin_are_written_down(admin: Client, published: Frontier) -> None:

@@ -113,7 +113,7 @@ def test_a_test_is_sent(administrator: Client, receiver: Receiver) -> None:
     button = {"crawlservice_webhook_save_and_test": "1", "url": receiver.url + "other"}
     assert "ours took the test" in post(administrator, f"{webhook.pk}/change/", **button)
     assert [told.path for told in receiver.told] == ["/in", "/in", "/other"]
-    verbs = list(Action.objects.order_by("pk").values_list("verb", flat=True))
+    verbs = list(Action.objects.exclude(verb="login").order_by("pk").values_list("verb", flat=True))
     assert verbs.count("test webhook") == 3
 
 
@@ -192,4 +192,4 @@ def test_only_administrators_change_webhooks(
     assert Webhook.objects.get().secret == webhook.secret
     assert Delivery.objects.get().attempts == 8
     assert receiver.told == []
-    assert not Action.objects.exists()
+    assert not Action.objects.exclude(verb="login").exists()
