@@ -10,7 +10,7 @@ FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; pyth
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test soak faults mutants bench check format lock wheel clean
+.PHONY: help crawl up test soak faults mutants bench check format messages lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -48,6 +48,10 @@ check: .venv/dev ## format, lint, types, tests
 format: .venv/dev ## format the code and sort its imports
 	$(BIN)/ruff check --select I --fix .
 	$(BIN)/ruff format .
+
+messages: .venv/dev ## collect the texts of the admin for translation, and compile the translations; needs gettext
+	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) makemessages -l zh_Hans --no-location --no-wrap --no-obsolete
+	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) compilemessages
 
 lock: .venv/bin/python ## pin the newest versions of requirements*.txt; use the oldest Python 3.11 at hand
 	rm -rf build/lock && $(BIN)/python -m venv build/lock

@@ -2,11 +2,12 @@
 
 from django.apps import AppConfig
 from django.contrib.admin.apps import SimpleAdminConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class CrawlserviceConfig(AppConfig):
     name = "crawlservice"
-    verbose_name = "Crawls"
+    verbose_name = _("Crawls")
 
     def ready(self) -> None:
         from django.db.models.signals import post_migrate

@@ -54,7 +54,7 @@ def _make_forgotten(task_id: int) -> None:
     except (RedisError, CrawlframeError) as error:
         raise FrontierError(f"Redis does not answer: {error}. Nothing was changed") from None
     if left is not None:
-        raise FrontierError(
+        raise WrongState(
             f"task {task_id} has ended, but Redis still has {left.nr} requests of it. "
             "Nothing was changed; try again in some seconds"
         )

@@ -23,7 +23,7 @@ from crawlframe.spider import SpiderInfo, SpiderSettings
 from tests.servers import served
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Dialog, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -166,11 +166,9 @@ def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
         },
         "required": [SCRIPTS[1]],
     }
+    settings = SpiderSettings()
     service.publish_spiders(
-        [
-            SpiderInfo(name[:100], hostile(0), hostile(1), arguments, SpiderSettings())
-            for name in SCRIPTS[:3]
-        ]
+        [SpiderInfo(n[:100], hostile(0), hostile(1), arguments, settings) for n in SCRIPTS[:3]]
     )
     return ["/admin/", *registered()]
 
@@ -197,11 +195,12 @@ def page(browser: Browser) -> Iterator[Page]:
         heard.append("a dialog")
         dialog.dismiss()
 
+    def hear(said: ConsoleMessage) -> None:
+        if "Content Security Policy" in said.text:
+            heard.append(said.text)
+
     page.on("dialog", dismiss)
-    page.on(
-        "console",
-        lambda said: heard.append(said.text) if "Content Security Policy" in said.text else None,
-    )
+    page.on("console", hear)
     page.problems = heard  # type: ignore[attr-defined]
     yield page
     context.close()

@@ -1,0 +1,87 @@
+"""The admin in Chinese: nothing is left out, and what is compiled is what was translated."""
+
+from __future__ import annotations
+
+import ast
+import gettext
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from crawlframe.frontier import Frontier
+from crawlservice import setuplink
+from tests.conftest import CHECKOUT
+
+CATALOG = CHECKOUT / "crawlservice" / "locale" / "zh_Hans" / "LC_MESSAGES"
+ENTRY = re.compile(r'^msgid (".*")\nmsgstr (".*")$', re.MULTILINE)
+KEPT = re.compile(r"%\(\w+\)s|\{\w*\}|</?\w+[^>]*>")
+
+
+def entries(path: Path) -> dict[str, str]:
+    """Text -> translation; the header is left out."""
+    found = ENTRY.findall(path.read_text())
+    texts = {ast.literal_eval(text): ast.literal_eval(told) for text, told in found}
+    texts.pop("", None)
+    return texts
+
+
+def test_every_text_is_translated_and_keeps_its_places() -> None:
+    page = (CATALOG / "django.po").read_text()
+    assert "fuzzy" not in page
+    found = entries(CATALOG / "django.po")
+    assert len(found) + 1 == page.count("msgid ")  # each was read, with the header
+    assert len(found) > 80
+    for text, told in found.items():
+        assert told, text
+        assert sorted(KEPT.findall(text)) == sorted(KEPT.findall(told)), text
+
+
+def test_what_is_compiled_is_what_was_translated() -> None:
+    with (CATALOG / "django.mo").open("rb") as file:
+        compiled = gettext.GNUTranslations(file)
+    found = entries(CATALOG / "django.po")
+    assert {text: compiled.gettext(text) for text in found} == found
+
+
+@pytest.mark.skipif(shutil.which("xgettext") is None, reason="no gettext here")
+def test_no_text_of_the_code_is_missing(tmp_path: Path) -> None:
+    copy = tmp_path / "crawlservice"
+    shutil.copytree(CHECKOUT / "crawlservice", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po").unlink()
+    # -P: modules of ours there would hide others.
+    command = [sys.executable, "-P", "-m", "django", "makemessages", "-l", "zh_Hans", "--no-wrap"]
+    env = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    now = entries(copy / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po")
+    assert now.keys() == entries(CATALOG / "django.po").keys(), "run: make messages"
+
+
+def test_pages_speak_the_language_of_the_browser(service: Frontier) -> None:
+    link = f"/{setuplink.make()}"
+    for language, words in (("zh-CN,zh;q=0.9", "创建账号并登录"), ("en", "Make the account")):
+        client = Client(SERVER_NAME="localhost", headers={"accept-language": language})
+        page = client.get(link).content.decode()
+        assert words in page
+    assert (
+        "欢迎回到"
+        in Client(SERVER_NAME="localhost", headers={"accept-language": "zh-Hans"})
+        .get("/admin/login/")
+        .content.decode()
+    )
+
+
+def test_who_is_logged_in_may_choose(as_role) -> None:
+    client = as_role("administrator")
+    assert "Journal" in client.get("/admin/").content.decode()
+    client.post("/i18n/setlang/", {"language": "zh-hans", "next": "/admin/"})
+    page = client.get("/admin/auth/user/add/").content.decode()
+    assert "操作日志" in page
+    assert "looks at everything" not in page
+    assert "查看者：可查看除用户以外的全部内容" in page
