@@ -123,7 +123,11 @@ def test_buttons_do_what_they_say_and_the_journal_tells(
         assert Task.objects.get(pk=task.pk).state == state
     refused = admin.post(place(ended_task, "pause"), follow=True).content.decode()
     assert "is finished and cannot be paused" in refused
-    verbs = Action.objects.exclude(verb="login").order_by("pk").values_list("verb", "user__username", "address")
+    verbs = (
+        Action.objects.exclude(verb="login")
+        .order_by("pk")
+        .values_list("verb", "user__username", "address")
+    )
     assert [*verbs] == [(verb, "someone", "127.0.0.1") for verb in ("pause", "resume", "cancel")]
     assert "resume" in texts(look(admin, task), "td")
     assert admin.get(place(task, "pause")).status_code == 405
@@ -140,7 +144,9 @@ def test_what_failed_is_retried_from_the_page_and_from_the_dead_letters(
     assert Task.objects.get().retries == 1
     page = admin.post(place(ended_task, "retry"), follow=True).content.decode()
     assert "is running and cannot be retried" in page
-    assert [*Action.objects.exclude(verb="login").values_list("verb", "detail")] == [("retry", {"requests": 1})]
+    assert [*Action.objects.exclude(verb="login").values_list("verb", "detail")] == [
+        ("retry", {"requests": 1})
+    ]
 
 
 @pytest.mark.parametrize(

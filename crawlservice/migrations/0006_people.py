@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0013_schedules"),
+        ("crawlservice", "0005_schedules"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
