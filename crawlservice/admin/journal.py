@@ -84,10 +84,6 @@ class ActionAdmin(ReadOnly):
     fields = ("at", "who", "verb", "task_link", "token", "address", "shown_detail")
     readonly_fields = fields
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Action]:
-        rows: QuerySet[Action] = super().get_queryset(request)
-        return rows.select_related("token")
-
     @admin.display(description=_("user"))
     def who(self, action: Action) -> str:
         if action.name:

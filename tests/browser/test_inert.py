@@ -6,8 +6,6 @@ breaks out of its place."""
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
@@ -25,14 +23,7 @@ from tests.servers import served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page
 
-playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
-]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
 RUN = "window.ran=1"
 # Each breaks out of another place: text, attributes of both quotes, scripts, JSON in a script, and
@@ -171,15 +162,6 @@ def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
         [SpiderInfo(n[:100], hostile(0), hostile(1), arguments, settings) for n in SCRIPTS[:3]]
     )
     return ["/admin/", *registered()]
-
-
-@pytest.fixture
-def browser() -> Iterator[Browser]:
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with playwright.sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def test_it_works_once(browser: Client) -> None:
     again = Client(SERVER_NAME="localhost").post(path, {**FORM, "username": "eve"})
     assert again.status_code == 404
     assert "This link does not work" in again.content.decode()
+    assert setuplink.use(path.split("/")[-2], "eve", PASSWORD) is None
     assert not User.objects.filter(username="eve").exists()
 
 
