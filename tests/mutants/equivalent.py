@@ -13,9 +13,9 @@ TRUE = "Redis answers true as 1"
 # File -> line -> (changes, why). The changes are named as on the page.
 REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
     "_guard.lua": {
-        "if calls > 0 and (tonumber(call('GET', PULSE(client))) or 0) < calls then": [
+        "if answered > 0 and (tonumber(call('GET', PULSE(client))) or 0) < answered then": [
             (
-                ("without `calls > 0 and`", "`>` becomes `>=`"),
+                ("without `answered > 0 and`", "`>` becomes `>=`"),
                 "nobody knows of less than 0 calls; it saves a call",
             )
         ],
@@ -264,7 +264,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "pulse.py": {
-        "return calls if time.monotonic() - at <= FRESH else 0": [
+        "return number if time.monotonic() - at <= FRESH else 0": [
             (("`<=` becomes `<`",), "no test meets that very moment, nor does it matter")
         ],
     },
@@ -284,9 +284,6 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "frontier.py": {
-        "if (kept := int(redis.get(name) or partitions)) != partitions:": [
-            (("without `partitions`",), "second line: it was written just before")
-        ],
         "if self.partitions > 1 and self._last_claim == (generation, sequence):": [
             (
                 ("without `self.partitions > 1`", "`>` becomes `>=`"),

@@ -53,7 +53,7 @@ SAMPLES = [
     ),
     Sample(
         "_guard.lua",
-        "call('SET', PULSE(client), integer(calls + 1), 'EX', PULSE_LASTS)",
+        "call('SET', PULSE(client), number, 'EX', PULSE_LASTS)",
         "removed",
         "test_eras.py::test_the_loss_of_a_single_call_is_noticed[complete]",
     ),
