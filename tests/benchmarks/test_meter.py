@@ -83,7 +83,7 @@ def test_what_a_command_leaves_behind_is_killed_at_the_end_of_the_block(tmp_path
 
 def test_the_end_of_the_log_tells_what_went_wrong(tmp_path):
     with (
-        pytest.raises(RuntimeError, match="no-such-program: (No such file|Permission denied)"),
+        pytest.raises(RuntimeError, match=r"no-such-program: (No such file|Permission denied)"),
         Metered(["no-such-program"], tmp_path / "log") as run,
     ):
         run.wait(60)
