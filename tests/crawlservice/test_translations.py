@@ -48,7 +48,12 @@ def test_what_is_compiled_is_what_was_translated() -> None:
     with (CATALOG / "django.mo").open("rb") as file:
         compiled = gettext.GNUTranslations(file)
     found = entries(CATALOG / "django.po")
-    assert {text: compiled.gettext(text) for text in found} == found
+
+    def told(text: str) -> str:
+        alone = compiled.gettext(text)
+        return alone if alone != text else compiled.ngettext(text, text, 2)
+
+    assert {text: told(text) for text in found} == found
 
 
 @pytest.mark.skipif(shutil.which("xgettext") is None, reason="no gettext here")
