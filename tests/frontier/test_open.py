@@ -164,5 +164,5 @@ def test_very_many_fingerprints_are_forgotten_bit_by_bit(make_bench: Callable[..
     while not bench.frontier.run("close", 0, 1):
         calls += 1
     assert calls == -(-(2**level + split) // 300)
-    assert not bench.redis.keys("*:1*")
+    assert not bench.redis.keys("*:seen:1:*")
     assert bench.frontier.open_tasks() == []
