@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
@@ -20,6 +20,7 @@ from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Run, Schedule, Task
 from crawlservice.timewords import in_words
 from tests.crawlservice.conftest import redis_at
+from tests.crawlservice.web import log_in_as
 
 LIST = "/admin/crawlservice/schedule/"
 FORM = {
@@ -31,14 +32,7 @@ FORM = {
 
 @pytest.fixture
 def log_in(published: Frontier) -> Callable[[str], Client]:
-    def log_in(role: str) -> Client:
-        user = User.objects.create(username=role, is_staff=True)
-        user.groups.add(Group.objects.get(name=role))
-        client = Client(SERVER_NAME="localhost")
-        client.force_login(user)
-        return client
-
-    return log_in
+    return log_in_as
 
 
 @pytest.fixture

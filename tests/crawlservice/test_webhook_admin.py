@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -19,6 +18,7 @@ from django.utils import timezone
 from crawlservice.models import Action, Delivery, Event, Task, Webhook
 from crawlservice.webhooks import hand_out
 from tests.crawlservice.receiver import Receiver
+from tests.crawlservice.web import log_in_as
 
 LIST = "/admin/crawlservice/webhook/"
 DELIVERIES = "/admin/crawlservice/delivery/"
@@ -37,14 +37,7 @@ def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
 def log_in(ended_task: Task) -> Callable[[str], Client]:
     hand_out()  # of what has happened before, nobody is told
 
-    def log_in(role: str) -> Client:
-        user = User.objects.create(username=role, is_staff=True)
-        user.groups.add(Group.objects.get(name=role))
-        client = Client(SERVER_NAME="localhost")
-        client.force_login(user)
-        return client
-
-    return log_in
+    return log_in_as
 
 
 @pytest.fixture

@@ -29,6 +29,15 @@ def login_as(role: str) -> tuple[Client, User]:
     return client, user
 
 
+def log_in_as(role: str) -> Client:
+    """Somebody of a role, who is named after it: several may be there at a time."""
+    user = User.objects.create(username=role, is_staff=True)
+    user.groups.add(Group.objects.get(name=role))
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(user)
+    return client
+
+
 def texts(page: str, selector: str) -> list[str]:
     """The texts of what a CSS selector finds."""
     return [" ".join(found.text().split()) for found in LexborHTMLParser(page).css(selector)]
