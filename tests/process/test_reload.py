@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -384,7 +385,8 @@ def test_broken_versions_are_refused(
     pk = node.start(web.url)
     assert node.items(pk) == {"/": "first"}
     assert node.versions(pk) == {"/": good}
-    assert node.code == refused
+    # A late word of the system that the file was written may have it tried once more, in vain.
+    assert replace(node.code, changed_at=refused.changed_at) == refused
 
     # The next good version goes live by itself.
     project.write("shops/shop.py", shop("mended"))
