@@ -7,10 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
@@ -386,7 +386,7 @@ def test_broken_versions_are_refused(
     assert node.items(pk) == {"/": "first"}
     assert node.versions(pk) == {"/": good}
     # A late word of the system that the file was written may have it tried once more, in vain.
-    assert replace(node.code, changed_at=refused.changed_at) == refused
+    assert msgspec.structs.replace(node.code, changed_at=refused.changed_at) == refused
 
     # The next good version goes live by itself.
     project.write("shops/shop.py", shop("mended"))
