@@ -4,6 +4,7 @@ crawlservice/store.py is the ledger over Django's models."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from crawlframe.errors import CrawlframeError
@@ -47,8 +48,9 @@ class Ledger(Protocol):
         """Ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
         Answers for every outcome what the ledger now holds. Doing it again changes nothing."""
 
-    def finish(self, task: int, counts: Counts) -> bool:
-        """Marks a task ended, once, if the ledger has a row for each admitted request."""
+    def finish(self, tasks: Mapping[int, Counts]) -> set[int]:
+        """Marks tasks ended, each once, if the ledger has a row for each of its admitted requests.
+        Answers which of them are ended now, by us or by another."""
 
     def close(self) -> None:
         """Gives the connection back."""

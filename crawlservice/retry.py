@@ -49,7 +49,7 @@ def _make_forgotten(task_id: int) -> None:
     """Whoever ended the task may have died before Redis forgot it; what Redis knows to be done, it
     would not take again."""
     try:
-        frontier().close_task(task_id)
+        frontier().close_tasks([task_id])
         left = frontier().counts(task_id)
     except (RedisError, CrawlframeError) as error:
         raise FrontierError(f"Redis does not answer: {error}. Nothing was changed") from None

@@ -18,6 +18,7 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node.channel import Channel, ChannelClosed
+from crawlframe.node.endings import end_tasks
 from crawlservice import schedules
 from crawlservice.audit import strays
 from crawlservice.era import is_whole, renew
@@ -148,15 +149,13 @@ class Steward:
             align(tasks[pk], self._frontier, counts)
             if counts.state == Task.State.CANCELLING and counts.delayed:
                 self._frontier.cancel(pk)  # a request in flight went to wait for its retry
-            if counts.nr == 0:
-                self._end(tasks[pk], counts)
+        self._end(tasks, {pk: counts for pk, counts in found.items() if counts and counts.nr == 0})
         for pk in tasks.keys() - known:
             self._restore(tasks[pk])
-        for pk in known - tasks.keys():
-            # Ended in the database, but whoever ended it died before it told the frontier. Read
-            # again, for it may have been submitted just now.
-            if Task.objects.filter(pk=pk).exclude(state__in=Task.ACTIVE).exists():
-                self._frontier.close_task(pk)
+        # Ended in the database, but whoever ended them died before it told the frontier. Read
+        # again, for some may have been submitted just now.
+        left = Task.objects.filter(pk__in=known - tasks.keys()).exclude(state__in=Task.ACTIVE)
+        self._frontier.close_tasks(left.values_list("pk", flat=True))
         self._sampler.turn({pk: found.get(pk) for pk in tasks})
 
     def _examine_still(self, found: dict[int, Counts | None]) -> None:
@@ -174,21 +173,21 @@ class Steward:
                 log.error("Redis disagrees with itself: %s", problems[0])
                 self._frontier.eras.doubt()
 
-    def _end(self, task: Task, counts: Counts) -> None:
-        # Of several partitions one may have lost requests whose parents another completed. Numbers
-        # agree then, and nobody has noticed yet.
-        whole = self._frontier.partitions == 1 or not self._bring_back(task)
-        if whole and self._ledger.finish(task.pk, counts):
-            self._frontier.close_task(task.pk)
-            log.info("task %d ended: %d pages, %d errors", task.pk, counts.nf, counts.ne)
-        elif whole and not self._bring_back(task):
-            self._end_after_loss(task, counts)
+    def _end(self, tasks: dict[int, Task], ready: dict[int, Counts]) -> None:
+        if self._frontier.partitions > 1:
+            # One of them may have lost requests whose parents another completed. Numbers agree
+            # then, and nobody has noticed yet.
+            ready = {pk: counts for pk, counts in ready.items() if not self._bring_back(tasks[pk])}
+        ended = end_tasks(self._ledger, self._frontier, ready)
+        for pk in ready.keys() - ended:
+            if not self._bring_back(tasks[pk]):
+                self._end_after_loss(tasks[pk], ready[pk])
 
     def _end_after_loss(self, task: Task, counts: Counts) -> None:
         """Redis has done all that the ledger names, and more: the database has lost rows."""
         stray = strays(task)
-        if stray and self._ledger.finish(task.pk, counts, stray):
-            self._frontier.close_task(task.pk)
+        if stray and self._ledger.finish({task.pk: counts}, stray):
+            self._frontier.close_tasks([task.pk])
             log.error(
                 "task %d ended with %d pages that nothing leads to: the database lost the pages "
                 "that did, and they were other ones when they were fetched again; the audit names "

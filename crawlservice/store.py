@@ -3,7 +3,7 @@ and follow-ups; the unique rid decides which run of a request counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 from django.db import DataError, Error, IntegrityError, OperationalError, transaction
 from django.db import connection as default_connection
-from django.db.models import Sum
+from django.db.models import Count, Sum
 from django.utils import timezone
 
 from crawlframe import faults
@@ -79,6 +79,10 @@ SQLITE_PAGES = "INSERT INTO {table} ({columns}) VALUES ({marks})".format(
 SQLITE_ITEMS = (
     f"INSERT INTO {ITEM} (rid, task_id, ordinal, data, version) VALUES (%s, %s, %s, %s, %s)"
 )
+END = (
+    f"UPDATE {Task._meta.db_table} SET state = %s, finished_at = %s, na = %s, nf = %s, ne = %s, "
+    "items = %s WHERE id = %s"
+)
 
 
 class DjangoLedger:
@@ -109,12 +113,12 @@ class DjangoLedger:
                 recorded[outcome.rid] = Recorded(failed, outcome.follow_ups, len(outcome.items))
         return recorded
 
-    def finish(self, task: int, counts: Counts, strays: int = 0) -> bool:
-        """``strays``: rows that are known to belong to no admitted request."""
+    def finish(self, tasks: Mapping[int, Counts], strays: int = 0) -> set[int]:
+        """``strays``: rows of each task that are known to belong to no admitted request."""
         with _named_errors():
             faults.at("finish.before", OperationalError)
             with transaction.atomic():
-                ended = _end(task, counts, strays)
+                ended = _end(tasks, strays)
             faults.at("finish.after", OperationalError, default_connection.close)
         return ended
 
@@ -122,23 +126,29 @@ class DjangoLedger:
         default_connection.close()
 
 
-def _end(task: int, counts: Counts, strays: int) -> bool:
-    pages = Page.objects.filter(task_id=task)
-    rows = pages.count()
-    if rows - strays != counts.na or counts.nr != 0:
-        return False
-    ended = timezone.now()
-    items = pages.aggregate(sum=Sum("items"))["sum"] or 0
-    numbers = {"na": counts.na, "nf": counts.nf, "ne": counts.ne, "items": items}
-    for before, after in (
-        (Task.State.RUNNING, Task.State.FINISHED),
-        (Task.State.PAUSED, Task.State.FINISHED),
-        (Task.State.CANCELLING, Task.State.CANCELLED),
-    ):
-        row = Task.objects.filter(pk=task, state=before)
-        if row.update(state=after, finished_at=ended, **numbers):
-            Event.objects.create(task_id=task, kind=_kind(after, numbers))
-    return True  # ended, by us or by another
+def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
+    pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
+    sums = pages.annotate(rows=Count("*"), sum=Sum("items"))
+    held = {task: (rows, items) for task, rows, items in sums}
+    ready = {}
+    for task, counts in tasks.items():
+        rows, items = held.get(task, (0, 0))
+        if counts.nr == 0 and rows - strays == counts.na:
+            ready[task] = {"na": counts.na, "nf": counts.nf, "ne": counts.ne, "items": items}
+    # In order, so that two who end some of the same tasks cannot deadlock.
+    active = Task.objects.filter(pk__in=ready, state__in=Task.ACTIVE).order_by("pk")
+    now = default_connection.ops.adapt_datetimefield_value(timezone.now())
+    changes, events = [], []
+    for task, state in active.select_for_update().values_list("pk", "state"):
+        numbers = ready[task]
+        after = Task.State.CANCELLED if state == Task.State.CANCELLING else Task.State.FINISHED
+        changes.append([after.value, now, *numbers.values(), task])
+        events.append(Event(task_id=task, kind=_kind(after, numbers)))
+    if changes:
+        with default_connection.cursor() as cursor:
+            cursor.executemany(END, changes)
+        Event.objects.bulk_create(events)
+    return set(ready)
 
 
 def _kind(state: Task.State, numbers: dict[str, int]) -> Event.Kind:

@@ -54,7 +54,10 @@ RULES = (
         but=(
             ("crawlservice.management.commands.runcrawler", "crawlframe.node"),
             *(("crawlservice.services", f"crawlframe.node.{name}") for name in ("channel", "code")),
-            ("crawlservice.steward", "crawlframe.node.channel"),
+            *(
+                ("crawlservice.steward", f"crawlframe.node.{name}")
+                for name in ("channel", "endings")
+            ),
         ),
     ),
     Rule("crawlservice.models", ("crawlframe.frontier", "crawlservice")),

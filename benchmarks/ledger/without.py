@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
+from crawlframe.frontier import Counts
 from crawlframe.ledger import Recorded
 from crawlframe.outcome import Outcome, Verdict
 
@@ -53,10 +55,10 @@ def _ledger(kept: str) -> Any:
                 for outcome in outcomes
             }
 
-        def finish(self, task: int, counts: Any, strays: int = 0) -> bool:
+        def finish(self, tasks: Mapping[int, Counts], strays: int = 0) -> set[int]:
             with connection.cursor() as cursor:
-                cursor.execute(END, [task])
-            return True
+                cursor.executemany(END, [[task] for task in tasks])
+            return set(tasks)
 
     return NoLedger
 

@@ -105,14 +105,14 @@ class Tasks(Partitions):
         }
         return stuck if len(stuck) == len(counts) else None
 
-    def close_task(self, task: int) -> None:
-        """Forgets an ended task, if nothing of it is left. Its numbers live on in the database."""
-        counts = self.counts(task)
-        if counts is not None and counts.nr > 0:
-            return
-        for partition in range(self.partitions):
-            while not self.run("close", partition, task):
-                pass
+    def close_tasks(self, tasks: Iterable[int]) -> None:
+        """Forgets ended tasks of which nothing is left. Their numbers live on in the database."""
+        for task, counts in self.counts_of(tasks).items():
+            if counts is not None and counts.nr > 0:
+                continue
+            for partition in range(self.partitions):
+                while not self.run("close", partition, task):
+                    pass
 
     def open_tasks(self) -> list[int]:
         """Tasks that have not been closed."""

@@ -16,6 +16,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
+from crawlframe.node.endings import Endings
 from crawlframe.node.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
 
@@ -56,6 +57,7 @@ class Committer(threading.Thread):
         self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
         self._put = self._done = 0  # outcomes; each is counted by one thread only
         self._confirming = False
+        self._endings = Endings(frontier, ledger)
 
     @property
     def held(self) -> int:
@@ -92,7 +94,11 @@ class Committer(threading.Thread):
         open_ = True
         while open_:
             batch: list[Outcome] = []
-            entry = self._inbox.get()
+            try:
+                entry = self._inbox.get(timeout=self._endings.left)
+            except queue.Empty:
+                self._end_tasks()
+                continue
             if isinstance(entry, Outcome):
                 self._gather()
             while True:
@@ -109,7 +115,19 @@ class Committer(threading.Thread):
                 self._write(batch)
                 self._done += len(batch)
                 self._settled([outcome.rid for outcome in batch])
+            if self._endings.left == 0:
+                self._end_tasks()
+        if self._endings.left is not None:
+            self._end_tasks()
         self._ledger.close()
+
+    def _end_tasks(self) -> None:
+        try:
+            self._endings.end()
+        except Fenced:
+            self._on_fenced()
+        except (LedgerAway, LedgerRefused, FrontierError, RedisError, OSError) as error:
+            log.warning("a steward ends tasks that could not be ended here: %s", error)
 
     def _confirm(self) -> None:
         self._confirming = False
@@ -216,10 +234,4 @@ class Committer(threading.Thread):
             # Only what this run recorded is marked; a winner's list may differ from ours.
             if recorded[outcome.rid].follow_ups is outcome.follow_ups:
                 self._sieve.add(outcome.task, outcome.fingerprints)
-        if self._frontier.partitions > 1:
-            return  # stewards end tasks then, who look at more
-        for task in ended:
-            counts = self._frontier.counts(task)
-            if counts is not None and counts.nr == 0 and self._ledger.finish(task, counts):
-                self._frontier.close_task(task)
-                log.info("task %d ended: %d pages, %d errors", task, counts.nf, counts.ne)
+        self._endings.add(ended)

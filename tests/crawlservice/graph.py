@@ -98,8 +98,8 @@ class GraphCrawl:
         done = len(reached - failed)
         assert numbers == (len(reached), done, len(failed), 2 * done)
         assert frontier.audit() == []
-        assert self._ledger.finish(self.task.pk, counts)
-        frontier.close_task(self.task.pk)
+        assert self._ledger.finish({self.task.pk: counts})
+        frontier.close_tasks([self.task.pk])
         rows = Page.objects.filter(task=self.task)
         assert {int(url[1:]) for url in rows.values_list("url", flat=True)} == reached
         assert rows.count() == len(reached)

@@ -196,7 +196,7 @@ def test_a_page_limit_holds_and_no_page_is_fetched_beyond_it(
     assert counts is not None
     assert (counts.na, counts.nr) == (31, 0)
     assert Page.objects.filter(task=crawl.task).count() == 31
-    assert DjangoLedger().finish(crawl.task.pk, counts)
+    assert DjangoLedger().finish({crawl.task.pk: counts})
 
 
 def test_a_task_that_has_ended_is_not_crawled_again(

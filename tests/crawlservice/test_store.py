@@ -241,22 +241,42 @@ def test_follow_ups_that_go_apart_are_of_the_same_transaction(
 def test_a_task_ends_once_and_not_early(task: Task) -> None:
     ledger = DjangoLedger()
     ledger.commit([outcome(task, "a", 2), outcome(task, "b", 1)])
-    assert not ledger.finish(task.pk, counts(3, 2))  # one is left
-    assert not ledger.finish(task.pk, counts(3, 3))  # the ledger lacks a row
-    assert not ledger.finish(task.pk, counts(2, 1))  # Redis was not told of one
-    assert not ledger.finish(task.pk, counts(1, 1))  # the ledger knows more than Redis
+    assert not ledger.finish({task.pk: counts(3, 2)})  # one is left
+    assert not ledger.finish({task.pk: counts(3, 3)})  # the ledger lacks a row
+    assert not ledger.finish({task.pk: counts(2, 1)})  # Redis was not told of one
+    assert not ledger.finish({task.pk: counts(1, 1)})  # the ledger knows more than Redis
     assert Event.objects.count() == 0
-    assert ledger.finish(task.pk, counts(2, 2))
-    assert ledger.finish(task.pk, counts(2, 2))
+    assert ledger.finish({task.pk: counts(2, 2)})
+    assert ledger.finish({task.pk: counts(2, 2)})
     task.refresh_from_db()
     assert (task.state, task.na, task.nf, task.ne, task.items) == ("finished", 2, 2, 0, 3)
     assert task.finished_at is not None
     assert list(Event.objects.values_list("kind", flat=True)) == ["finished"]
 
 
+def test_tasks_end_together_and_none_for_another(task: Task) -> None:
+    ledger = DjangoLedger()
+    others = [Task.objects.create(spider="shop", seeds=b"") for _ in range(3)]
+    whole, cancelled, short = others
+    Task.objects.filter(pk=cancelled.pk).update(state="cancelling")
+    ledger.commit([outcome(task, "a", 2), outcome(whole, "b", 1), outcome(short, "c", 1)])
+    ready = {one.pk: counts(1, 1) for one in (task, whole)}
+    ready |= {short.pk: counts(2, 2), cancelled.pk: counts(0, 0)}
+    assert ledger.finish(ready) == {task.pk, whole.pk, cancelled.pk}
+    rows = Task.objects.order_by("pk").values_list("state", "nf", "items")
+    assert [*rows] == [
+        ("finished", 1, 2),
+        ("finished", 1, 1),
+        ("cancelled", 0, 0),
+        ("running", 0, 0),
+    ]
+    kinds = Event.objects.order_by("task_id").values_list("kind", flat=True)
+    assert [*kinds] == ["finished", "finished", "cancelled"]
+
+
 def test_a_cancelled_task_ends_as_cancelled(task: Task) -> None:
     Task.objects.update(state="cancelling")
-    assert DjangoLedger().finish(task.pk, counts(0, 0))
+    assert DjangoLedger().finish({task.pk: counts(0, 0)})
     task.refresh_from_db()
     assert task.state == "cancelled"
 

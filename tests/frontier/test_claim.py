@@ -387,7 +387,7 @@ def test_a_host_without_anything_to_give_is_not_looked_at_again(bench: Bench) ->
     bench.open(two, task=2)
     bench.frontier.pause(2)
     bench.complete(one)
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     assert bench.claim() == []
     assert bench.wait == -1
 
@@ -457,7 +457,7 @@ def test_lanes_of_a_forgotten_task_fall_out(bench: Bench) -> None:
     bench.open(one, task=1)
     bench.open(bench.request("two", task=2), task=2)
     bench.complete(one)  # it was ready: another run had recorded it
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     assert bench.redis.exists(bench.key("LANE", f"1:{one.rank}:a.example"))
     assert bench.names(bench.claim_all()) == ["two"]
     assert not bench.redis.exists(bench.key("LANE", f"1:{one.rank}:a.example"))

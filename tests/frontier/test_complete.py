@@ -16,7 +16,7 @@ def test_one_request_from_seed_to_end(bench: Bench) -> None:
     counts = bench.counts()
     assert (counts.na, counts.nf, counts.ne, counts.nr) == (1, 1, 0, 0)
     assert bench.claim() == []
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     assert set(bench.dump()) == {bench.key("BATCH", 1)}
 
 
@@ -112,7 +112,7 @@ def test_a_late_completion_of_a_closed_task(make_bench: Callable[..., Bench]) ->
         bench.complete(one, *follow_ups)
         while found := bench.claim_all():
             bench.complete_all(found)
-        bench.frontier.close_task(1)
+        bench.frontier.close_tasks([1])
         before = bench.dump()
         assert bench.complete(one, *follow_ups) == set()
         assert bench.dump() == before

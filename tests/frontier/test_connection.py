@@ -46,7 +46,7 @@ def crawl(frontier: Frontier) -> int:
         done += len(some)
         assert frontier.audit() == []
     frontier.leases.replay(1)
-    frontier.close_task(1)
+    frontier.close_tasks([1])
     return done
 
 

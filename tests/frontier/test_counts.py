@@ -55,14 +55,14 @@ def test_counts_of_many_tasks(make_bench: Callable[..., Bench]) -> None:
 
 def test_a_closed_task_is_unknown(bench: Bench) -> None:
     bench.open(bench.request("a"))
-    bench.frontier.close_task(1)  # it has something left: nothing happens
+    bench.frontier.close_tasks([1])  # it has something left: nothing happens
     assert bench.counts().nr == 1
     bench.complete_all(bench.claim())
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     assert bench.frontier.counts(1) is None
     assert bench.frontier.open_tasks() == []
-    bench.frontier.close_task(1)
-    bench.frontier.close_task(77)
+    bench.frontier.close_tasks([1])
+    bench.frontier.close_tasks([77])
 
 
 def test_the_script_itself_closes_nothing_that_is_pending(bench: Bench) -> None:
@@ -75,7 +75,7 @@ def test_the_script_itself_closes_nothing_that_is_pending(bench: Bench) -> None:
 def test_a_task_whose_counters_were_lost_can_be_closed(bench: Bench) -> None:
     bench.open()
     bench.redis.delete(bench.key("TASK", 1))
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     assert bench.frontier.open_tasks() == []
 
 
@@ -107,7 +107,7 @@ def test_close_leaves_nothing_behind(make_bench: Callable[..., Bench]) -> None:
     assert bench.redis.scard(bench.key("PAUSED", 1)) > 0
     ended = bench.frontier.complete([bench.completion(link) for link in links])
     assert ended == {1}
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     bench.leases.replay(1)
     bench.sequences[3] = 0
     bench.after(bench.now() + 5)
@@ -123,7 +123,7 @@ def test_close_of_a_paused_task_with_very_many_lanes(make_bench: Callable[..., B
     bench.frontier.pause(1)
     bench.claim_all()
     bench.frontier.complete([bench.completion(request) for request in requests])
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     assert bench.dump() == {}
 
 

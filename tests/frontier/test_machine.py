@@ -213,8 +213,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(task=task_ids)
     def close(self, task: int) -> None:
-        self.frontier.close_task(task)
-        self.again = lambda: self.frontier.close_task(task)
+        self.frontier.close_tasks([task])
+        self.again = lambda: self.frontier.close_tasks([task])
         if task in self.tasks and not self.tasks[task].pending:
             del self.tasks[task]
             self.closed.add(task)
@@ -575,7 +575,7 @@ class Machine(RuleBasedStateMachine):
             counts = self.frontier.counts(number)
             assert counts is not None
             assert counts.nr == 0
-            self.frontier.close_task(number)
+            self.frontier.close_tasks([number])
         self.frontier.leases.replay(last)
         assert {key.split(":")[-1] for key in dump(self.redis)} <= {"fenced"}
 

@@ -147,7 +147,7 @@ def test_the_answers_of_scripts_that_nobody_asks_today(bench: Bench) -> None:
 def test_a_task_whose_requests_failed_can_be_closed(bench: Bench) -> None:
     bench.open(bench.request("one"))
     bench.complete(bench.claim()[0], failed=True)
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     assert bench.frontier.open_tasks() == []
 
 

@@ -76,7 +76,7 @@ def test_nothing_of_a_replayed_generation_is_left_but_its_fence(bench: Bench) ->
     bench.leases.renew(1, 15)
     bench.leases.announce(NODE)
     bench.complete_all(bench.claim())
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     bench.leases.replay(1)
     assert bench.dump() == {bench.key("FENCED"): {b"1"}}
 

@@ -74,7 +74,7 @@ def test_a_third_version_takes_what_two_could_not_run(bench: Bench) -> None:
     assert bench.frontier.retake("c", 500) == 1
     [one] = bench.claim()
     assert bench.complete(one) == {1}
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     assert bench.dump().keys() == {bench.key("BATCH", 1)}
 
 
@@ -208,7 +208,7 @@ def test_a_parked_request_that_the_ledger_calls_done_leaves_nothing(bench: Bench
     [again] = bench.claim()
     assert again.rid == two.rid
     assert bench.complete(again) == {1}
-    bench.frontier.close_task(1)
+    bench.frontier.close_tasks([1])
     assert bench.dump().keys() == {bench.key("BATCH", 1)}
 
 

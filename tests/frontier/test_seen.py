@@ -122,7 +122,7 @@ def test_a_hundred_thousand_fingerprints(redis_client: Any) -> None:
     level, split, seen = map(int, table)
     assert (2**level + split, seen) == (len(keys), MANY)
     redis_client.hset(bench.key("TASK", 1), "na", 0)
-    frontier.close_task(1)
+    frontier.close_tasks([1])
     assert not redis_client.keys(bench.key("SEEN", "*"))
 
 

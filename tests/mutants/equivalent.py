@@ -225,9 +225,6 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
                 "what is settled is not held any more, and `park` leaves it alone",
             )
         ],
-        "if counts is not None and counts.nr == 0 and self._ledger.finish(task, counts):": [
-            (("without `counts.nr == 0`",), "second line: the ledger asks that too")
-        ],
         "if not asking:": [(("never",), NOTHING)],
         "return": [(("removed",), NOTHING)],
         "if not any(known):": [(("never",), "what follows does nothing then")],

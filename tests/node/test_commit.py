@@ -390,7 +390,7 @@ def test_another_may_have_ended_the_task_just_now(make_bench: Callable[..., Benc
         def complete(self, completions: list[Completion]) -> set[int]:
             ended = super().complete(completions)
             for task in ended:
-                self.close_task(task)
+                self.close_tasks([task])
             return ended
 
     desk = Desk(make_bench(kind=Late))

@@ -185,7 +185,7 @@ class Real:
         assert counts is not None
         for text in (broken_off, ""):
             with suppress(LedgerAway), fault(text):
-                DjangoLedger().finish(self.task.pk, counts)
+                DjangoLedger().finish({self.task.pk: counts})
                 break
 
     def _kill(self, node: RealNode, after: model.Node, broken_off: str) -> None:

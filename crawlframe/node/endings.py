@@ -1,0 +1,55 @@
+"""Endings: tasks of which nothing remains are marked ended in the ledger and leave the frontier."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+
+from crawlframe.frontier import Counts, Frontier
+from crawlframe.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+EVERY = 0.25  # seconds between two times that tasks are ended: many small ones end together
+LARGE = 100_000  # requests of a task above which a worker does not wait until they are counted
+
+
+def end_tasks(ledger: Ledger, frontier: Frontier, tasks: Mapping[int, Counts]) -> set[int]:
+    """Ends those of which the ledger has every row; answers which these are."""
+    if not tasks:
+        return set()
+    ended = ledger.finish(tasks)
+    frontier.close_tasks(ended)
+    for task in sorted(ended):
+        log.info("task %d ended: %d pages, %d errors", task, tasks[task].nf, tasks[task].ne)
+    return ended
+
+
+class Endings:
+    """Tasks that a worker brought to NR = 0. What it does not end, a steward does."""
+
+    def __init__(self, frontier: Frontier, ledger: Ledger) -> None:
+        self._frontier = frontier
+        self._ledger = ledger
+        self._tasks: set[int] = set()
+        self._not_before = 0.0
+
+    def add(self, tasks: Iterable[int]) -> None:
+        """They have come to NR = 0. With several partitions stewards end them, who look at more."""
+        if self._frontier.partitions == 1:
+            self._tasks.update(tasks)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until ``end`` is to be called; None when nothing waits for it."""
+        return max(0.0, self._not_before - time.monotonic()) if self._tasks else None
+
+    def end(self) -> None:
+        """Ends them. Raises what the ledger and the frontier raise; they are left to the steward
+        then."""
+        tasks, self._tasks = self._tasks, set()
+        self._not_before = time.monotonic() + EVERY
+        found = self._frontier.counts_of(tasks)
+        ready = {t: c for t, c in found.items() if c and c.nr == 0 and c.na <= LARGE}
+        end_tasks(self._ledger, self._frontier, ready)
