@@ -50,9 +50,9 @@ class Refused(CrawlframeError):
 
 def submit_many(
     wanted: Sequence[Wanted], user: User, recorded: Callable[[Task], None]
-) -> list[int]:
-    """Creates and starts all tasks, or none; answers their numbers. ``recorded`` is called with
-    each, in the transaction that makes them. Raises Refused, UnknownSpider and FrontierError."""
+) -> list[Task]:
+    """Creates and starts all tasks, or none; answers them. ``recorded`` is called with each, in the
+    transaction that makes them. Raises Refused, UnknownSpider and FrontierError."""
     known = _published(wanted)
     with _told_later(), transaction.atomic():
         tasks = _submit(wanted, known, user, recorded)
@@ -64,9 +64,9 @@ def submit_once(
     wanted: Sequence[Wanted],
     user: User,
     recorded: Callable[[Task], None],
-) -> tuple[list[int], bool]:
-    """The same, once for each key of a user: who comes again gets the same tasks. Answers their
-    numbers, and whether they are new. Raises KeyReused too."""
+) -> tuple[list[Task], bool]:
+    """The same, once for each key of a user: who comes again gets the same tasks, as far as they
+    are still there. Answers them, and whether they are new. Raises KeyReused too."""
     digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
     _forget()
     if (before := _before(user, key, digest)) is not None:
@@ -76,7 +76,8 @@ def submit_once(
         with _told_later(), transaction.atomic():
             tasks = _submit(wanted, known, user, recorded)
             # Another with the same key waits here until we have ended, and is undone.
-            Submission.objects.create(user=user, key=key, digest=digest, tasks=tasks)
+            numbers = [task.pk for task in tasks]
+            Submission.objects.create(user=user, key=key, digest=digest, tasks=numbers)
     except IntegrityError:
         before = _before(user, key, digest)
         if before is None:
@@ -94,7 +95,7 @@ def _submit(
     known: Mapping[str, SpiderInfo],
     user: User,
     recorded: Callable[[Task], None],
-) -> list[int]:
+) -> list[Task]:
     tasks = []
     for place, (spider, arguments, priority) in enumerate(wanted):
         try:
@@ -102,7 +103,7 @@ def _submit(
         except ArgumentError as error:
             raise Refused(place, error) if len(wanted) > 1 else error from None
         recorded(task)
-        tasks.append(task.pk)
+        tasks.append(task)
     return tasks
 
 
@@ -123,7 +124,7 @@ def _forget() -> None:
         Submission.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
 
 
-def _before(user: User, key: str, digest: str) -> list[int] | None:
+def _before(user: User, key: str, digest: str) -> list[Task] | None:
     """The tasks that were submitted with this key. Raises KeyReused."""
     row = Submission.objects.filter(user=user, key=key).first()
     if row is None:
@@ -133,5 +134,5 @@ def _before(user: User, key: str, digest: str) -> list[int] | None:
         return None
     if row.digest != digest:
         raise KeyReused
-    tasks: list[int] = row.tasks
-    return tasks
+    tasks = Task.objects.defer("seeds").select_related("user").in_bulk(row.tasks)
+    return [tasks[number] for number in row.tasks if number in tasks]

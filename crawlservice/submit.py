@@ -4,9 +4,11 @@ The database is told first; what Redis missed meanwhile, the steward tells it la
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from django.contrib.auth.models import User as Account
 from django.db import transaction
 from redis import RedisError
 
@@ -75,13 +77,12 @@ def submit(
             "page_limit": info.settings.page_limit,
         },
         seeds=b"",
-        user_id=user.pk if user is not None else None,
+        user=user if isinstance(user, Account) else None,
         schedule=schedule,
     )
-    taken = _open_tasks()
     with transaction.atomic():
         task.save()
-        while task.pk in taken:  # the database lost a task, and gives its number again
+        while _is_open(task.pk):  # the database lost a task, and gives its number again
             task.delete()
             task.save()
         task.seeds = pack_admissions([root_admission(task.pk, priority)])
@@ -98,49 +99,56 @@ def _open_recorded(task: Task) -> None:
 def published(spider: str) -> SpiderInfo:
     """What nodes published of a spider. While nodes live, one of them must still have it; a node
     that loads its code has no say. Raises UnknownSpider and FrontierError."""
-    known, loaded = _published()
-    if not known:
-        raise NothingPublished
-    if spider not in known:
-        raise unknown_spider(spider, known, {})
+    with _nothing_submitted():
+        info = frontier().spider(spider)
+        if info is None:
+            known = frontier().spiders()
+            raise unknown_spider(spider, known, {}) if known else NothingPublished
+        loaded = _loaded()
     if loaded and not any(spider in node.spiders for node in loaded):
         who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
         raise UnknownSpider(
             f"no node has the spider {spider!r} any more: its code is gone or does not load there "
             f"({who}); python manage.py nodes tells more. Nothing was submitted"
         )
-    return known[spider]
+    return info
 
 
-def _open_tasks() -> list[int]:
+def _is_open(task_id: int) -> bool:
     try:
-        return frontier().open_tasks()
+        return frontier().is_open(task_id)
     except (RedisError, FrontierError):
-        return []  # it is told of the task when it is back
+        return False  # it is told of the task when it is back
 
 
 def spiders() -> dict[str, SpiderInfo]:
     """All that ``published`` would answer, by name. Raises FrontierError."""
-    known, loaded = _published()
+    known = published_spiders()
+    with _nothing_submitted():
+        loaded = _loaded()
     there = {name for node in loaded for name in node.spiders}
     return {name: info for name, info in known.items() if not loaded or name in there}
 
 
-def _published() -> tuple[dict[str, SpiderInfo], list[NodeInfo]]:
-    """The spiders that were ever published, and the living nodes that have loaded their code."""
-    known = published_spiders()
-    try:
-        nodes = frontier().leases.nodes()
-    except (RedisError, FrontierError) as error:
-        raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
-    working = [node for node in nodes if node.lease_left > 0 and not node.leaving]
-    return known, [node for node in working if node.spiders or node.code.version]
-
-
 def published_spiders() -> dict[str, SpiderInfo]:
     """Every spider that a node ever published, by name. Raises FrontierError."""
-    try:
+    with _nothing_submitted():
         return frontier().spiders()
+
+
+def _loaded() -> list[NodeInfo]:
+    """The living nodes that have loaded their code."""
+    working = [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
+    return [node for node in working if node.spiders or node.code.version]
+
+
+@contextmanager
+def _nothing_submitted() -> Iterator[None]:
+    """What Redis does not answer is told in words for who submits."""
+    try:
+        yield
+    except UnknownSpider:
+        raise
     except (RedisError, FrontierError) as error:
         raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
 

@@ -275,6 +275,11 @@ class Frontier(Tasks):
             mapping = {info.name: msgspec.json.encode(info) for info in infos}
             self.redis.hset(self.keys[0]("SPIDERS"), mapping=mapping)
 
+    def spider(self, name: str) -> SpiderInfo | None:
+        """What was published of a spider; None: nothing."""
+        row = self.redis.hget(self.keys[0]("SPIDERS"), name)
+        return row and msgspec.json.decode(row, type=SpiderInfo, strict=False)
+
     def spiders(self) -> dict[str, SpiderInfo]:
         """The published spiders by name."""
         rows = self.redis.hgetall(self.keys[0]("SPIDERS"))

@@ -114,6 +114,10 @@ class Tasks(Partitions):
                 while not self.run("close", partition, task):
                     pass
 
+    def is_open(self, task: int) -> bool:
+        """Was it opened, and not closed since?"""
+        return bool(self.redis.sismember(self.keys[0]("TASKS"), str(task)))
+
     def open_tasks(self) -> list[int]:
         """Tasks that have not been closed."""
         return sorted(int(task) for task in self.redis.smembers(self.keys[0]("TASKS")))

@@ -162,16 +162,15 @@ def _submit(
 
     try:
         if key is None:
-            numbers, new = submissions.submit_many(wanted, caller.user, recorded), True
+            tasks, new = submissions.submit_many(wanted, caller.user, recorded), True
         else:
-            numbers, new = submissions.submit_once(key, wanted, caller.user, recorded)
+            tasks, new = submissions.submit_once(key, wanted, caller.user, recorded)
     except submissions.KeyReused as error:
         raise ApiError(409, "key_reused", str(error), "Idempotency-Key") from None
     except submissions.Refused as error:
         code = "argument" if isinstance(error.cause, ArgumentError) else "refused"
         raise ApiError(422, code, str(error), str(error.place)) from None
-    tasks = Task.objects.defer("seeds").select_related("user").in_bulk(numbers)
-    return shown([tasks[number] for number in numbers if number in tasks]), new
+    return shown(tasks), new
 
 
 def _steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:

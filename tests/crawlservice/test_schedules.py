@@ -49,7 +49,8 @@ def add(published: Frontier) -> Add:
 
 
 def fall_due(schedule: Schedule, late: float = 0) -> None:
-    schedule.next_at = timezone.now() - timedelta(seconds=late)
+    # The clock of SQLite knows milliseconds only.
+    schedule.next_at = timezone.now() - timedelta(seconds=late, milliseconds=2)
     Schedule.objects.filter(pk=schedule.pk).update(next_at=schedule.next_at)
 
 
