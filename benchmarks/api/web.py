@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 import subprocess
 import sys
@@ -9,21 +10,26 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+import requests
+
 from benchmarks.lab.meter import Metered
 from benchmarks.lab.node import CHECKOUT, PATIENCE, environment, manage
 
 PROCESSES, THREADS = 2, 8
 USER = """
 from django.contrib.auth.models import Group, User
-User.objects.create_user("bench").groups.add(Group.objects.get(name="submitter"))
+user = User.objects.create_user("bench", password="{}", is_staff=True)
+user.groups.add(Group.objects.get(name="{}"))
 """
 
 
 class Web:
-    """``with Web(var, dsn, redis) as web: web.host, web.port, web.token``; the token may submit."""
+    """``with Web(var, dsn, redis) as web: web.host, web.port, web.token``; the token may submit,
+    its user has the role."""
 
-    def __init__(self, var: Path, dsn: str, redis: str) -> None:
+    def __init__(self, var: Path, dsn: str, redis: str, role: str = "submitter") -> None:
         var.mkdir(parents=True, exist_ok=True)
+        self._role, self._password = role, secrets.token_hex()
         self._env = {**environment(var, dsn, redis), "CRAWLFRAME_API_RATE": "1000000"}
         with socket.create_server(("127.0.0.1", 0)) as taken:
             self.host, self.port = taken.getsockname()
@@ -33,7 +39,7 @@ class Web:
         self.run = Metered(command, var / "web.log", cwd=CHECKOUT, env=self._env)
 
     def __enter__(self) -> Web:
-        self._told(manage(self._env, "shell", "-c", USER))
+        self._told(manage(self._env, "shell", "-c", USER.format(self._password, self._role)))
         made = manage(self._env, "token", "add", "bench", "--name", "bench", "--scope", "submit")
         self.token = self._told(made).strip()
         self.run.__enter__()
@@ -45,6 +51,21 @@ class Web:
                 raise problem
             time.sleep(0.05)
         return self
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    def logged_in(self) -> requests.Session:
+        """A session of the user."""
+        session, login = requests.Session(), f"{self.url}/admin/login/"
+        session.get(login)
+        form = {"username": "bench", "password": self._password,
+                "csrfmiddlewaretoken": session.cookies["csrftoken"]}  # fmt: skip
+        answer = session.post(login, form, headers={"Referer": login}, allow_redirects=False)
+        if answer.status_code != 302:
+            raise RuntimeError(f"the login is answered with {answer.status_code}")
+        return session
 
     def _answers(self) -> bool:
         try:

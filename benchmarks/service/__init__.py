@@ -1,0 +1,1 @@
+"""Service: how long each page of a large installation takes."""
