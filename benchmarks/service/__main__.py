@@ -23,6 +23,7 @@ from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.request import root_admission
 
 JOB = "service"
+SPIDERS = "benchmarks.api.spiders"
 GOAL = 300  # milliseconds for any page
 MEMORY = {"shared_buffers": "1GB", "effective_cache_size": "4GB", "maintenance_work_mem": "512MB"}
 
@@ -52,13 +53,16 @@ def measure(options: argparse.Namespace, work: Path) -> int:
         postgres = stack.enter_context(Postgres(**MEMORY))
         redis = stack.enter_context(RedisServer(work / "redis"))
         dsn = migrated(postgres, work / "tables")
+        servers = work / "node", dsn, redis.url
+        with Node(*servers, spiders=SPIDERS) as node:  # it begins the era of this Redis
+            node.wait_until_known("brief")
+            node.stop()
         started = time.monotonic()
         fill(dsn, size, lambda text: say(JOB, text))
         say(JOB, f"filled in {time.monotonic() - started:,.0f} s")
         _open(redis.url)
-        spiders = "benchmarks.api.spiders"
-        node = stack.enter_context(Node(work / "node", dsn, redis.url, spiders=spiders))
-        web = stack.enter_context(Web(work / "node", dsn, redis.url, "administrator"))
+        node = stack.enter_context(Node(*servers, spiders=SPIDERS))
+        web = stack.enter_context(Web(*servers, "administrator"))
         node.wait_until_known("brief")
         found = _ask(web, places(size, size.pages // 2), options.rounds)
     _show(found, size)

@@ -31,13 +31,13 @@ WHEN i %% 10 < 6 THEN 2 + (i / 10) %% {LARGE - 1}
 ELSE {LARGE} + 1 + i * (%(tasks)s - {LARGE}) / (%(pages)s + 1) END"""
 AT = "now() - make_interval(secs => 30 * {day} * (1 - {i}::float / %({total})s))"
 
-TASKS = f"""
+TASKS = rf"""
 INSERT INTO crawlservice_task (spider, arguments, priority, settings, state, seeds, created_at,
     finished_at, na, nf, ne, items, retries, user_id)
 SELECT 'shop' || t %% {SPIDERS}, jsonb_build_object('city', 'Ulm', 'number', t), 0,
     '{{"delay": 1000, "concurrency": 8, "page_limit": 0}}',
     CASE WHEN t <= {PAUSED} THEN 'paused' WHEN t %% 50 = 0 THEN 'cancelled' ELSE 'finished' END,
-    ''::bytea, made, CASE WHEN t > {PAUSED} THEN made + interval '20 min' END, n, n - n / 50,
+    '\x90'::bytea, made, CASE WHEN t > {PAUSED} THEN made + interval '20 min' END, n, n - n / 50,
     n / 50, n - n / 50, 0, 1 + t %% 20
 FROM (SELECT t, {AT.format(day=DAY, i="t", total="tasks")} AS made,
     CASE WHEN t = 1 THEN 3 * %(pages)s / 10
