@@ -60,7 +60,7 @@ SELECT md5(i::text)::uuid, {TASK_OF},
     'c0ffee' || i / 100000, {AT.format(day=DAY, i="i", total="pages")},
     CASE WHEN i %% 10 = 4 THEN decode(repeat(md5(i::text), 16), 'hex') END,
     CASE WHEN i %% 50 = 7 THEN decode(repeat(md5(i::text), 8), 'hex') END
-FROM generate_series(%(first)s, %(last)s) i
+FROM generate_series(%(first)s::bigint, %(last)s) i
 """
 ITEMS = f"""
 INSERT INTO crawlservice_item (task_id, rid, ordinal, data, version, created_at)
@@ -68,7 +68,7 @@ SELECT {TASK_OF}, md5(i::text)::uuid, 0,
     jsonb_build_object('name', 'Thing ' || md5(i::text), 'price', i %% 1000 / 10.0, 'stock', i %% 9,
     'url', 'https://shop' || i %% 300 || '.example/thing/' || i, 'tags', ARRAY['red', 'cheap']),
     'c0ffee' || i / 100000, {AT.format(day=DAY, i="i", total="pages")}
-FROM generate_series(%(first)s, %(last)s) i WHERE i %% 50 <> 7
+FROM generate_series(%(first)s::bigint, %(last)s) i WHERE i %% 50 <> 7
 """
 USERS = """
 INSERT INTO auth_user (username, password, first_name, last_name, email, is_staff, is_active,
