@@ -404,3 +404,20 @@ def test_over_partitions_stewards_end_tasks(make_bench: Callable[..., Bench]) ->
     assert desk.bench.counts().nr == 0
     assert Task.objects.get().state == "running"
     assert desk.bench.frontier.open_tasks() == [1]
+
+
+def test_pages_do_not_wait_for_tasks_that_cannot_be_ended(
+    desk: Desk, break_at: Callable[[str], None]
+) -> None:
+    break_at("finish.before:1:error")
+    desk.write(*(desk.outcome(page) for page in PAGES))
+    assert desk.rows() == dict.fromkeys(PAGES, "done")
+    assert Task.objects.get().state == "running"  # a steward sees to it
+    assert desk.bench.frontier.open_tasks() == [1]
+
+
+def test_a_large_task_is_left_to_a_steward(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlframe.node.endings.LARGE", len(PAGES) - 1)
+    desk.write(*(desk.outcome(page) for page in PAGES))
+    assert Task.objects.get().state == "running"
+    assert desk.bench.frontier.open_tasks() == [1]
