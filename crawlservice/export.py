@@ -13,6 +13,7 @@ from typing import Any
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.models import Item, Task
+from crawlservice.oftask import of_task
 from crawlservice.parquet import parquet
 
 CHUNK = 2000  # items in memory at a time
@@ -77,13 +78,15 @@ class Items:
 
     def __init__(self, task: Task) -> None:
         self.given = 0
-        self._rows = Item.objects.filter(task=task).order_by("id").values_list("id", "data")
-        self._last = self._rows.order_by("-id").values_list("id", flat=True).first() or 0
+        self._task = task.pk
+        newest = of_task(Item.objects.all(), task.pk, newest=True)
+        self._last = newest.values_list("pk", flat=True).first() or 0
 
     def chunks(self) -> Iterator[list[Any]]:
         """All of them, some at a time, each time read anew."""
         self.given = after = 0
-        while some := [*self._rows.filter(id__gt=after, id__lte=self._last)[:CHUNK]]:
+        until = Item.objects.filter(pk__lte=self._last).values_list("pk", "data")
+        while some := [*of_task(until, self._task, after=after)[:CHUNK]]:
             after = some[-1][0]
             self.given += len(some)
             yield [data for _, data in some]

@@ -10,6 +10,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.models import Action, Item, Page, Task
+from crawlservice.oftask import of_task
 from crawlservice.redis import frontier
 
 LATEST = 10_000  # ledger rows
@@ -41,7 +42,7 @@ class Findings(NamedTuple):
 
 def look(task: Task) -> Findings:
     """At this moment, with a fixed number of queries."""
-    rows = Page.objects.filter(task=task).order_by("-id")
+    rows = of_task(Page.objects.all(), task.pk, newest=True)
     errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:LATEST]]
     counted = Counter(reason for reason, _ in errors).most_common(REASONS)
     latest = dict(reversed(errors))  # the first of each reason
@@ -55,7 +56,7 @@ def look(task: Task) -> Findings:
         statuses.total(),
         statuses.most_common(),
         _parked(task).most_common(REASONS),
-        [*Item.objects.filter(task=task).order_by("-id")[:PREVIEW]],
+        [*of_task(Item.objects.all(), task.pk, newest=True)[:PREVIEW]],
         [*Action.objects.filter(task=task).select_related("user", "token")[:PREVIEW]],
     )
 

@@ -1,7 +1,9 @@
 """Filling: a database as years of crawling leave it, made by PostgreSQL itself.
 
-Three tenths of the pages are of one task, three tenths of ten large ones, the rest of many small
-ones, mixed as they would have come. One page in fifty is an error; each other one has an item."""
+In the first half of the time three of ten pages were of one task, which did nothing since. Ten
+other large tasks came one after another, with three of ten pages too; the rest is of many small
+ones. An error is one page in fifty of the small ones and one in thirty of the largest; the other
+large ones have none. Each page that is no error has an item."""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import NamedTuple
 
 import psycopg2
 
-LARGE = 11  # tasks; the first has as many pages as the ten others together
+LARGE = 11  # tasks; the first is the largest
 PAUSED = 20  # tasks that have not ended: the large ones are among them
 SPIDERS = 30
 STEP = 500_000  # rows of one statement
@@ -25,9 +27,10 @@ class Size(NamedTuple):
     tasks: int
 
 
-# The task of page number i: of ten pages three are of the first task, three of a large one.
-TASK_OF = f"""CASE WHEN i %% 10 < 3 THEN 1
-WHEN i %% 10 < 6 THEN 2 + (i / 10) %% {LARGE - 1}
+# Of page number i.
+ERROR = "(i %% 50 = 7 OR i %% 100 = 1 AND i < %(pages)s / 2)"
+TASK_OF = f"""CASE WHEN i %% 10 < 3 AND i < %(pages)s / 2 THEN 1
+WHEN i %% 10 BETWEEN 3 AND 5 THEN 2 + i * {LARGE - 1} / (%(pages)s + 1)
 ELSE {LARGE} + 1 + i * (%(tasks)s - {LARGE}) / (%(pages)s + 1) END"""
 AT = "now() - make_interval(secs => 30 * {day} * (1 - {i}::float / %({total})s))"
 
@@ -37,29 +40,31 @@ INSERT INTO crawlservice_task (spider, arguments, priority, settings, state, see
 SELECT 'shop' || t %% {SPIDERS}, jsonb_build_object('city', 'Ulm', 'number', t), 0,
     '{{"delay": 1000, "concurrency": 8, "page_limit": 0}}',
     CASE WHEN t <= {PAUSED} THEN 'paused' WHEN t %% 50 = 0 THEN 'cancelled' ELSE 'finished' END,
-    '\x90'::bytea, made, CASE WHEN t > {PAUSED} THEN made + interval '20 min' END, n, n - n / 50,
-    n / 50, n - n / 50, 0, 1 + t %% 20
-FROM (SELECT t, {AT.format(day=DAY, i="t", total="tasks")} AS made,
-    CASE WHEN t = 1 THEN 3 * %(pages)s / 10
-         WHEN t <= {LARGE} THEN 3 * %(pages)s / 10 / {LARGE - 1}
-         ELSE 4 * %(pages)s / 10 / (%(tasks)s - {LARGE}) END AS n
+    '\x90'::bytea, made, CASE WHEN t > {PAUSED} THEN made + interval '20 min' END, 0, 0, 0, 0, 0,
+    1 + t %% 20
+FROM (SELECT t, {AT.format(day=DAY, i="t", total="tasks")} AS made
     FROM generate_series(1, %(tasks)s) t) task
+"""
+NUMBERS = """
+UPDATE crawlservice_task SET na = n, nf = n - errors, ne = errors, items = n - errors
+FROM (SELECT task_id, count(*) AS n, count(*) FILTER (WHERE state = 'error') AS errors
+    FROM crawlservice_page GROUP BY task_id) done WHERE id = task_id
 """
 PAGES = f"""
 INSERT INTO crawlservice_page (rid, task_id, url, callback, state, reason, detail, status, depth,
     attempts, deliveries, size, fetch_ms, items, version, created_at, follow_ups, request)
 SELECT md5(i::text)::uuid, {TASK_OF},
     'https://shop' || i %% 300 || '.example/list/' || md5(i::text) || '?page=' || i, 'parse',
-    CASE WHEN i %% 50 = 7 THEN 'error' ELSE 'done' END,
-    CASE WHEN i %% 50 = 7 THEN (ARRAY['HTTP 404', 'HTTP 500', 'timeout', 'ValueError'])[1 + i %% 4]
+    CASE WHEN {ERROR} THEN 'error' ELSE 'done' END,
+    CASE WHEN {ERROR} THEN (ARRAY['HTTP 404', 'HTTP 500', 'timeout', 'ValueError'])[1 + i %% 4]
          ELSE '' END,
-    CASE WHEN i %% 50 = 7 THEN repeat('  File "spiders/shop.py", line 12, in parse' || chr(10), 8)
+    CASE WHEN {ERROR} THEN repeat('  File "spiders/shop.py", line 12, in parse' || chr(10), 8)
          ELSE '' END,
-    CASE WHEN i %% 50 <> 7 THEN 200 WHEN i %% 4 = 0 THEN 404 WHEN i %% 4 = 1 THEN 500 END,
-    i %% 7, 1, 1, 20000 + i %% 9000, 50 + i * 7919 %% 900, CASE WHEN i %% 50 = 7 THEN 0 ELSE 1 END,
+    CASE WHEN NOT {ERROR} THEN 200 WHEN i %% 4 = 0 THEN 404 WHEN i %% 4 = 1 THEN 500 END,
+    i %% 7, 1, 1, 20000 + i %% 9000, 50 + i * 7919 %% 900, CASE WHEN {ERROR} THEN 0 ELSE 1 END,
     'c0ffee' || i / 100000, {AT.format(day=DAY, i="i", total="pages")},
     CASE WHEN i %% 10 = 4 THEN decode(repeat(md5(i::text), 16), 'hex') END,
-    CASE WHEN i %% 50 = 7 THEN decode(repeat(md5(i::text), 8), 'hex') END
+    CASE WHEN {ERROR} THEN decode(repeat(md5(i::text), 8), 'hex') END
 FROM generate_series(%(first)s::bigint, %(last)s) i
 """
 ITEMS = f"""
@@ -68,7 +73,7 @@ SELECT {TASK_OF}, md5(i::text)::uuid, 0,
     jsonb_build_object('name', 'Thing ' || md5(i::text), 'price', i %% 1000 / 10.0, 'stock', i %% 9,
     'url', 'https://shop' || i %% 300 || '.example/thing/' || i, 'tags', ARRAY['red', 'cheap']),
     'c0ffee' || i / 100000, {AT.format(day=DAY, i="i", total="pages")}
-FROM generate_series(%(first)s::bigint, %(last)s) i WHERE i %% 50 <> 7
+FROM generate_series(%(first)s::bigint, %(last)s) i WHERE NOT {ERROR}
 """
 USERS = """
 INSERT INTO auth_user (username, password, first_name, last_name, email, is_staff, is_active,
@@ -124,6 +129,6 @@ def fill(dsn: str, size: Size, told: Callable[[str], None]) -> None:
             cursor.execute(PAGES, words)
             cursor.execute(ITEMS, words)
             told(f"{words['last']:,} of {size.pages:,} pages written")
-        for statement in BESIDE:
+        for statement in (NUMBERS, *BESIDE):
             cursor.execute(statement, {})
         cursor.execute("VACUUM ANALYZE")

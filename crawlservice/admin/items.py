@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.created import Created
-from crawlservice.admin.keyset import KeysetList
+from crawlservice.admin.keyset import KeysetList, chosen_task
 from crawlservice.admin.ledger import task_link
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentSpider, RecentTask, RecentVersion
@@ -64,7 +64,7 @@ class ItemAdmin(ReadOnly):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Model], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        return search(queryset, search_term), False
+        return search(queryset, search_term, chosen_task(request)), False
 
     @admin.display(description=_("task"))
     def task_number(self, item: Item) -> SafeString:
@@ -88,13 +88,13 @@ class ItemAdmin(ReadOnly):
         return format_html('<a class="cf-link" href="{}">{}</a>', place, page.url)
 
 
-def search(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+def search(rows: QuerySet[Any], text: str, task: int | None = None) -> QuerySet[Any]:
     """Those of the latest rows that have the text anywhere, or (``field:text``) in a
     field."""
     text = text.strip()
     if not text:
         return rows
-    rows = latest(rows)
+    rows = latest(rows, task)
     found: QuerySet[Any]
     field, colon, value = text.partition(":")
     if colon and value and field.isidentifier():

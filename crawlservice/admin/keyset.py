@@ -13,8 +13,11 @@ from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
+from crawlservice.oftask import first_of_latest, of_task
+
 BEFORE, AFTER = "before", "after"
 LOOKED = 200_000  # of the latest rows, where a filter has no index
+LOOKED_OF_TASK = 50_000  # of the latest rows of a task: they lie further apart
 
 
 class KeysetPaginator(Paginator):
@@ -40,11 +43,18 @@ class KeysetList(ChangeList):
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
         slow = getattr(self.model_admin, "slow_filters", ())
-        if any(name in self.params for name in slow) and "task" not in self.params:
-            newest = self.root_queryset.aggregate(pk=Max("pk"))["pk"] or 0
-            rows = rows.filter(pk__gt=newest - LOOKED)
-            self.bounds = str(_("looked at: the latest {n}; choose a task to see all of its"))
-            self.bounds = self.bounds.format(n=f"{LOOKED:,}")
+        if any(name in self.params for name in slow):
+            task = chosen_task(request)
+            if task is None:
+                newest = self.root_queryset.aggregate(pk=Max("pk"))["pk"] or 0
+                rows = rows.filter(pk__gt=newest - LOOKED)
+                text = _("looked at: the latest {n}; choose a task to see its latest")
+                self.bounds = text.format(n=f"{LOOKED:,}")
+            else:
+                first = first_of_latest(self.root_queryset, task, LOOKED_OF_TASK)
+                rows = of_task(rows, task, after=first - 1)
+                text = _("looked at: the latest {n} of this task")
+                self.bounds = text.format(n=f"{LOOKED_OF_TASK:,}")
         return rows
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
@@ -52,14 +62,15 @@ class KeysetList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         size = self.list_per_page
-        rows = self.queryset.order_by("-pk")
         before, after = (_number(request.GET.get(name)) for name in (BEFORE, AFTER))
+        before = before if after is None else None
+        rows = self._rows(chosen_task(request), before, after)
         if after is not None:
-            found = [*rows.filter(pk__gt=after).order_by("pk")[: size + 1]]
+            found = [*rows[: size + 1]]
             newer, older = len(found) > size, True
             shown = found[:size][::-1]
         else:
-            found = [*(rows if before is None else rows.filter(pk__lt=before))[: size + 1]]
+            found = [*rows[: size + 1]]
             newer, older = before is not None, len(found) > size
             shown = found[:size]
         self.result_list = shown
@@ -71,6 +82,16 @@ class KeysetList(ChangeList):
         self.show_admin_actions = True
         self.paginator = KeysetPaginator(shown, size)
 
+    def _rows(self, task: int | None, before: int | None, after: int | None) -> QuerySet[Any]:
+        """From there on: the oldest first when ``after`` is given, else the newest."""
+        rows: QuerySet[Any] = self.queryset
+        if task is not None:
+            return of_task(rows, task, after=after, before=before, newest=after is None)
+        if after is not None:
+            return rows.filter(pk__gt=after).order_by("pk")
+        rows = rows.order_by("-pk")
+        return rows if before is None else rows.filter(pk__lt=before)
+
     def _place(self, name: str, row: Model | None) -> str:
         """The query of another page of this list."""
         words = {**self.params}
@@ -79,6 +100,11 @@ class KeysetList(ChangeList):
         if row is not None:
             words[name] = row.pk
         return "?" + urlencode(words, doseq=True)
+
+
+def chosen_task(request: HttpRequest) -> int | None:
+    """The number that the filter by task was given."""
+    return _number(request.GET.get("task"))
 
 
 def _number(text: str | None) -> int | None:

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.admin.created import Created
-from crawlservice.admin.keyset import KeysetList
+from crawlservice.admin.keyset import KeysetList, chosen_task
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentReason, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.search import SearchedList, latest
@@ -62,8 +62,9 @@ class PageAdmin(ReadOnly):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        text = search_term.strip()
-        return latest(queryset).filter(url__icontains=text) if text else queryset, False
+        if text := search_term.strip():
+            queryset = latest(queryset, chosen_task(request)).filter(url__icontains=text)
+        return queryset, False
 
     @admin.display(description=_("task"))
     def task_number(self, page: Page) -> SafeString:

@@ -10,7 +10,9 @@ from django.db.models import Max, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.admin.keyset import chosen_task
 from crawlservice.models import Page, Task
+from crawlservice.oftask import of_task
 
 RECENT = 20_000  # rows whose versions are offered
 RECENT_ERRORS = 2_000  # errors whose reasons are offered
@@ -28,10 +30,10 @@ class RecentTask(admin.SimpleListFilter):
         return [(str(task.pk), str(task)) for task in Task.objects.only("spider")[:20]]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        value = self.value()
-        if value is None:
+        if self.value() is None:
             return queryset
-        return queryset.filter(task=value) if value.isdecimal() else queryset.none()
+        task = chosen_task(request)
+        return queryset.none() if task is None else of_task(queryset, task)
 
 
 class RecentSpider(admin.SimpleListFilter):

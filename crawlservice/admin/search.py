@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from crawlservice.admin.keyset import KeysetList
+from crawlservice.oftask import first_of_latest, of_task
 
 SEARCHED = 100_000  # rows of those that the filters leave
 
@@ -23,8 +24,10 @@ class SearchedList(KeysetList):
             self.bounds = text.format(n=f"{SEARCHED:,}")
 
 
-def latest(rows: QuerySet[Any]) -> QuerySet[Any]:
-    """The latest SEARCHED of the rows."""
+def latest(rows: QuerySet[Any], task: int | None = None) -> QuerySet[Any]:
+    """The latest SEARCHED of the rows, which are of that task if there is one."""
+    if task is not None:
+        return of_task(rows, task, after=first_of_latest(rows, task, SEARCHED) - 1)
     last = rows.order_by("-pk").values_list("pk", flat=True)[SEARCHED - 1 : SEARCHED]
     for pk in last:
         return rows.filter(pk__gte=pk)

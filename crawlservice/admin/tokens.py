@@ -54,6 +54,7 @@ class TokenAdmin(ModelAdmin):
         "name", "begins", "user", "scope", "shown_state", "created_at", "expires_at", "used_at",
     )  # fmt: skip
     list_select_related = ("user",)
+    list_per_page = 50
     show_full_result_count = False
     search_fields = ("name", "start")
     actions = ("revoke",)

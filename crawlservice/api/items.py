@@ -34,7 +34,7 @@ def list_items(
     """Items in the order they were stored. Of a running task more may come; those that are stored
     at the same moment as the last one of a page may stand before it."""
     get_task(task_id)
-    found, following = oldest_first(Item.objects.filter(task_id=task_id), after, limit)
+    found, following = oldest_first(Item.objects.all(), after, limit, task=task_id)
     return ItemsOut(
         items=[ItemOut.model_validate(item, from_attributes=True) for item in found], next=following
     )

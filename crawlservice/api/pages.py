@@ -31,12 +31,12 @@ def list_pages(
 ) -> PagesOut:
     """Requests that ended, in that order: done, or error with its reason."""
     get_task(task_id)
-    rows = Page.objects.filter(task_id=task_id).defer("follow_ups", "request")
+    rows = Page.objects.defer("follow_ups", "request")
     if state is not None:
         rows = rows.filter(state=state)
     if rid is not None:
         rows = rows.filter(rid=rid)
-    found, following = oldest_first(rows, after, limit)
+    found, following = oldest_first(rows, after, limit, task=task_id)
     return PagesOut(
         pages=[PageOut.model_validate(page, from_attributes=True) for page in found], next=following
     )

@@ -7,6 +7,8 @@ from typing import Annotated, Any, TypeVar
 from django.db.models import Model, QuerySet
 from ninja import Path, Query
 
+from crawlservice.oftask import of_task
+
 M = TypeVar("M", bound=Model)
 
 LARGEST = 2**63 - 1  # id that a database can have
@@ -22,12 +24,17 @@ Limit = Annotated[int, Query(ge=1, le=LIMIT, description="rows of the page at mo
 
 
 def oldest_first(
-    rows: QuerySet[M, Any], after: int | None, limit: int
+    rows: QuerySet[M, Any], after: int | None, limit: int, *, task: int | None = None
 ) -> tuple[list[M], int | None]:
-    """One page, and after which id the next one begins (None: there is none)."""
-    if after is not None:
-        rows = rows.filter(pk__gt=after)
-    return _cut(list(rows.order_by("pk")[: limit + 1]), limit)
+    """One page, and after which id the next one begins (None: there is none). ``task``: only of
+    this one."""
+    if task is not None:
+        rows = of_task(rows, task, after=after)
+    elif after is not None:
+        rows = rows.filter(pk__gt=after).order_by("pk")
+    else:
+        rows = rows.order_by("pk")
+    return _cut(list(rows[: limit + 1]), limit)
 
 
 def newest_first(

@@ -1,0 +1,45 @@
+"""Rows of one task in the order of their numbers, by the index on task and number.
+
+Asked for ``task = 7 ORDER BY id``, PostgreSQL may walk along the primary key, since so many rows
+are of that task, and pass millions of newer rows before it meets the first. A range of one number
+says the same and leaves it only the index that has both."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from django.db.models import BigIntegerField, F, Func, Model, QuerySet, Value
+from django.db.models.lookups import GreaterThan, LessThan
+
+M = TypeVar("M", bound=Model)
+
+
+class _Place(Func):
+    """(task, number): compared as a whole, it is where a scan of the index begins."""
+
+    template = "(%(expressions)s)"
+    output_field = BigIntegerField()
+
+
+def of_task(
+    rows: QuerySet[M, Any],
+    task: int,
+    *,
+    after: int | None = None,
+    before: int | None = None,
+    newest: bool = False,
+) -> QuerySet[M, Any]:
+    """Those of a task, beyond the numbers that are given; ``newest``: these first."""
+    rows = rows.filter(task_id__gte=task, task_id__lte=task)
+    here = _Place(F("task_id"), F("pk"))
+    if after is not None:
+        rows = rows.filter(GreaterThan(here, _Place(Value(task), Value(after))))
+    if before is not None:
+        rows = rows.filter(LessThan(here, _Place(Value(task), Value(before))))
+    return rows.order_by("-task_id", "-pk") if newest else rows.order_by("task_id", "pk")
+
+
+def first_of_latest(rows: QuerySet[Any, Any], task: int, count: int) -> int:
+    """The number with which the newest ``count`` rows of a task begin; 0: it has no more."""
+    numbers = of_task(rows, task, newest=True).values_list("pk", flat=True)
+    return next(iter(numbers[count - 1 : count]), 0)
