@@ -73,8 +73,9 @@ if HTTPS:
     SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]  # asked from inside
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
-# Whether neighbours below the same domain speak TLS too is not ours to say.
-SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+# Whether neighbours below the same domain speak TLS too is not ours to say. SQLite leaves out what
+# an index holds beside its columns; it is for installations where that hardly matters.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "models.W040"]
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

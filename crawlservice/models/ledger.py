@@ -51,8 +51,12 @@ class Page(models.Model):
         ordering = ("-id",)
         indexes = (
             models.Index(fields=("task", "id"), name="page_task"),
+            # With the reason, so that errors are grouped without a look at their rows.
             models.Index(
-                fields=("task", "id"), condition=models.Q(state="error"), name="page_task_error"
+                fields=("task", "id"),
+                condition=models.Q(state="error"),
+                include=("reason",),
+                name="page_task_error",
             ),
             models.Index(fields=("id",), condition=models.Q(state="error"), name="page_error"),
         )
