@@ -240,7 +240,6 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "store.py": {
-        'items = pages.aggregate(sum=Sum("items"))["sum"] or 0': [(("without `0`",), "false is 0")],
         "lost = [outcome.rid for outcome in ordered if outcome.rid not in won]": [
             (
                 ("also without `outcome.rid not in won`",),

@@ -15,6 +15,7 @@ PROTOCOL = {
         *("Committer._work", "Committer._confirm", "Committer._write", "Committer._settle"),
         *("Committer._drop_known", "Committer._commit", "Committer._complete"),
     ),
+    "crawlframe/node/endings.py": ("end_tasks", "Endings"),
     "crawlservice/store.py": (
         *("DjangoLedger.commit", "DjangoLedger.finish", "_end", "_insert_postgres"),
         *("_insert_sqlite", "_read", "_named_errors", "POSTGRES"),
