@@ -13,7 +13,7 @@ from redis import Redis
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.faults import Faults
-from crawlframe.frontier import Completion, Frontier
+from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.ledger import Recorded
 from crawlframe.node import commit
 from crawlframe.node.commit import Committer
@@ -421,3 +421,21 @@ def test_a_large_task_is_left_to_a_steward(desk: Desk, monkeypatch: pytest.Monke
     desk.write(*(desk.outcome(page) for page in PAGES))
     assert Task.objects.get().state == "running"
     assert desk.bench.frontier.open_tasks() == [1]
+
+
+def test_who_ends_leaves_no_task_behind_that_waits_for_others(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class WithAnother(Frontier):
+        """Of which another task ends with each batch."""
+
+        def complete(self, completions: list[Completion]) -> set[int]:
+            return super().complete(completions) | {2}
+
+    monkeypatch.setattr("crawlframe.node.endings.EVERY", 60.0)
+    desk = Desk(make_bench(kind=WithAnother), Settings(commit_batch=2))
+    Task.objects.create(pk=2, spider="s", seeds=b"")
+    desk.bench.frontier.open_task(2, TaskLimits(), [])
+    desk.write(*(desk.outcome(page) for page in PAGES))
+    assert desk.bench.frontier.open_tasks() == []
+    assert {task.state for task in Task.objects.all()} == {"finished"}
