@@ -117,8 +117,7 @@ class Committer(threading.Thread):
                 self._settled([outcome.rid for outcome in batch])
             if self._endings.left == 0:
                 self._end_tasks()
-        if self._endings.left is not None:
-            self._end_tasks()
+        self._end_tasks()
         self._ledger.close()
 
     def _end_tasks(self) -> None:

@@ -3,6 +3,8 @@ counts, and what waits while one of the two is away."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -423,19 +425,58 @@ def test_a_large_task_is_left_to_a_steward(desk: Desk, monkeypatch: pytest.Monke
     assert desk.bench.frontier.open_tasks() == [1]
 
 
-def test_who_ends_leaves_no_task_behind_that_waits_for_others(
-    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class WithAnother(Frontier):
-        """Of which another task ends with each batch."""
+class WithAnother(Frontier):
+    """Task 2 ends with each batch."""
 
-        def complete(self, completions: list[Completion]) -> set[int]:
-            return super().complete(completions) | {2}
+    def complete(self, completions: list[Completion]) -> set[int]:
+        return super().complete(completions) | {2}
 
-    monkeypatch.setattr("crawlframe.node.endings.EVERY", 60.0)
+
+@pytest.fixture
+def two(make_bench: Callable[..., Bench]) -> Desk:
+    """A desk with a second task, of which nothing remains; it ends with the first batch, and the
+    other one with the second."""
     desk = Desk(make_bench(kind=WithAnother), Settings(commit_batch=2))
     Task.objects.create(pk=2, spider="s", seeds=b"")
     desk.bench.frontier.open_task(2, TaskLimits(), [])
-    desk.write(*(desk.outcome(page) for page in PAGES))
-    assert desk.bench.frontier.open_tasks() == []
-    assert {task.state for task in Task.objects.all()} == {"finished"}
+    return desk
+
+
+def ended(desk: Desk) -> bool:
+    return {task.state for task in Task.objects.all()} == {"finished"}
+
+
+def test_who_ends_leaves_no_task_behind_that_waits_for_others(
+    two: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlframe.node.endings.EVERY", 60.0)
+    two.write(*(two.outcome(page) for page in PAGES))
+    assert ended(two)
+
+
+@pytest.mark.parametrize("every", [0.05, 0.0])
+def test_tasks_are_ended_while_nothing_else_happens(
+    two: Desk, monkeypatch: pytest.MonkeyPatch, every: float
+) -> None:
+    monkeypatch.setattr("crawlframe.node.endings.EVERY", every)
+    committer, seen = two.committer(), []
+    for page in PAGES:
+        committer.put(two.outcome(page))
+
+    def watch() -> None:
+        seen.append(until(lambda: two.bench.frontier.open_tasks() == []))
+        committer.close()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    committer.run()
+    watcher.join()
+    assert seen == [True]
+    assert ended(two)
+
+
+def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not (answer := true()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return answer
