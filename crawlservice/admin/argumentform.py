@@ -53,7 +53,8 @@ class ArgumentForm(forms.Form):
         found = super().clean() or {}
         self.given = filled_in(self.info, found)
         for name, problem in problems(self.info, self.given, from_text=True).items():
-            self.add_error(PREFIX + name, problem)
+            if PREFIX + name not in self.errors:
+                self.add_error(PREFIX + name, problem)
         return found
 
 
@@ -64,6 +65,7 @@ def argument_fields(info: SpiderInfo, arguments: dict[str, Any]) -> dict[str, fo
     for name, schema in info.arguments.get("properties", {}).items():
         field = _field(schema, info.arguments, name in info.arguments.get("required", ()))
         field.label, field.help_text = name, accepted(schema, info.arguments)
+        field.error_messages["required"] = _("this is needed: {what}").format(what=field.help_text)
         if name in arguments:
             _show(field, arguments[name])
         fields[PREFIX + name] = field
@@ -96,6 +98,7 @@ def _show(field: forms.Field, value: Any) -> None:
         field.initial = value
         return
     field.initial = text = text_of(value)
+    field.required = field.required and text != ""  # it was good enough before
     if isinstance(field, forms.ChoiceField):
         choices = cast("list[tuple[str, str]]", field.choices)
         if text not in dict(choices):  # it was one before; it must not turn into another unseen
@@ -107,7 +110,7 @@ def _show(field: forms.Field, value: Any) -> None:
 def _field(schema: Schema, root: Schema, required: bool) -> forms.Field:
     own = schema.get("default")
     kind = _plain(schema, root)
-    words: dict[str, Any] = {"required": False, "initial": text_of(own)}
+    words: dict[str, Any] = {"required": required, "initial": text_of(own)}
     if "enum" in kind:
         choices = [(text_of(value), text_of(value)) for value in kind["enum"]]
         if own not in kind["enum"]:
