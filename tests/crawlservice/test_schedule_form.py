@@ -83,6 +83,8 @@ def test_each_argument_has_the_field_of_its_type(operator: Client) -> None:
     assert kinds["tags"] == "textarea"
     assert "arguments" not in found
     assert "a whole number, at least 1, at most 9" in page
+    assert texts(page, "label.required")[:3] == ["Name*", "Spider*", "Priority*"]
+    assert "site*" in texts(page, "label.required")
 
 
 def test_a_schedule_is_made_of_fields_and_can_start(operator: Client) -> None:
@@ -127,6 +129,10 @@ def test_text_stays_to_the_last_mark(operator: Client) -> None:
     send(operator, change_of(made), argument__pages="4", argument__site="one")
     made.refresh_from_db()
     assert made.arguments == {**stored, "site": "one", "pages": 4}
+    Schedule.objects.update(arguments={"site": ""})
+    send(operator, change_of(made))
+    made.refresh_from_db()
+    assert made.arguments == {"site": ""}
 
 
 def test_errors_stand_at_their_fields(operator: Client) -> None:
