@@ -7,6 +7,7 @@ import json
 from typing import Any, cast
 
 from django import forms
+from django.utils.html import escape
 from django.utils.translation import gettext as _
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -64,8 +65,9 @@ def argument_fields(info: SpiderInfo, arguments: dict[str, Any]) -> dict[str, fo
     fields: dict[str, forms.Field] = {}
     for name, schema in info.arguments.get("properties", {}).items():
         field = _field(schema, info.arguments, name in info.arguments.get("required", ()))
-        field.label, field.help_text = name, accepted(schema, info.arguments)
-        field.error_messages["required"] = _("this is needed: {what}").format(what=field.help_text)
+        what = accepted(schema, info.arguments)
+        field.label, field.help_text = name, escape(what)  # the theme takes this for HTML
+        field.error_messages["required"] = _("this is needed: {what}").format(what=what)
         if name in arguments:
             _show(field, arguments[name])
         fields[PREFIX + name] = field

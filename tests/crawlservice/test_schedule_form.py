@@ -137,7 +137,7 @@ def test_text_stays_to_the_last_mark(operator: Client) -> None:
 
 def test_errors_stand_at_their_fields(operator: Client) -> None:
     page = send(
-        operator, name="new", every="3600", argument__pages="10", argument__since="yesterday",
+        operator, name="new", every="3600", argument__pages="10", argument__since="<i>yesterday",
         argument__extra="[1]", priority="101", argument__kind="old",
     )  # fmt: skip
     found = problems(page)
@@ -145,6 +145,7 @@ def test_errors_stand_at_their_fields(operator: Client) -> None:
     assert "this is needed" in found["site"]
     assert "at most 9" in found["pages"]
     assert filled_in(page)["pages"] == "10"
+    assert "<i>yesterday" not in page
     assert not Schedule.objects.exists()
 
 
