@@ -106,7 +106,7 @@ def test_a_schedule_is_made_of_fields_and_can_start(operator: Client) -> None:
 
 
 def test_a_change_of_nothing_leaves_every_argument_as_it_was(operator: Client) -> None:
-    stored = {**FULL, "pages": 9, "maybe": None, "ratio": None, "tags": None}
+    stored = {**FULL, "maybe": None, "ratio": None, "tags": None}
     made = schedule(**stored)
     form = form_at(operator, change_of(made))
     assert form["argument-site"] == FULL["site"]
@@ -119,7 +119,7 @@ def test_a_change_of_nothing_leaves_every_argument_as_it_was(operator: Client) -
 
 
 def test_text_stays_to_the_last_mark(operator: Client) -> None:
-    stored = {"site": " two\nlines ", "city": "Ulm", "either": "7", "pages": 3}
+    stored = {"site": " two\nlines ", "city": "Ulm", "either": "7", "pages": 3, "strict": False}
     made = schedule(**stored)
     page = operator.get(change_of(made)).content.decode()
     assert fields(page)["site"].tag == "textarea"
@@ -130,9 +130,9 @@ def test_text_stays_to_the_last_mark(operator: Client) -> None:
     made.refresh_from_db()
     assert made.arguments == {**stored, "site": "one", "pages": 4}
     Schedule.objects.update(arguments={"site": ""})
-    send(operator, change_of(made))
+    send(operator, change_of(made), name="renamed")
     made.refresh_from_db()
-    assert made.arguments == {"site": ""}
+    assert (made.name, made.arguments) == ("renamed", {"site": ""})
 
 
 def test_errors_stand_at_their_fields(operator: Client) -> None:
@@ -162,11 +162,12 @@ def test_what_the_spider_does_not_take_any_more(operator: Client) -> None:
 
 
 def test_the_spider_of_a_schedule_is_changed(operator: Client) -> None:
-    made = schedule(site="x")
+    made = schedule(site="x", city="Ulm", pages=9)
     place = f"{change_of(made)}?spider=shop"
     page = operator.get(place).content.decode()
     assert set(fields(page)) >= {"city", "pages"}
     assert "site" not in fields(page)
+    assert (filled_in(page)["city"], filled_in(page)["pages"]) == ("", "1")
     assert filled_in(page)["spider"] == "shop"
     send(operator, place, **{"argument-city": "Bern"})
     made.refresh_from_db()
