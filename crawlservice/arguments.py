@@ -94,11 +94,7 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
             )
     values = dict(given)
     if from_text:
-        for name, text in given.items():
-            try:
-                values[name] = _read(text, properties[name], info.arguments)
-            except ValueError:
-                raise _refusal(info, name, text) from None
+        values = {name: read(info, name, text) for name, text in given.items()}
     validator = Draft202012Validator(info.arguments, format_checker=_formats)
     if error := best_match(validator.iter_errors(values)):
         name = str(error.absolute_path[0])
@@ -110,6 +106,15 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
                 "NUL characters, broken Unicode, NaN and Infinity"
             )
     return values
+
+
+def read(info: SpiderInfo, name: str, text: str) -> Any:
+    """Text as a value of the type that this argument asks for; its limits are not looked at.
+    Raises ArgumentError."""
+    try:
+        return _read(text, info.arguments["properties"][name], info.arguments)
+    except ValueError:
+        raise _refusal(info, name, text) from None
 
 
 def problems(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[str, str]:

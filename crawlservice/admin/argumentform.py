@@ -1,11 +1,13 @@
-"""The form of a spider's arguments, made from the schema that nodes published of it."""
+"""The fields of a spider's arguments, made from the schema that nodes published of it, and the form
+that submits."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from django import forms
+from django.utils.html import escape
 from django.utils.translation import gettext as _
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -38,15 +40,7 @@ class ArgumentForm(forms.Form):
         super().__init__(data)
         self.info = info
         self.given: dict[str, str] = {}
-        properties: Schema = info.arguments.get("properties", {})
-        required = info.arguments.get("required", ())
-        for name, schema in properties.items():
-            field = _field(schema, info.arguments, name in required)
-            field.label, field.help_text = name, accepted(schema, info.arguments)
-            if name in (arguments or {}):
-                value = (arguments or {})[name]
-                field.initial = value if isinstance(field, forms.BooleanField) else text_of(value)
-            self.fields[PREFIX + name] = field
+        self.fields.update(argument_fields(info, arguments or {}))
         self.fields["priority"] = forms.IntegerField(
             label=_("priority"),
             initial=priority,
@@ -58,17 +52,40 @@ class ArgumentForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}
-        for name, schema in self.info.arguments.get("properties", {}).items():
-            value = found.get(PREFIX + name)
-            given = text_of(value) if isinstance(value, bool) else value or ""
-            own = "default" in schema
-            left = given == text_of(schema["default"]) if own else given == ""
-            # Emptied text is text; any other field that is empty says nothing.
-            if not left and (given or (own and isinstance(schema["default"], str))):
-                self.given[name] = given
+        self.given = filled_in(self.info, found)
         for name, problem in problems(self.info, self.given, from_text=True).items():
-            self.add_error(PREFIX + name, problem)
+            if PREFIX + name not in self.errors:
+                self.add_error(PREFIX + name, problem)
         return found
+
+
+def argument_fields(info: SpiderInfo, arguments: dict[str, Any]) -> dict[str, forms.Field]:
+    """A field for each argument, by PREFIX and its name. ``arguments`` are what they show at first,
+    in the place of the spider's own values."""
+    fields: dict[str, forms.Field] = {}
+    for name, schema in info.arguments.get("properties", {}).items():
+        field = _field(schema, info.arguments, name in info.arguments.get("required", ()))
+        what = accepted(schema, info.arguments)
+        field.label, field.help_text = name, escape(what)  # the theme takes this for HTML
+        field.error_messages["required"] = _("this is needed: {what}").format(what=what)
+        if name in arguments:
+            _show(field, arguments[name])
+        fields[PREFIX + name] = field
+    return fields
+
+
+def filled_in(info: SpiderInfo, cleaned: dict[str, Any]) -> dict[str, str]:
+    """The arguments whose fields say something else than the spider's own values, as text."""
+    given: dict[str, str] = {}
+    for name, schema in info.arguments.get("properties", {}).items():
+        value = cleaned.get(PREFIX + name)
+        text = text_of(value) if isinstance(value, bool) else value or ""
+        own = "default" in schema
+        left = text == text_of(schema["default"]) if own else text == ""
+        # Emptied text is text; any other field that is empty says nothing.
+        if not left and (text or (own and isinstance(schema["default"], str))):
+            given[name] = text
+    return given
 
 
 def text_of(value: Any) -> str:
@@ -78,10 +95,24 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def _show(field: forms.Field, value: Any) -> None:
+    if isinstance(field, forms.BooleanField):
+        field.initial = value
+        return
+    field.initial = text = text_of(value)
+    field.required = field.required and text != ""  # it was good enough before
+    if isinstance(field, forms.ChoiceField):
+        choices = cast("list[tuple[str, str]]", field.choices)
+        if text not in dict(choices):  # it was one before; it must not turn into another unseen
+            field.choices = [*choices, (text, text)]
+    elif "\n" in text:  # browsers take it out of a field of one line
+        field.widget = UnfoldAdminTextareaWidget(attrs={"rows": 2})
+
+
 def _field(schema: Schema, root: Schema, required: bool) -> forms.Field:
     own = schema.get("default")
     kind = _plain(schema, root)
-    words: dict[str, Any] = {"required": False, "initial": text_of(own)}
+    words: dict[str, Any] = {"required": required, "initial": text_of(own)}
     if "enum" in kind:
         choices = [(text_of(value), text_of(value)) for value in kind["enum"]]
         if own not in kind["enum"]:

@@ -8,13 +8,14 @@ from itertools import islice
 from typing import Any
 from zoneinfo import available_timezones
 
-from django import forms
 from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -23,65 +24,32 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 
-from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
-from crawlservice import arguments, schedules
+from crawlframe.errors import CrawlframeError
+from crawlframe.spider import SpiderInfo
+from crawlservice import schedules, submit
+from crawlservice.admin.argumentform import text_of
 from crawlservice.admin.runs import COLOURS, all_runs, in_zone, latest_runs, task_link, zone_of
+from crawlservice.admin.scheduleform import form_for
 from crawlservice.journal import by, record
 from crawlservice.models import Run, Schedule
-from crawlservice.submit import published, published_spiders
 from crawlservice.timewords import in_words
 from crawlservice.timing import BadTiming, Timing
 
 TIMES = "admin/crawlservice/schedule/times.html"
+CHOICE = "admin/crawlservice/schedule/choice.html"
 ARGUMENTS = "admin/crawlservice/schedule/arguments.html"
 SHOWN_TIMES = 5
 TIMING = ("cron", "every", "timezone", "enabled")
 
 
-class ScheduleForm(forms.ModelForm):
-    """Refuses timings that never come and arguments that the spider would refuse. A spider that no
-    node has is only warned of: its code may come later."""
-
-    warning = ""
-
-    def clean(self) -> dict[str, Any]:
-        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        if not {"cron", "every", "timezone"} & self.errors.keys():
-            try:
-                Timing.of(cleaned["cron"], cleaned["every"], cleaned["timezone"])
-            except BadTiming as error:
-                self.add_error(error.field, str(error))
-        if not {"spider", "arguments"} & self.errors.keys():
-            self._check_arguments(cleaned)
-        return cleaned
-
-    def _check_arguments(self, cleaned: dict[str, Any]) -> None:
-        given = cleaned["arguments"] = cleaned["arguments"] or {}
-        if not isinstance(given, dict):
-            self.add_error("arguments", _('write an object, such as {"city": "Ulm"}'))
-            return
-        try:
-            arguments.check(published(cleaned["spider"]), given, from_text=False)
-        except ArgumentError as error:
-            self.add_error("arguments", str(error))
-        except (UnknownSpider, FrontierError) as error:
-            self.warning = str(error)
-
-
 @admin.register(Schedule)
 class ScheduleAdmin(ModelAdmin):
-    form = ScheduleForm
     list_display = ("name", "spider", "when", "next_run", "last_run", "last_task", "enabled")
     list_filter = ("enabled",)
     search_fields = ("name", "spider")
     actions = ("enable", "disable", "run")
     actions_submit_line = ("save_and_run",)
-    fieldsets = (
-        (None, {"fields": ("name", "spider", "arguments", "priority")}),
-        (_("When"), {"fields": ("cron", "every", "timezone", "next_times")}),
-        (_("Rules"), {"fields": ("overlap", "missed", "enabled")}),
-    )
-    readonly_fields = ("next_times",)
+    readonly_fields = ("next_times", "told_arguments")
     show_full_result_count = False
     change_form_outer_after_template = "admin/crawlservice/schedule/after.html"
 
@@ -94,32 +62,32 @@ class ScheduleAdmin(ModelAdmin):
         )
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
-        own = [
-            path("times/", view(self.times), name="schedule_times"),
-            path(
-                "arguments/", self.admin_site.admin_view(self.signature), name="schedule_arguments"
-            ),
-        ]
-        return [*own, *super().get_urls()]
+        own = path("times/", self.admin_site.admin_view(self.times), name="schedule_times")
+        return [own, *super().get_urls()]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Schedule | None = None) -> Any:
+        may_change = obj is None or self.has_change_permission(request, obj)
+        fields = form_for(request, obj).argument_names if may_change else ("told_arguments",)
+        nothing = "" if fields else _("This spider takes no arguments.")
+        return (
+            (None, {"fields": ("name", "spider", "priority")}),
+            (_("Arguments"), {"fields": fields, "description": nothing}),
+            (_("When"), {"fields": ("cron", "every", "timezone", "next_times")}),
+            (_("Rules"), {"fields": ("overlap", "missed", "enabled")}),
+        )
+
+    def get_form(
+        self, request: HttpRequest, obj: Schedule | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        return super().get_form(request, obj, change, **kwargs, form=form_for(request, obj))
 
     def formfield_for_dbfield(self, field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         made = super().formfield_for_dbfield(field, request, **kwargs)
-        if field.name == "spider":
-            made.widget.attrs |= {
-                "list": "spiders",
-                "autocomplete": "off",
-                "hx-get": reverse("admin:schedule_arguments"),
-                "hx-trigger": "load, change",
-                "hx-target": "#signature",
-            }
-        elif field.name == "timezone":
+        if field.name == "timezone":
             made.widget.attrs |= {"list": "zones", "autocomplete": "off"}
         elif field.name == "arguments":
             made.widget.attrs["rows"] = 4
-            made.help_text = format_html(
-                '{} <span id="signature"></span>', _('An object, such as {"city": "Ulm"}.')
-            )
+            made.help_text = _('An object, such as {"city": "Ulm"}.')
         return made
 
     def changeform_view(
@@ -129,13 +97,36 @@ class ScheduleAdmin(ModelAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
+        if request.method == "GET" and _is_to_choose(request, object_id):
+            return self._choice(request, object_id)
         context = {**(extra_context or {}), "zones": sorted(available_timezones())}
-        context["spiders"] = _spiders()
         if object_id and object_id.isdecimal():
             context["runs"] = latest_runs(int(object_id))
             context["all_runs"] = all_runs(int(object_id))
         page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
         return page
+
+    def _choice(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
+        """The spiders; each leads to the form of a schedule of it."""
+        schedule = self.get_object(request, object_id) if object_id else None
+        may = self.has_change_permission if object_id else self.has_add_permission
+        if not may(request) or (object_id and schedule is None):
+            raise PermissionDenied
+        spiders: dict[str, SpiderInfo] = {}
+        try:
+            spiders = submit.spiders()
+        except CrawlframeError as error:
+            messages.error(request, str(error))
+        context = {
+            **self.admin_site.each_context(request),
+            "title": gettext("Choose the spider of {schedule}").format(schedule=schedule)
+            if schedule
+            else gettext("Add a schedule: choose its spider"),
+            "opts": self.opts,
+            "spiders": spiders.values(),
+            "longest": Schedule._meta.get_field("spider").max_length,
+        }
+        return TemplateResponse(request, CHOICE, context)
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         if change:  # the steward may have moved it on while the form was open
@@ -148,8 +139,8 @@ class ScheduleAdmin(ModelAdmin):
             schedules.plan(obj)
         verb = "change schedule" if change else "add schedule"
         record(verb, **by(request), schedule=obj.name, fields=form.changed_data)
-        if form.warning:
-            self.message_user(request, form.warning, messages.WARNING)
+        if form.chosen.problem:
+            self.message_user(request, form.chosen.problem, messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: Schedule) -> None:
         super().delete_model(request, obj)
@@ -184,6 +175,11 @@ class ScheduleAdmin(ModelAdmin):
     def last_task(self, schedule: Schedule) -> SafeString | str:
         return task_link(schedule.last_task_id)  # type: ignore[attr-defined]
 
+    @admin.display(description=_("arguments"))
+    def told_arguments(self, schedule: Schedule) -> SafeString | str:
+        given = {name: text_of(value) for name, value in sorted(schedule.arguments.items())}
+        return render_to_string(ARGUMENTS, {"given": given}) if given else "-"
+
     @admin.display(description=_("next times"))
     def next_times(self, schedule: Schedule) -> SafeString:
         """Follows what is typed, when the form can be changed."""
@@ -214,19 +210,6 @@ class ScheduleAdmin(ModelAdmin):
         times = [in_zone(due, timing.zone) for due in found]
         words = in_words(timing.cron, timing.every)
         return render(request, TIMES, {"words": words, "times": times})
-
-    def signature(self, request: HttpRequest) -> HttpResponse:
-        """What arguments a spider takes: a fragment."""
-        if not self.has_view_permission(request):
-            return HttpResponseBadRequest()
-        spider = request.GET.get("spider", "")[:100]
-        if not spider:
-            return HttpResponse()
-        try:
-            info = published(spider)
-        except CrawlframeError as error:
-            return render(request, ARGUMENTS, {"problem": error})
-        return render(request, ARGUMENTS, {"lines": arguments.signature(info)})
 
     # -- actions ----------------------------------------------------------------------------------
 
@@ -278,6 +261,11 @@ class ScheduleAdmin(ModelAdmin):
             self.message_user(request, text, messages.WARNING)
 
 
+def _is_to_choose(request: HttpRequest, object_id: str | None) -> bool:
+    """A new schedule needs a spider; of another, ``?spider=`` asks for a choice."""
+    return not request.GET.get("spider", "" if object_id is None else "its own")
+
+
 def _told(schedule: Schedule) -> dict[str, Any]:
     """When it is due, for the template."""
     try:
@@ -286,10 +274,3 @@ def _told(schedule: Schedule) -> dict[str, Any]:
         return {"problem": error}
     words = in_words(schedule.cron, schedule.every)
     return {"words": words, "times": [in_zone(due, zone_of(schedule)) for due in found]}
-
-
-def _spiders() -> list[str]:
-    try:
-        return sorted(published_spiders())
-    except CrawlframeError:
-        return []  # Redis is away: names can be typed all the same

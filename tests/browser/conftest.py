@@ -3,29 +3,109 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from django.contrib.auth.models import User
 
+from tests.conftest import Running
 from tests.crawlservice.conftest import join, published, service, shop
+from tests.process.conftest import look, odd_env, web
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
-__all__ = ("join", "published", "service", "shop")
+__all__ = ("join", "look", "odd_env", "published", "service", "shop", "web")
+
+PATIENCE = 60_000  # ms
+BOSS, PASSWORD = "boss", "geheim-4711"
+VIOLATIONS = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", event =>
+    window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    engine = pytest.importorskip("playwright.sync_api", reason="no playwright here")
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no Chromium here")
+    engine.expect.set_options(timeout=PATIENCE)
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with engine.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=options)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
     """Ask for it after what uses the database: while it is there, this thread may not."""
-    engine = pytest.importorskip("playwright.sync_api", reason="no playwright here")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no Chromium here")
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with engine.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=options)
+    with chromium() as browser:
         yield browser
-        browser.close()
+
+
+@pytest.fixture
+def boss(orm: str) -> User:
+    """The user of ``open_page``."""
+    return User.objects.create_superuser(BOSS, password=PASSWORD)
+
+
+@pytest.fixture
+def start(start_manage: Callable[..., Running], boss: User) -> Callable[[dict[str, str]], str]:
+    """Starts the service and a node in an environment; the address."""
+
+    def up(env: dict[str, str]) -> str:
+        running = start_manage("up", "--bind", "127.0.0.1:0", "--workers", "1", env=env)
+        running.wait_for("is live", timeout=60)
+        found = re.search(r"http://\S+/", running.output)
+        assert found
+        return found[0]
+
+    return up
+
+
+@pytest.fixture
+def open_page(boss: User) -> Iterator[Callable[[str], Page]]:
+    """Opens a page of the service in a browser, as boss. The models cannot be used from then on."""
+    with ExitStack() as stack:
+
+        def open_(address: str) -> Page:
+            page = stack.enter_context(chromium()).new_page()
+            page.set_default_timeout(PATIENCE)
+            page.add_init_script(VIOLATIONS)
+            page.goto(address)
+            page.fill("input[name=username]", BOSS)
+            page.fill("input[name=password]", PASSWORD)
+            page.click("button[type=submit]")
+            page.wait_for_url(address)
+            return page
+
+        yield open_
+
+
+def submit_watched(page: Page, site: str, pages: int) -> None:
+    """Submits the spider ``watched`` from its form; returns when its task has ended."""
+    page.goto(f"{origin(page)}/admin/submit/?spider=watched")
+    page.fill("[name=argument-site]", site)
+    page.fill("[name=argument-pages]", str(pages))
+    page.click("#content form button[type=submit]")
+    page.wait_for_url("**/task/*/change/")
+    page.wait_for_selector("#cf-now .cf-badge:text-is('finished')")
+
+
+def run_action(page: Page, name: str, row: str = "") -> None:
+    """Selects the row with this text, or the first, and runs an action of the list on it."""
+    page.locator(f"#result_list tr:has-text('{row}') .action-select").first.check()
+    page.select_option("select[name=action]", name)
+    page.click("#changelist-actions button[type=submit]")
+
+
+def origin(page: Page) -> str:
+    return str(page.evaluate("location.origin"))

@@ -138,16 +138,20 @@ def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
     """The paths of what must be opened at least."""
     from django.contrib.auth.models import Group, User
 
+    from crawlservice.models import Schedule
+
     User.objects.create_superuser("boss", password="correct horse 9")
     User.objects.create(username=SCRIPTS[0], first_name=SCRIPTS[1], last_name=SCRIPTS[2])
     Group.objects.create(name=SCRIPTS[3])
     fill()
+    spiders = [script[:100] for script in SCRIPTS[:ROWS]]
+    Schedule.objects.filter(pk=1).update(spider=spiders[0])
     for number, state in enumerate(("live", "refused", "checking")):
         text = hostile(number)
         join(
             f"n{number}{SCRIPTS[number].replace(' ', '/')}"[:100], version=SCRIPTS[number][:40],
             state=state, candidate=SCRIPTS[number], problem=f"{text}\nTraceback\n{text}",
-            follows=text, pulled=text, pull_problem=text, seconds=1.0, spiders=[text],
+            follows=text, pulled=text, pull_problem=text, seconds=1.0, spiders=spiders,
         )  # fmt: skip
     arguments = {
         "type": "object",
@@ -159,9 +163,13 @@ def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
     }
     settings = SpiderSettings()
     service.publish_spiders(
-        [SpiderInfo(n[:100], hostile(0), hostile(1), arguments, settings) for n in SCRIPTS[:3]]
+        [SpiderInfo(name, hostile(0), hostile(1), arguments, settings) for name in spiders]
     )
-    return ["/admin/", *registered()]
+    chosen = urlencode({"spider": spiders[1]})
+    forms = [
+        f"{place}?{chosen}" for place in ("/admin/submit/", "/admin/crawlservice/schedule/add/")
+    ]
+    return ["/admin/", *forms, "/admin/crawlservice/schedule/1/change/?spider=", *registered()]
 
 
 @pytest.fixture

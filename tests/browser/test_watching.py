@@ -4,81 +4,18 @@ paused and resumed, retried, exported; and a reload that was refused."""
 from __future__ import annotations
 
 import csv
-import re
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
-from playwright.sync_api import Page, Request, expect, sync_playwright
+from playwright.sync_api import Page, Request, expect
 
-from tests.conftest import Running
+from tests.browser.conftest import PATIENCE
 from tests.process.conftest import OddWeb
 from tests.process.reload_project import Project, shop
 
-pytestmark = pytest.mark.process
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PATIENCE = 60_000  # ms
-VIOLATIONS = """
-window.violations = [];
-document.addEventListener("securitypolicyviolation", event =>
-    window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
-"""
-
-
-@pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    """The pages are the same on both databases."""
-    return new_database("sqlite")
-
-
-@pytest.fixture
-def web() -> Iterator[OddWeb]:
-    web = OddWeb()
-    yield web
-    web.close()
-
-
-@pytest.fixture
-def start(start_manage: Callable[..., Running], orm: str) -> Callable[[dict[str, str]], str]:
-    """Starts the service and a node in an environment; the address, with the user boss."""
-
-    def up(env: dict[str, str]) -> str:
-        running = start_manage("up", "--bind", "127.0.0.1:0", "--workers", "1", env=env)
-        running.wait_for("is live", timeout=60)
-        User.objects.create_superuser("boss", password="geheim-4711")
-        found = re.search(r"http://\S+/", running.output)
-        assert found
-        return found[0]
-
-    return up
-
-
-@pytest.fixture
-def open_page() -> Iterator[Callable[[str], Page]]:
-    """Opens a page of the service in a browser, as boss. The models cannot be used from then on."""
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium")
-    with ExitStack() as stack:
-
-        def open_(address: str) -> Page:
-            play = stack.enter_context(sync_playwright())
-            browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            stack.callback(browser.close)
-            page = browser.new_page()
-            page.set_default_timeout(PATIENCE)
-            page.add_init_script(VIOLATIONS)
-            page.goto(address)
-            page.fill("input[name=username]", "boss")
-            page.fill("input[name=password]", "geheim-4711")
-            page.click("button[type=submit]")
-            page.wait_for_url(address)
-            return page
-
-        yield open_
+# The pages are the same on both databases.
+pytestmark = [pytest.mark.process, pytest.mark.parametrize("database", ["sqlite"], indirect=True)]
 
 
 def tile(page: Page, name: str) -> str:
@@ -160,7 +97,7 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
 
     page.click("#cf-resume")
     stay(page)
-    expect(page.locator("#cf-now .cf-badge").first).to_have_text("finished", timeout=PATIENCE)
+    expect(page.locator("#cf-now .cf-badge").first).to_have_text("finished")
     assert tile(page, "NF finished") == "79"
     assert tile(page, "NE errors") == "2"
     expect(page.locator("#cf-now")).to_contain_text("Retry failed")
@@ -171,7 +108,7 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
     page.click("#cf-retry")
     stay(page)
     expect(page.locator("#cf-now")).to_contain_text("Its failed requests were run again once.")
-    expect(page.locator("#cf-now .cf-badge").first).to_have_text("finished", timeout=PATIENCE)
+    expect(page.locator("#cf-now .cf-badge").first).to_have_text("finished")
     assert tile(page, "NF finished") == "81"
     assert tile(page, "NE errors") == "0"
 
@@ -206,13 +143,13 @@ def test_a_refused_reload_is_told_on_the_dashboard(
     expect(nodes).to_contain_text("idle")
     project.write("shops/shop.py", shop("broken").replace("def parse", "dfe parse"))
     trouble = page.locator(".cf-trouble")
-    expect(trouble).to_contain_text("SyntaxError", timeout=PATIENCE)
+    expect(trouble).to_contain_text("SyntaxError")
     expect(trouble).to_contain_text("shops/shop.py")
     expect(trouble).to_contain_text("dfe parse")
     expect(nodes).to_contain_text("abnormal")
     expect(nodes).to_contain_text("refused")
     project.write("shops/shop.py", shop("mended"))
-    expect(trouble).to_have_count(0, timeout=PATIENCE)
+    expect(trouble).to_have_count(0)
     expect(nodes).to_contain_text("idle")
     assert stayed(page)
     assert page.evaluate("window.violations") == []

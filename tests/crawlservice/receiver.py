@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.conftest import CHECKOUT
 
 
 @dataclass(frozen=True)
@@ -72,3 +75,12 @@ class Receiver:
         self.released.set()
         self._server.shutdown()
         self._server.server_close()
+
+
+def verify(told: Told, secret: str) -> bool:
+    """As the example of the documentation does."""
+    page = (CHECKOUT / "docs" / "schedules.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    return bool(names["is_ours"](told.headers, told.body, secret))

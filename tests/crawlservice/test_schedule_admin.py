@@ -181,11 +181,6 @@ def test_what_is_typed_is_told_in_words(operator: Client) -> None:
     assert "<b>" not in told(cron="<b>", every="", timezone="<b>")
     assert "no time zone" in told(cron="0 0 * * *", timezone="x\0")
     assert told(every="9" * 50, timezone="UTC")
-    shop = operator.get(f"{LIST}arguments/", {"spider": "shop"}).content.decode()
-    assert "city: text (required)" in shop
-    assert (
-        "there is no spider" in operator.get(f"{LIST}arguments/", {"spider": "x"}).content.decode()
-    )
 
 
 def test_words() -> None:

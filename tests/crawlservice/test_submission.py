@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import pytest
 from django.test import Client
-from msgspec import Meta
-from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from crawlframe.frontier import Frontier
-from crawlframe.spider import Spider, describe
+from crawlframe.spider import describe
 from crawlservice.models import Action, Task
 from crawlservice.submit import submit
 from tests.crawlservice.conftest import redis_at
+from tests.crawlservice.forms import Typed, fields, filled_in, problems
 from tests.crawlservice.web import login, login_as
-
-
-class Typed(Spider):
-    """Arguments of all kinds.
-
-    More of it."""
-
-    name = "typed"
-
-    def start(
-        self,
-        site: str,
-        city: str = "Ulm",
-        pages: Annotated[int, Meta(ge=1, le=9)] = 3,
-        ratio: float | None = None,
-        kind: Literal["new", "used", 3] = "new",
-        since: date | None = None,
-        strict: bool = False,
-        polite: bool = True,
-        maybe: bool | None = None,
-        tags: list[str] | None = None,
-        extra: dict[str, Any] | None = None,
-        either: int | str = 0,
-    ) -> Any: ...
-
 
 FORM = "/admin/submit/?spider=typed"
 
@@ -50,30 +22,6 @@ FORM = "/admin/submit/?spider=typed"
 def admin(service: Frontier) -> Client:
     service.publish_spiders([describe(Typed)])
     return login(is_superuser=True)
-
-
-def fields(page: str) -> dict[str, LexborNode]:
-    found = LexborHTMLParser(page).css("#content form [name]")
-    return {str(node.attributes["name"]).removeprefix("argument-"): node for node in found}
-
-
-def filled_in(page: str) -> dict[str, str]:
-    """What a browser would send when nothing is changed."""
-
-    def values() -> Iterator[tuple[str, str]]:
-        for name, node in fields(page).items():
-            given = node.attributes
-            if node.tag == "select":
-                first, *_ = [*node.css("option[selected]"), *node.css("option")]
-                yield name, str(first.attributes["value"] or "")
-            elif node.tag == "textarea":
-                yield name, node.text().strip()
-            elif given.get("type") != "checkbox":
-                yield name, str(given.get("value") or "")
-            elif "checked" in given:
-                yield name, "on"
-
-    return dict(values())
 
 
 def send(client: Client, **changes: str | None) -> str:
@@ -85,16 +33,6 @@ def send(client: Client, **changes: str | None) -> str:
         if value is not None and name != "csrfmiddlewaretoken"
     }
     return str(client.post(FORM, data, follow=True).content.decode())
-
-
-def problems(page: str) -> dict[str, str]:
-    """What stands at fields with errors."""
-    found = LexborHTMLParser(page).css("#content form .errors")
-    return {
-        str(node.attributes["name"]).removeprefix("argument-"): " ".join(group.text().split())
-        for group in found
-        for node in group.css("[name]")
-    }
 
 
 def test_spiders_are_offered_with_what_they_are(admin: Client) -> None:

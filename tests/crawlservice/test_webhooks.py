@@ -4,7 +4,6 @@ a receiver that hangs holds up nobody else."""
 from __future__ import annotations
 
 import ipaddress
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,8 +26,7 @@ from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
 from crawlservice.submit import submit
 from crawlservice.webhooks import claim, hand_out, new_secret, send_again, settle, trial
-from tests.conftest import CHECKOUT
-from tests.crawlservice.receiver import Receiver, Told
+from tests.crawlservice.receiver import Receiver, verify
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 OPEN = Settings(webhook_private=LOOPBACK)
@@ -188,15 +186,6 @@ def test_what_kind_of_end_it_was(
 
 
 # -- what is sent ---------------------------------------------------------------------------------
-
-
-def verify(told: Told, secret: str) -> bool:
-    """As the example of the documentation does."""
-    page = (CHECKOUT / "docs" / "schedules.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(example, names)
-    return bool(names["is_ours"](told.headers, told.body, secret))
 
 
 def test_a_signed_letter_arrives(

@@ -1,0 +1,159 @@
+"""The form of a schedule: its spider, and the fields of the arguments that the spider takes.
+
+While its spider is not known, arguments are written as JSON and not checked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from django import forms
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.spider import SpiderInfo
+from crawlservice import arguments
+from crawlservice.admin.argumentform import PREFIX, argument_fields, filled_in, text_of
+from crawlservice.models import Schedule
+from crawlservice.submit import published
+from crawlservice.timing import BadTiming, Timing
+
+SPIDER = "admin/crawlservice/schedule/spider.html"
+
+
+class Chosen(NamedTuple):
+    """The spider of a form. ``info`` is None while nobody knows it, and ``problem`` says why."""
+
+    name: str
+    info: SpiderInfo | None
+    problem: str
+    stored: dict[str, Any]  # its arguments until now
+
+
+def form_for(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]:
+    """The class of the form that is shown, or was sent. Made once for each request: what becomes
+    known of the spider meanwhile must not change it."""
+    if not hasattr(request, "schedule_form"):
+        request.schedule_form = _make(request, schedule)  # type: ignore[attr-defined]
+    form: type[ScheduleForm] = request.schedule_form  # type: ignore[attr-defined]
+    return form
+
+
+def _make(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]:
+    own = schedule.spider if schedule else ""
+    name = request.POST.get("spider") or request.GET.get("spider") or own
+    stored = dict(schedule.arguments) if schedule and name == own else {}
+    try:
+        spider = Chosen(name, published(name), "", stored)
+    except CrawlframeError as error:
+        spider = Chosen(name, None, str(error), stored)
+    # What was sent from a form with JSON is read as such, even if the spider is known by now.
+    if spider.info is None or "arguments" in request.POST:
+        return type("Form", (WrittenForm,), {"chosen": spider, "argument_names": ("arguments",)})
+    fields = argument_fields(spider.info, stored)
+    return type("Form", (TypedForm,), {"chosen": spider, "argument_names": (*fields,), **fields})
+
+
+class ScheduleForm(forms.ModelForm):
+    """Refuses timings that never come and arguments that the spider would refuse. A spider that no
+    node has is only warned of: its code may come later."""
+
+    chosen: Chosen
+    argument_names: tuple[str, ...]  # of its fields
+
+    def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(data, *args, **kwargs)
+        if "spider" in self.fields:
+            self.initial["spider"] = self.chosen.name
+            self.fields["spider"].widget = SpiderInput(self.chosen)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if not {"cron", "every", "timezone"} & self.errors.keys():
+            try:
+                Timing.of(cleaned["cron"], cleaned["every"], cleaned["timezone"])
+            except BadTiming as error:
+                self.add_error(error.field, str(error))
+        return cleaned
+
+
+class TypedForm(ScheduleForm):
+    """With a field for each argument."""
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        info = self.chosen.info
+        assert info is not None
+        values: dict[str, Any] = {}
+        for name, text in filled_in(info, cleaned).items():
+            if PREFIX + name in self.errors:
+                continue
+            try:
+                values[name] = arguments.read(info, name, text)
+            except ArgumentError as error:
+                self.add_error(PREFIX + name, str(error))
+        # Text does not tell null from "null": what nobody changed stays what it is.
+        stored = self.chosen.stored.items()
+        values |= {name: value for name, value in stored if self._is_untouched(name, value)}
+        for name, problem in arguments.problems(info, values, from_text=False).items():
+            if PREFIX + name not in self.errors:
+                self.add_error(PREFIX + name, problem)
+        self.instance.arguments = values
+        return cleaned
+
+    def _is_untouched(self, name: str, stored: Any) -> bool:
+        field = self.fields.get(PREFIX + name)
+        if field is None:
+            return False
+        if isinstance(field, forms.BooleanField):
+            return self.cleaned_data.get(PREFIX + name) is stored
+        sent = self.data.get(PREFIX + name, "").replace("\r\n", "\n")
+        return bool(sent == text_of(stored))
+
+
+class WrittenForm(ScheduleForm):
+    """With arguments as JSON."""
+
+    def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
+        self.was_typed = data is not None and "arguments" not in data
+        if data is not None and self.was_typed:
+            typed = [name for name in data if name.startswith(PREFIX)]
+            texts = {name.removeprefix(PREFIX): data[name] for name in typed}
+            data = data.copy()
+            data["arguments"] = json.dumps(texts, ensure_ascii=False)
+        super().__init__(data, *args, **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if "arguments" in self.errors:
+            return cleaned
+        given = cleaned["arguments"] = cleaned["arguments"] or {}
+        if not isinstance(given, dict):
+            self.add_error("arguments", _('write an object, such as {"city": "Ulm"}'))
+        elif self.was_typed and given:
+            text = _("the spider is not known at the moment; here is what was typed, all as text")
+            self.add_error("arguments", text)
+        elif self.chosen.info is not None:
+            try:
+                arguments.check(self.chosen.info, given, from_text=False)
+            except ArgumentError as error:
+                self.add_error("arguments", str(error))
+        return cleaned
+
+
+class SpiderInput(forms.TextInput):
+    """Shows the spider and leads to the choice of another."""
+
+    def __init__(self, spider: Chosen) -> None:
+        super().__init__()
+        self.spider = spider
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        spider = self.spider
+        known = spider.info.arguments.get("properties", {}) if spider.info else spider.stored
+        gone = [name for name in spider.stored if name not in known]
+        context = {"name": name, "value": value, "spider": spider, "gone": gone}
+        return render_to_string(SPIDER, context)
