@@ -45,6 +45,7 @@ TIMING = ("cron", "every", "timezone", "enabled")
 @admin.register(Schedule)
 class ScheduleAdmin(ModelAdmin):
     list_display = ("name", "spider", "when", "next_run", "last_run", "last_task", "enabled")
+    list_per_page = 50
     list_filter = ("enabled",)
     search_fields = ("name", "spider")
     actions = ("enable", "disable", "run")
