@@ -35,10 +35,11 @@ def _flag(variable: str) -> bool:
     return text in ("1", "yes", "on", "true")
 
 
-def _number(variable: str, default: int, least: int = 1) -> int:
+def _number(variable: str, default: int, least: int = 1, most: int = 10**9) -> int:
     text = _text(variable) or str(default)
-    if not text.isascii() or not text.isdecimal() or int(text) < least:
-        raise ConfigError(f"{variable}={text!r} must be a whole number, {least} or more")
+    if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+        bounds = f"{least} or more" if most == 10**9 else f"{least} to {most}"
+        raise ConfigError(f"{variable}={text!r} must be a whole number, {bounds}")
     return int(text)
 
 
@@ -82,6 +83,11 @@ X_FRAME_OPTIONS = "DENY"
 API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
 API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
 METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
+# Days; 0 = for ever. See pruning.py.
+KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
+KEEP_EVENTS = _number("CRAWLFRAME_KEEP_EVENTS", 30, least=0, most=36_500)
+KEEP_JOURNAL = _number("CRAWLFRAME_KEEP_JOURNAL", 365, least=0, most=36_500)
+
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
 
 # What a node needs; see node_settings.py.
