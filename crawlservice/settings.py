@@ -137,12 +137,16 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Five wrong passwords lock a user out at that address for a quarter of an hour.
+# Five wrong passwords lock a user out at that address for a quarter of an hour, and thirty, of
+# whatever users, everybody at that address; nobody elsewhere.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
 ]
 AXES_FAILURE_LIMIT = 5
+LOGIN_ADDRESS_LIMIT = 30
+AXES_HANDLER = "crawlservice.logins.Guard"
+AXES_CLIENT_IP_CALLABLE = "crawlservice.proxies.place_of"
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
