@@ -66,7 +66,7 @@ class Steward:
     def live(self, channel: Channel) -> None:
         """Does a round every second until the master says retire or is gone."""
         channel.send("ready")
-        self._beat = lambda: channel.send("beat", 0)
+        self._beat = lambda: channel.send("beat", 0, self._trouble)
         while True:
             try:
                 self.turn()

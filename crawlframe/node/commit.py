@@ -58,6 +58,7 @@ class Committer(threading.Thread):
         self._put = self._done = 0  # outcomes; each is counted by one thread only
         self._confirming = False
         self._endings = Endings(frontier, ledger)
+        self.waits = ""  # for what the outcomes that are held wait
 
     @property
     def held(self) -> int:
@@ -149,6 +150,7 @@ class Committer(threading.Thread):
         while True:
             try:
                 self._settle(batch)
+                self.waits = ""
                 return
             except Fenced:
                 self._on_fenced()
@@ -156,6 +158,7 @@ class Committer(threading.Thread):
             except (LedgerAway, FrontierError, RedisError, OSError) as error:
                 if tries == 0:
                     log.warning("%d results wait: %s", len(batch), error)
+                self.waits = " ".join(str(error).split())
                 time.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
                 tries += 1
 
