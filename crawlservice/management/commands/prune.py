@@ -67,6 +67,7 @@ class Command(ServiceCommand):
                 for some in remove(tasks):
                     gone = Extent(*map(sum, zip(gone, some, strict=True)))
                     shown.update(bar, advance=sum(some), description=f"{gone.tasks:,} tasks")
+                shown.update(bar, completed=sum(found))  # they tell more when some was gone before
         finally:
             if any(gone):
                 told = {"days": options["days"], "spider": options["spider"], **gone._asdict()}
