@@ -23,4 +23,5 @@ class AdminConfig(SimpleAdminConfig):
     default_site = "crawlservice.adminsite.AdminSite"
 
     def ready(self) -> None:
-        from crawlservice import logins  # noqa: F401 - listens to what logins tell
+        # One listens to what logins tell, the other checks settings.
+        from crawlservice import logins, proxies  # noqa: F401

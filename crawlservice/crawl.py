@@ -10,6 +10,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from django.conf import settings
+from django.db import transaction
 from rich.console import Console
 
 from crawlframe.conf import Settings
@@ -90,10 +91,14 @@ class Crawl:
                     self._say(f"demo site with {server.site.listings:,} listings on {server.url}")
                     self.arguments["site"] = server.url
                 frontier().publish_spiders([info])
-                task = submit(
-                    self.spider, self.arguments, priority=self.priority, from_text=True, info=info
-                )
-                record("submit", task=task, command=True)
+                with transaction.atomic():  # both, also when Redis is not told of it
+                    task = submit(
+                        *(self.spider, self.arguments),
+                        priority=self.priority,
+                        from_text=True,
+                        info=info,
+                    )
+                    record("submit", task=task, command=True)
                 last = self._crawl(task, server)
                 self._sum_up(last, server)
         except DemoSiteError as error:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
+from crawlframe.frontier.records import DEATHS_WITHIN
 from crawlservice.redis import frontier
 
 OFFLINE, LEAVING, LOADING = "offline", "leaving", "loading"
 ABNORMAL, BUSY, IDLE = "abnormal", "busy", "idle"
+LATE = 2.5  # times as long as between two beats, after which a node is late
+DEATHS = 3  # of workers, which are no accident any more
+ROLLOUT = timedelta(minutes=15)  # after which versions should not differ any more
 
 
 @dataclass(frozen=True)
@@ -24,8 +31,10 @@ class Node:
     ``state``: loading (no code yet), live, checking (live, and a candidate is being tried), refused
     (live, and the candidate was not taken), leaving (ends what it has), or offline (its lease is
     over: dead, or cut off). ``problem``: file, line and error of what was refused, or of what does
-    not load in the live version; a traceback may follow. ``skew``: see ``read``. ``holds``:
-    requests in progress."""
+    not load in the live version; a traceback may follow. ``skew``: see ``read``; ``apart``: for
+    longer than a rollout takes. ``holds``: requests in progress. ``late``: seconds since its last
+    beat, when one should have come since, else 0; ``left``: of its lease, then. ``missing``,
+    ``deaths``, ``waits``: as it tells its fitness."""
 
     node: str
     generation: int
@@ -44,14 +53,20 @@ class Node:
     pull_problem: str
     skew: bool = False
     holds: int = 0
+    apart: bool = False
+    late: float = 0.0
+    left: float = 0.0
+    missing: int = 0
+    deaths: int = 0
+    waits: str = ""
 
     @property
     def condition(self) -> str:
         """How it is, in one word: offline, leaving, loading, abnormal (code was refused, does not
-        load or was not pulled), busy or idle."""
+        load or was not pulled, or there are troubles), busy or idle."""
         if self.state in (OFFLINE, LEAVING):
             return self.state
-        if self.state == "refused" or self.problem or self.pull_problem:
+        if self.state == "refused" or self.problem or self.pull_problem or self.troubles:
             return ABNORMAL
         if not self.version:
             return LOADING
@@ -64,8 +79,38 @@ class Node:
 
     @property
     def headline(self) -> str:
-        """The first line of the problem."""
-        return self.problem.partition("\n")[0]
+        """The first line of the problem, or the first trouble."""
+        return self.problem.partition("\n")[0] or next(iter(self.troubles), "")
+
+    @property
+    def troubles(self) -> list[str]:
+        """What is wrong with it beside its code, in the reader's language, a line each."""
+        return [] if self.state in (OFFLINE, LEAVING) else [*self._troubles()]
+
+    def _troubles(self) -> Iterator[str]:
+        if self.late:
+            yield _(
+                "It has not been heard of for {silent} s; in {left} s its lease is over, and others"
+                " take its requests. Is its machine overloaded, or cut off from Redis?"
+            ).format(silent=round(self.late), left=round(self.left))
+        if self.waits:
+            yield _("Its results or chores wait: {problem}").format(problem=self.waits)
+        if self.missing:
+            yield ngettext(
+                "{n} of its {workers} workers is missing: the log of the node tells why",
+                "{n} of its {workers} workers are missing: the log of the node tells why",
+                self.missing,
+            ).format(n=self.missing, workers=self.workers)
+        if self.deaths >= DEATHS:
+            yield _(
+                "{n} of its workers died or were killed in the last {minutes} minutes: the log of "
+                "the node tells why"
+            ).format(n=self.deaths, minutes=round(DEATHS_WITHIN / 60))
+        if self.apart:
+            yield _(
+                "It has run another version than other nodes for more than {minutes} minutes; "
+                "python manage.py rollout brings all to one"
+            ).format(minutes=round(ROLLOUT.total_seconds() / 60))
 
 
 def read() -> list[Node]:
@@ -75,15 +120,20 @@ def read() -> list[Node]:
     version leads, nobody can say who is behind, and all are marked. Nodes that are offline, leave
     or still load have no say and are not marked. So while a new version goes round, the nodes
     that have it are marked first, and those that lack it last; no mark is left when all have it.
+    When nothing has changed for longer than a rollout takes, those marked are apart.
 
     Raises RedisError and CrawlframeError."""
     leases = frontier().leases
     nodes = sorted(map(_node, leases.nodes()), key=lambda n: (n.node, n.generation))
     leading = _leading(nodes)
     held = leases.held([node.generation for node in nodes])
-    return [
-        replace(n, skew=n.counts and n.version != leading, holds=held[n.generation]) for n in nodes
-    ]
+    resting = _is_resting(nodes)
+    found = []
+    for node in nodes:
+        skew = node.counts and node.version != leading
+        apart = skew and resting
+        found.append(replace(node, skew=skew, apart=apart, holds=held[node.generation]))
+    return found
 
 
 def look() -> dict[int, Node] | None:
@@ -131,7 +181,24 @@ def _node(info: NodeInfo) -> Node:
         follows=code.follows,
         pulled=code.pulled,
         pull_problem=code.pull_problem,
+        late=_late(info),
+        left=info.lease_left if _late(info) else 0.0,
+        missing=info.fitness.missing,
+        deaths=info.fitness.deaths,
+        waits=info.fitness.waits,
     )
+
+
+def _late(info: NodeInfo) -> float:
+    lease, beat = info.fitness.lease, info.fitness.beat
+    silent = lease - info.lease_left
+    return silent if lease and silent > min(LATE * beat, (beat + lease) / 2) else 0.0
+
+
+def _is_resting(nodes: Iterable[Node]) -> bool:
+    """Did no code change anywhere for longer than a rollout takes?"""
+    changes = [node.since for node in nodes if node.counts and node.since]
+    return bool(changes) and max(changes) < timezone.now() - ROLLOUT
 
 
 def _leading(nodes: Iterable[Node]) -> str | None:

@@ -45,7 +45,9 @@ class Overview:
     @property
     def troubled(self) -> list[Node]:
         """Nodes of which there is a problem to tell."""
-        return [node for node in self.known or () if node.problem or node.pull_problem]
+        return [
+            node for node in self.known or () if node.problem or node.pull_problem or node.troubles
+        ]
 
 
 @dataclass

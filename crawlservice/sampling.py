@@ -12,17 +12,16 @@ from crawlframe.frontier import Counts
 from crawlservice.models import Sample, Task
 
 EVERY = 10.0  # seconds
-KEPT = timedelta(days=7)
+KEPT = timedelta(days=7)  # then they are pruned
 FINENESS = (
     360  # a task's samples lie its age / FINENESS apart: a long crawl has no more than needed
 )
-PRUNED = 5_000  # rows deleted at a time
 DONE = ("nf", "ne", "items")
 WAITING = ("ready", "in_progress", "delayed", "parked")
 
 
 class Sampler:
-    """Writes samples every EVERY seconds and deletes those that are older than KEPT.
+    """Writes samples every EVERY seconds.
 
     NF, NE and items of the cluster are those of all tasks there are, ended or not, so that any two
     samples tell what was done between them, whoever led the cluster."""
@@ -44,8 +43,6 @@ class Sampler:
         new = {pk: one for pk, one in samples.items() if self._is_due(tasks[pk], one)}
         Sample.objects.bulk_create([self._cluster(at, samples), *new.values()])
         self._last = {pk: new.get(pk) or self._last[pk] for pk in samples}
-        old = Sample.objects.filter(at__lt=at - KEPT).order_by("at").values("pk")
-        Sample.objects.filter(pk__in=[*old.values_list("pk", flat=True)[:PRUNED]]).delete()
 
     def _cluster(self, at: datetime, open_tasks: dict[int, Sample]) -> Sample:
         below, sums = self._settled

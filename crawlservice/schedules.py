@@ -20,6 +20,7 @@ from crawlframe import faults
 from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.spider import SpiderInfo
 from crawlservice import submit
+from crawlservice.journal import change, record
 from crawlservice.models import Run, Schedule, Task
 from crawlservice.roles import User
 from crawlservice.timing import BadTiming, Timing
@@ -125,6 +126,7 @@ def _start_due(schedule: Schedule, found: Found) -> None:
     except BadTiming as error:  # it came past the form, or the time zone is gone from this machine
         _record(row, now, Run.Outcome.FAILED, str(error))
         Schedule.objects.filter(pk=row.pk).update(enabled=False, next_at=None)
+        record("disable schedule", schedule=row.name, by_itself=True, problem=str(error))
         return
     first = row.next_at
     if first is None:
@@ -178,7 +180,7 @@ def _start(
     _submit(schedule, run, found, user)
     if policy == Schedule.Overlap.CANCEL and run.task is not None:
         for task in active:
-            _cancel(task)
+            _cancel(task, schedule)
     return run
 
 
@@ -195,6 +197,8 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
             user=user,
         )
         run.outcome = Run.Outcome.SUBMITTED
+        if user is None:
+            record("submit", task=run.task, schedule=schedule.name, by_itself=True)
     except (UnknownSpider, ArgumentError) as error:
         log.warning("schedule %s cannot start: %s", schedule, error)
         run.outcome, run.problem = Run.Outcome.FAILED, str(error)
@@ -202,9 +206,9 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
     faults.at("schedule.before", DatabaseError)
 
 
-def _cancel(task: int) -> None:
+def _cancel(task: int, schedule: Schedule) -> None:
     try:
-        submit.cancel(task)
+        change("cancel", submit.cancel, task, schedule=schedule.name, by_itself=True)
     except submit.WrongState:
         log.debug("task %d ended by itself", task)
 

@@ -35,10 +35,11 @@ def _flag(variable: str) -> bool:
     return text in ("1", "yes", "on", "true")
 
 
-def _number(variable: str, default: int, least: int = 1) -> int:
+def _number(variable: str, default: int, least: int = 1, most: int = 10**9) -> int:
     text = _text(variable) or str(default)
-    if not text.isascii() or not text.isdecimal() or int(text) < least:
-        raise ConfigError(f"{variable}={text!r} must be a whole number, {least} or more")
+    if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+        bounds = f"{least} or more" if most == 10**9 else f"{least} to {most}"
+        raise ConfigError(f"{variable}={text!r} must be a whole number, {bounds}")
     return int(text)
 
 
@@ -83,6 +84,11 @@ X_FRAME_OPTIONS = "DENY"
 API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
 API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
 METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
+# Days; 0 = for ever. See pruning.py.
+KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
+KEEP_EVENTS = _number("CRAWLFRAME_KEEP_EVENTS", 30, least=0, most=36_500)
+KEEP_JOURNAL = _number("CRAWLFRAME_KEEP_JOURNAL", 365, least=0, most=36_500)
+
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
 
 # What a node needs; see node_settings.py.
@@ -132,12 +138,16 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Five wrong passwords lock a user out at that address for a quarter of an hour.
+# Five wrong passwords lock a user out at that address for a quarter of an hour, and thirty, of
+# whatever users, everybody at that address; nobody elsewhere.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
 ]
 AXES_FAILURE_LIMIT = 5
+LOGIN_ADDRESS_LIMIT = 30
+AXES_HANDLER = "crawlservice.logins.Guard"
+AXES_CLIENT_IP_CALLABLE = "crawlservice.proxies.place_of"
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True

@@ -23,6 +23,7 @@ from crawlservice import schedules
 from crawlservice.audit import strays
 from crawlservice.era import is_whole, renew
 from crawlservice.models import Page, Task
+from crawlservice.pruning import Pruner
 from crawlservice.reconcile import Reconciliation, align
 from crawlservice.sampling import Sampler
 from crawlservice.store import DjangoLedger
@@ -40,13 +41,14 @@ STILL = 30.0  # seconds in which a task with requests to claim may stand still u
 
 
 class Steward:
-    """Replays dead generations, ends tasks, brings back what Redis lost, starts what is due, and
-    writes down how much was done."""
+    """Replays dead generations, ends tasks, brings back what Redis lost, starts what is due, writes
+    down how much was done, and deletes what is old."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
         self._ledger = DjangoLedger()
         self._sampler = Sampler()
+        self._pruner = Pruner(frontier.leases.left)
         self._settings = settings
         self._post: Post | None = None
         self._name = f"{settings.key_prefix}:steward"
@@ -64,7 +66,7 @@ class Steward:
     def live(self, channel: Channel) -> None:
         """Does a round every second until the master says retire or is gone."""
         channel.send("ready")
-        self._beat = lambda: channel.send("beat", 0)
+        self._beat = lambda: channel.send("beat", 0, self._trouble)
         while True:
             try:
                 self.turn()
@@ -85,6 +87,7 @@ class Steward:
                 self._care_for_tasks()
                 schedules.turn(self._still_here)
                 self._tell_webhooks()
+                self._pruner.turn()
             self._well, self._trouble = time.monotonic(), ""
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
             trouble = " ".join(str(error).split())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,10 +19,7 @@ from crawlframe.spider import SpiderInfo
 from crawlservice.models import Submission, Task
 from crawlservice.submit import NotTold, published, submit
 
-KEPT = timedelta(hours=24)  # how long a key is remembered
-FORGET_EVERY = 60.0  # seconds
-
-_forgotten = 0.0
+KEPT = timedelta(hours=24)  # how long a key is remembered; then it is pruned
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +64,6 @@ def submit_once(
     """The same, once for each key of a user: who comes again gets the same tasks, as far as they
     are still there. Answers them, and whether they are new. Raises KeyReused too."""
     digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
-    _forget()
     if (before := _before(user, key, digest)) is not None:
         return before, False
     known = _published(wanted)
@@ -114,14 +109,6 @@ def _told_later() -> Iterator[None]:
         yield
     except NotTold as error:
         log.warning("%s", error)
-
-
-def _forget() -> None:
-    """Drops the keys of the days before, now and then."""
-    global _forgotten
-    if time.monotonic() >= _forgotten + FORGET_EVERY:
-        _forgotten = time.monotonic()
-        Submission.objects.filter(created_at__lt=timezone.now() - KEPT).delete()
 
 
 def _before(user: User, key: str, digest: str) -> list[Task] | None:

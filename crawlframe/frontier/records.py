@@ -129,6 +129,19 @@ class CodeState(msgspec.Struct, frozen=True):
     rollout: int = 0  # id of the announcement that the last pull answered
 
 
+DEATHS_WITHIN = 600.0  # seconds
+
+
+class Fitness(msgspec.Struct, frozen=True):
+    """How well a node does, as it sees it itself."""
+
+    lease: float = 0.0  # seconds that each renewal is for; 0: it did not tell
+    beat: float = 0.0  # seconds between two renewals
+    missing: int = 0  # workers that it should have, and lacks for longer than replacing one takes
+    deaths: int = 0  # workers that died or were killed in the last DEATHS_WITHIN seconds
+    waits: str = ""  # for what its results or its chores wait, such as a database that is away
+
+
 class NodeInfo(msgspec.Struct, frozen=True):
     """One generation as the cluster sees it. Nodes of other releases may send more or less."""
 
@@ -144,6 +157,7 @@ class NodeInfo(msgspec.Struct, frozen=True):
     private: tuple[str, ...] = ()  # private networks that it may crawl
     code: CodeState = CodeState()
     leaving: bool = False  # it takes nothing new and ends
+    fitness: Fitness = Fitness()
 
 
 def fingerprints(rids: list[bytes]) -> tuple[list[str], list[int]]:

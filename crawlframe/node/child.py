@@ -43,6 +43,7 @@ class Child:
         self.retiring_since: float | None = None
         self.born = self.last_beat = time.monotonic()
         self.rss = 0  # bytes
+        self.waits = ""  # for what its results wait
         self._marks, self._place = marks, place
 
     @classmethod

@@ -58,6 +58,7 @@ class Committer(threading.Thread):
         self._put = self._done = 0  # outcomes; each is counted by one thread only
         self._confirming = False
         self._endings = Endings(frontier, ledger)
+        self.waits = ""  # for what the outcomes that are held wait
 
     @property
     def held(self) -> int:
@@ -148,6 +149,7 @@ class Committer(threading.Thread):
         while True:
             try:
                 self._settle(batch)
+                self.waits = ""
                 return
             except Fenced:
                 self._on_fenced()
@@ -155,6 +157,7 @@ class Committer(threading.Thread):
             except (LedgerAway, FrontierError, RedisError, OSError) as error:
                 if tries == 0:
                     log.warning("%d results wait: %s", len(batch), error)
+                self.waits = " ".join(str(error).split())
                 time.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
                 tries += 1
 

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from crawlframe.conf import Settings
+from crawlframe.frontier.records import Fitness
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child import CAN_ADOPT, Child, describe_exit
+from crawlframe.node.fitness import Watch
 from crawlframe.node.marks import Marks
 from crawlframe.node.template import Template
 
@@ -41,6 +43,7 @@ class Crew:
         # Twice the workers live during a reload; those of a reload before may still be leaving.
         self.marks = Marks(8 * settings.workers + 1024, settings.concurrency)
         self.members: list[Child] = []
+        self._watch = Watch(settings)
         self.hurried = False  # nobody gets the grace time
         self.aside_wanted = False  # one worker more, for callbacks that compute
         self._failed_boots = 0
@@ -59,6 +62,11 @@ class Crew:
         """The worker that callbacks which compute are for, when it can be given requests."""
         found = [child for child in self.members if child.role == "aside" and child.taking]
         return found[0] if found else None
+
+    @property
+    def fitness(self) -> Fitness:
+        """How well they do."""
+        return self._watch.look(self.members)
 
     @property
     def held(self) -> set[bytes]:
@@ -86,6 +94,7 @@ class Crew:
     def staff(self, template: Template, generation: int) -> None:
         """Forks the workers that are missing from the live template, and lets as many older ones
         leave as new ones are ready: at no time do fewer than all work."""
+        self._watch.staffed = True
         self._staff_aside(template, generation)
         staying = [child for child in self.workers if child.staying]
         ours = [child for child in staying if child.origin is template.loaded]
@@ -145,7 +154,7 @@ class Crew:
         for kind, *rest in messages:
             child.last_beat = time.monotonic()
             if kind == "beat":
-                child.rss = rest[0]
+                child.rss, child.waits = rest
                 continue
             if kind == "ready":
                 child.ready = True
@@ -218,6 +227,8 @@ class Crew:
         if code != 0 and child.staying:
             how = "its channel is closed" if code is None else describe_exit(code)
             log.warning("%s %d died (%s)", child.role, child.pid, how)
+            if child.role in ("worker", "aside"):
+                self._watch.note_death()
         if not child.ready and child.staying:
             self.failed_boot()
         self._on_death(child, code)

@@ -268,8 +268,8 @@ class Master:
         leases.renew(self._life.generation, self._settings.lease)
         if forgotten:  # Redis was emptied, or is older than we are
             self._untold, self._published = True, None
-        held, generation = self._crew.held, self._life.generation
-        self._give_back(self._claims.strays(self._frontier, generation, held))
+        self._give_back(self._claims.strays(self._frontier, self._life.generation, self._crew.held))
+        self._untold |= self._crew.fitness != self._life.me.fitness
         if self._oversight is not None:
             self._oversight.tell_rollout(self._frontier, self._life.me.node)
 
@@ -278,10 +278,10 @@ class Master:
             self._untold = self._errands.attempt(self._publish) is None
 
     def _publish(self) -> bool:
-        loaded = self._renewal.accepted
-        infos = loaded.infos if loaded else []
+        infos = loaded.infos if (loaded := self._renewal.accepted) else []
         spiders = tuple(info.name for info in infos)
-        self._life.change(spiders=spiders, code=self._renewal.state)
+        fitness = self._crew.fitness
+        self._life.change(spiders=spiders, code=self._renewal.state, fitness=fitness)
         self._frontier.leases.announce(self._life.me)
         if loaded is not self._published:
             self._frontier.publish_spiders(infos)

@@ -220,7 +220,7 @@ class Worker:
             if rid := self._runner.callbacks.overdue():
                 log.error("the callback of request %s does not end; the worker does", rid.hex())
                 os._exit(1)  # the master gives back what we hold
-            self._send("beat", process.memory_info().rss)
+            self._send("beat", process.memory_info().rss, self._committer.waits)
             self._committer.confirm()
             await asyncio.sleep(BEAT_EVERY)
 

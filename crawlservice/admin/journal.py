@@ -23,6 +23,7 @@ from crawlservice.admin.recent import RECENT
 from crawlservice.models import Action
 from crawlservice.shown import pretty
 
+WHO = ("command", "by_itself")  # tell who did it where no user did
 USERS = 100  # that are offered; ?user=7 takes any
 
 
@@ -46,7 +47,7 @@ class ByUser(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         users = User.objects.order_by("username").values_list("pk", "username")[:USERS]
-        return [(str(pk), name) for pk, name in users] + [("0", _("nobody: commands"))]
+        return [(str(pk), name) for pk, name in users] + [("0", _("nobody: commands, schedules"))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
@@ -88,6 +89,8 @@ class ActionAdmin(ReadOnly):
     def who(self, action: Action) -> str:
         if action.name:
             return action.name
+        if action.detail.get("by_itself"):
+            return str(_("a schedule"))
         return str(_("a command")) if action.detail.get("command") else "-"
 
     @admin.display(description=_("task"))
@@ -99,7 +102,7 @@ class ActionAdmin(ReadOnly):
 
     @admin.display(description=_("detail"))
     def short(self, action: Action) -> str:
-        told = {key: value for key, value in action.detail.items() if key != "command"}
+        told = {key: value for key, value in action.detail.items() if key not in WHO}
         text = json.dumps(told, ensure_ascii=False) if told else "-"
         return text if len(text) <= 120 else f"{text[:119]}…"
 

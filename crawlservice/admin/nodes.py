@@ -88,8 +88,8 @@ class GenerationAdmin(ReadOnly):
     list_filter = (Lives,)
     search_fields = ("=id", "node", "machine")
     fields = (
-        "node", "machine", "pid", "started_at", "condition", "holds", "workers", "state", "since",
-        "version", "skew", "candidate", "problem", "took", "reloads", "follows", "pulled",
+        "node", "machine", "pid", "started_at", "condition", "why", "holds", "workers", "state",
+        "since", "version", "skew", "candidate", "problem", "took", "reloads", "follows", "pulled",
         "pull_problem",
     )  # fmt: skip
     readonly_fields = fields
@@ -124,6 +124,11 @@ class GenerationAdmin(ReadOnly):
     def condition(self, life: Generation) -> SafeString | str:
         node = node_of(life)
         return condition_badge(node.condition) if node else "-"
+
+    @admin.display(description=_("why"))
+    def why(self, life: Generation) -> SafeString | str:
+        node = node_of(life)
+        return laid_out("\n".join(node.troubles)) if node and node.troubles else "-"
 
     @admin.display(description=_("code"))
     def state(self, life: Generation) -> SafeString | str:

@@ -249,11 +249,12 @@ class ScheduleAdmin(ModelAdmin):
 
     def _run(self, request: HttpRequest, schedule: Schedule) -> None:
         try:
-            run = schedules.run_now(schedule, request.user)
+            with transaction.atomic():  # it is written down also when Redis is not told of it
+                run = schedules.run_now(schedule, request.user)
+                record("run schedule", **by(request), task=run.task_id, schedule=schedule.name)
         except CrawlframeError as error:
             self.message_user(request, f"{schedule}: {error}", messages.ERROR)
             return
-        record("run schedule", **by(request), task=run.task_id, schedule=schedule.name)
         if run.task_id:
             link = format_html("{}: {}", schedule.name, task_link(run.task_id))
             self.message_user(request, link, messages.SUCCESS)

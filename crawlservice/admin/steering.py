@@ -32,8 +32,7 @@ def steer(request: HttpRequest, task: Task, verb: str) -> str:
     if verb == "retry":
         return retry_some(request, task)
     _check(request, task)
-    VERBS[verb](task.pk)
-    note(request, verb, task)
+    journal.change(verb, VERBS[verb], task.pk, **journal.by(request))
     return str(DONE[verb]).format(n=1)
 
 

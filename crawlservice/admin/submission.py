@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -71,20 +72,22 @@ def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
 
 def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
     try:
-        task = submit.submit(
-            form.info.name,
-            form.given,
-            priority=form.cleaned_data["priority"],
-            from_text=True,
-            user=request.user,
-        )
+        with transaction.atomic():  # it is written down also when Redis is not told of it
+            task = submit.submit(
+                form.info.name,
+                form.given,
+                priority=form.cleaned_data["priority"],
+                from_text=True,
+                info=form.info,
+                user=request.user,
+            )
+            note(request, "submit", task, spider=task.spider, arguments=task.arguments)
     except FrontierError as error:  # it says whether the task was recorded all the same
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("admin:crawlservice_task_changelist"))
     except CrawlframeError as error:
         form.add_error(None, str(error))
         return None
-    note(request, "submit", task, spider=task.spider, arguments=task.arguments)
     messages.success(request, _("Submitted: {task}").format(task=task))
     return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[task.pk]))
 

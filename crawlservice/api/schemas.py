@@ -152,7 +152,9 @@ class SpidersOut(BaseModel):
 
 
 class NodeOut(BaseModel):
-    """One life of a node; `state` is loading, live, checking, refused, leaving or offline."""
+    """One life of a node. `state` is loading, live, checking, refused, leaving or offline;
+    `condition` offline, leaving, loading, abnormal, busy or idle; `troubles`, in words, tell why it
+    is abnormal where `problem` and `pull_problem` do not."""
 
     node: str
     generation: int
@@ -170,6 +172,9 @@ class NodeOut(BaseModel):
     follows: str
     pulled: str
     pull_problem: str
+    condition: str
+    troubles: list[str]
+    holds: int
 
 
 class NodesOut(BaseModel):

@@ -19,6 +19,7 @@ class Generation(models.Model):
     class Meta:
         ordering = ("-id",)
         verbose_name = "node"
+        indexes = (models.Index(fields=("started_at",), name="generation_started"),)
 
     def __str__(self) -> str:
         return f"{self.node}/{self.pk}"

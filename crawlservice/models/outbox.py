@@ -29,6 +29,7 @@ class Event(models.Model):
             models.Index(
                 fields=("id",), condition=models.Q(delivered_at__isnull=True), name="event_new"
             ),
+            models.Index(fields=("created_at",), name="event_made"),
         )
 
     def __str__(self) -> str:

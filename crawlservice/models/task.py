@@ -138,7 +138,10 @@ class Run(models.Model):
     class Meta:
         ordering = ("-due_at",)
         constraints = (models.UniqueConstraint(fields=("schedule", "due_at"), name="run_once"),)
-        indexes = (models.Index(fields=("outcome", "schedule"), name="run_outcome"),)
+        indexes = (
+            models.Index(fields=("outcome", "schedule"), name="run_outcome"),
+            models.Index(fields=("created_at",), name="run_made"),
+        )
 
     def __str__(self) -> str:
         return f"{self.schedule} at {self.due_at:%Y-%m-%d %H:%M:%S}"

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from redis import Redis
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.records import Fitness
 from crawlservice.models import Era, Generation, Item, Page, Task
 from crawlservice.submit import submit
 from tests.crawlservice.conftest import redis_at
@@ -218,6 +219,21 @@ def test_the_node_list_shows_what_the_cluster_tells(
     everyone, *_ = look("lives=all")
     states = dict(zip(cells(everyone, "node"), cells(everyone, "state"), strict=True))
     assert states["n1"] == "ended"
+
+
+def test_pages_tell_why_a_node_is_abnormal(admin: Client, join: Callable[..., int]) -> None:
+    fitness = Fitness(missing=1, waits="<b>no</b> database")
+    life = join("alpha", version="1f00c0ffee00", state="live", fitness=fitness)
+    join("beta", version="1f00c0ffee00", state="live")
+    listing = admin.get("/admin/crawlservice/generation/").content.decode()
+    assert cells(listing, "condition") == ["idle", "abnormal"]
+    assert cells(listing, "headline")[1] == "Its results or chores wait: <b>no</b> database"
+    detail = admin.get(f"/admin/crawlservice/generation/{life}/change/").content.decode()
+    dashboard = admin.get("/admin/").content.decode()
+    for page in (detail, dashboard):
+        assert "wait: &lt;b&gt;no&lt;/b&gt; database" in page
+        assert "1 of its 2 workers is missing" in page
+    assert "alpha is abnormal" in dashboard
 
 
 def test_the_node_page_shows_the_problem_as_text(admin: Client, join: Callable[..., int]) -> None:

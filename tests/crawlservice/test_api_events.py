@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connection
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlservice import outbox
 from crawlservice.api import events
 from crawlservice.models import Event, Task
+from tests.crawlservice.beside import another_transaction
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.test_api_tasks import error
 
@@ -46,30 +45,6 @@ def until(found: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-@contextmanager
-def another_transaction(task: Task) -> Iterator[int]:
-    """Another connection has written an event; at the end of the block it commits."""
-    written, go_on = threading.Event(), threading.Event()
-    made: list[int] = []
-
-    def write() -> None:
-        try:
-            with transaction.atomic():
-                made.append(happen(task, "cancelled"))
-                written.set()
-                assert go_on.wait(60)
-        finally:
-            written.set()
-            connections.close_all()
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    assert written.wait(60)
-    yield made[0]
-    go_on.set()
-    thread.join(60)
-
-
 def test_events_come_in_order(task: Task) -> None:
     made = [happen(task) for _ in range(3)]
     assert numbers(0) == made
@@ -82,7 +57,7 @@ def test_an_event_is_not_passed_by_one_that_was_committed_before_it(task: Task) 
     if connection.vendor == "sqlite":
         pytest.skip("SQLite has one writer at a time")
     first = happen(task)
-    with another_transaction(task) as slow:
+    with another_transaction(lambda: happen(task, "cancelled")) as slow:
         fast = happen(task)
         assert fast == slow + 1
         assert numbers(first) == []

@@ -112,13 +112,14 @@ def test_hosts_are_judged_by_the_latest_pages_only(
 
 
 def test_the_chart_tells_rates_and_gaps(admin: Client) -> None:
-    for ago, nf in ((3000, 0), (2990, 50), (30, 50), (20, 60), (10, 55)):
+    # Further apart than the parts of the span, of which the last one counts.
+    for ago, nf in ((3000, 0), (2987, 65), (39, 65), (26, 78), (13, 70)):
         sample(ago, nf)
     sample(7200, 0)
     sample(5000, 0)
     points = admin.get("/admin/overview/chart/").json()["points"]
     assert points["pages"] == [5.0, None, 1.0, 0.0]
-    assert points["nf"] == [50, 50, 60, 55]
+    assert points["nf"] == [65, 65, 78, 70]
     day = admin.get("/admin/overview/chart/?span=day").json()["points"]
     assert day["at"][0] < points["at"][0]
 

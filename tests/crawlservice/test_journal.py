@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from crawlframe import faults
 from crawlframe.errors import FrontierError
+from crawlframe.faults import Faults
 from crawlframe.frontier import Frontier
+from crawlservice import schedules
 from crawlservice.journal import change, record
-from crawlservice.models import Action, Task
+from crawlservice.models import Action, Schedule, Task, Token
 from crawlservice.submit import WrongState, pause, submit
 
 LIST = "/admin/crawlservice/action/"
@@ -65,6 +71,91 @@ def test_commands_are_written_down(published: Frontier) -> None:
     assert told() == [
         (verb, "", task, by_command) for verb in ("submit", "pause", "resume", "cancel")
     ]
+
+
+def test_what_other_commands_change_is_written_down(
+    ended_task: Task, ada: User, published: Frontier, tmp_path: Path
+) -> None:
+    published.redis.delete(published.keys[0]("TASK", ended_task.pk))  # as one that has ended
+    call_command("export", str(ended_task.pk), "-o", str(tmp_path / "items.csv"), verbosity=0)
+    call_command("retry", str(ended_task.pk))
+    call_command("reconcile", str(ended_task.pk))
+    call_command("token", "add", "ada", "--name", "nightly")
+    token = Token.objects.get()
+    call_command("token", "revoke", str(token.pk))
+    ada.delete()
+    call_command("setuplink")
+    task, by_command = ended_task.pk, {"command": True}
+    assert told() == [
+        ("export", "", task, {**by_command, "format": "csv"}),
+        ("retry", "", task, {**by_command, "requests": 1}),
+        ("reconcile", "", task, by_command),
+        ("add token", "", None, {**by_command, "name": "nightly", "of": "ada"}),
+        ("revoke token", "", None, {**by_command, "name": "nightly"}),
+        ("make setup link", "", None, by_command),
+    ]
+    told_of_whom = {row.verb for row in Action.objects.filter(detail__command=True)}
+    assert len(told_of_whom) == 6
+
+
+def test_what_schedules_do_is_written_down(published: Frontier, admin: Client) -> None:
+    daily = {"name": "daily", "spider": "shop", "arguments": {"city": "Ulm"}, "every": 60}
+    schedule = Schedule.objects.create(**daily, overlap="cancel", next_at=timezone.now())
+    for _ in range(2):
+        Schedule.objects.update(next_at=timezone.now() - timedelta(seconds=1))
+        schedules.turn()
+    Schedule.objects.update(timezone="Mars", next_at=timezone.now() - timedelta(seconds=1))
+    schedules.turn()
+    first, second = Task.objects.order_by("pk").values_list("pk", flat=True)
+    who = {"schedule": "daily", "by_itself": True}
+    assert told()[:3] == [
+        ("submit", "", first, who),
+        ("submit", "", second, who),
+        ("cancel", "", first, who),
+    ]
+    ((verb, _, _, detail),) = told()[3:]
+    assert verb == "disable schedule"
+    assert "time zone" in detail["problem"]
+    page = admin.get(LIST).content.decode()
+    assert page.count("a schedule<") == 4
+    schedule.refresh_from_db()
+    assert not schedule.enabled
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel"])
+def test_what_is_done_in_the_admin_while_redis_is_away_is_written_down(
+    admin: Client, published: Frontier, request: pytest.FixtureRequest, verb: str
+) -> None:
+    task = submit("shop", {"city": "Ulm"}).pk
+    request.getfixturevalue("dead_redis")
+    admin.post(f"/admin/crawlservice/task/{task}/{verb}/")
+    ((told_verb, name, of, detail),) = told()
+    assert (told_verb, name, of) == (verb, "ada", task)
+    assert "has not come to Redis" in detail["problem"]
+
+
+def test_a_task_that_redis_was_not_told_of_is_written_down(
+    admin: Client, published: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def submit_from_form() -> None:
+        form = {"argument-city": "Ulm", "argument-pages": "1", "priority": "0"}
+        admin.post("/admin/submit/?spider=shop", form)
+
+    def run_schedule() -> None:
+        Schedule.objects.create(name="d", spider="shop", arguments={"city": "Ulm"}, every=60)
+        form = {"action": "run", "_selected_action": [str(Schedule.objects.get().pk)]}
+        admin.post("/admin/crawlservice/schedule/", form)
+
+    def command() -> None:
+        with pytest.raises(CommandError, match="has not come to Redis"):
+            call_command("submit", "shop", "-a", "city=Ulm")
+
+    for number, do in enumerate((submit_from_form, run_schedule, command), 1):
+        monkeypatch.setattr(faults, "at", Faults("submit.recorded:1:error").at)
+        do()
+        task = Task.objects.latest("pk").pk
+        assert [one[2] for one in told()][number - 1 :] == [task], do
+    assert [verb for verb, *_ in told()] == ["submit", "run schedule", "submit"]
 
 
 def test_what_was_refused_is_not_written_down(ended_task: Task) -> None:

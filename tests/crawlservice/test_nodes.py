@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from redis import Redis
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.records import Fitness
 from crawlservice.nodes import look, read, skew_line, versions
 from tests.crawlservice.conftest import redis_at
 
@@ -97,6 +99,76 @@ def test_only_nodes_that_work_have_a_say_in_skew(join: Join) -> None:
     assert skew_line(read()) == f"2 versions run: {OLD} (gamma), {NEW} (alpha)"
     join("delta", version=NEW, state="checking", candidate="x")
     assert skew_line(read()) == f"2 versions run: {NEW} (alpha, delta), {OLD} (gamma)"
+
+
+@pytest.mark.parametrize(
+    ("lease", "fitness", "late"),
+    [
+        (15, Fitness(lease=15, beat=3), False),
+        (8, Fitness(lease=15, beat=3), False),
+        (7, Fitness(lease=15, beat=3), True),
+        (1, Fitness(), False),  # a node of before
+        (2, Fitness(lease=6, beat=3), False),  # of which the lease is short
+        (1, Fitness(lease=6, beat=3), True),
+    ],
+)
+def test_a_node_is_late_long_before_its_lease_is_over(
+    join: Join, lease: float, fitness: Fitness, late: bool
+) -> None:
+    join("alpha", version=NEW, state="live", lease=lease, fitness=fitness)
+    (node,) = read()
+    assert bool(node.late) is late
+    assert node.condition == ("abnormal" if late else "idle")
+    if late:
+        silent = round(fitness.lease - lease)
+        assert f"heard of for {silent} s; in {lease} s its lease is over" in node.headline
+        assert f"abnormal:  (alpha)\n    {node.headline}\n" in run()
+
+
+@pytest.mark.parametrize(
+    ("fitness", "trouble"),
+    [
+        (Fitness(missing=1), "1 of its 4 workers is missing"),
+        (Fitness(missing=2), "2 of its 4 workers are missing"),
+        (Fitness(deaths=2), ""),
+        (Fitness(deaths=3), "3 of its workers died or were killed in the last 10 minutes"),
+        (Fitness(waits="the database is away"), "results or chores wait: the database is away"),
+    ],
+)
+def test_a_node_that_is_not_well_says_why(join: Join, fitness: Fitness, trouble: str) -> None:
+    join("alpha", version=NEW, state="live", workers=4, fitness=fitness)
+    join("beta", version=NEW, state="live", leaving=True, fitness=fitness)
+    alpha, beta = read()
+    assert trouble in alpha.headline
+    assert len(alpha.troubles) == bool(trouble)
+    assert alpha.condition == ("abnormal" if trouble else "idle")
+    assert (beta.condition, beta.troubles) == ("leaving", [])
+
+
+def test_versions_that_differ_for_long_are_a_trouble(join: Join) -> None:
+    long_ago, now = time.time() - 1000, time.time() - 60
+    join("alpha", version=OLD, state="live", changed_at=long_ago)
+    join("beta", version=NEW, state="live", changed_at=long_ago)
+    join("gamma", version=NEW, state="live", changed_at=long_ago)
+    assert [node.condition for node in read()] == ["abnormal", "idle", "idle"]
+    assert "another version than other nodes for more than 15 minutes" in read()[0].headline
+    join("delta", version=NEW, state="live", changed_at=now)  # a rollout goes on
+    assert {node.condition for node in read()} == {"idle"}
+    assert [node.node for node in read() if node.skew] == ["alpha"]
+
+
+def test_what_another_release_tells_of_a_node_can_be_read(
+    join: Join, service: Frontier, redis_client: Redis
+) -> None:
+    life = join("alpha", version=NEW, state="live")
+    place = service.keys[0]("NODES")
+    told = json.loads(redis_client.hget(place, str(life)))  # type: ignore[arg-type]
+    del told["fitness"]
+    redis_client.hset(place, str(life), json.dumps(told))
+    assert [node.condition for node in read()] == ["idle"]
+    told["fitness"] = {"mood": 3, "deaths": 7}
+    redis_client.hset(place, str(life), json.dumps(told))
+    assert [node.deaths for node in read()] == [7]
 
 
 def test_the_command_shows_a_table(join: Join) -> None:

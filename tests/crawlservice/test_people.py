@@ -8,9 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from threading import Barrier, Thread
+from typing import Any
 
 import pytest
+from axes.models import AccessAttempt
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.sessions.models import Session
@@ -28,6 +31,12 @@ from tests.conftest import CHECKOUT
 PASSWORD = "correct horse 9"
 FORM = {"username": "ada", "password1": PASSWORD, "password2": PASSWORD}
 USERS = "/admin/auth/user/"
+
+
+@pytest.fixture(autouse=True)
+def cheap_passwords(settings_with: Callable[..., None]) -> None:
+    """Else each login takes half a second of hashing."""
+    settings_with(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"])
 
 
 @pytest.fixture
@@ -160,6 +169,95 @@ def test_who_guesses_passwords_must_wait(browser: Client) -> None:
     assert elsewhere.post("/admin/login/", {**form, "password": PASSWORD}).status_code == 302
     verbs = [row.verb for row in Action.objects.exclude(verb="login").order_by("id")]
     assert verbs == ["login_failed"] * 4 + ["locked_out"]
+
+
+def guess(count: int, address: str = "192.0.2.7", first: int = 0, **headers: Any) -> list[int]:
+    """Wrong passwords, each for a name of its own and by another browser; the answers."""
+    client = Client(SERVER_NAME="localhost", REMOTE_ADDR=address, headers=headers)
+    return [
+        client.post(
+            "/admin/login/",
+            {"username": f"user{n}", "password": "wrong"},
+            headers={"User-Agent": str(n)},
+        ).status_code
+        for n in range(first, first + count)
+    ]
+
+
+def enter(name: str, address: str) -> int:
+    """The answer to the right password."""
+    client = Client(SERVER_NAME="localhost", REMOTE_ADDR=address)
+    return client.post("/admin/login/", {"username": name, "password": PASSWORD}).status_code
+
+
+def test_who_guesses_over_many_names_must_wait_too(service: Frontier) -> None:
+    person("ada", "viewer")
+    assert guess(29) == [200] * 29
+    assert enter("ada", "192.0.2.7") == 302  # which does not clear what the others failed
+    assert guess(3, first=29) == [429] * 3
+    assert enter("ada", "192.0.2.7") == 429
+    assert enter("ada", "192.0.2.8") == 302
+    refused = Client(SERVER_NAME="localhost", REMOTE_ADDR="192.0.2.7").post(
+        "/admin/login/", {"username": "ada", "password": PASSWORD}
+    )
+    assert "nobody can log in from here for up to 15 minutes" in " ".join(
+        refused.content.decode().split()
+    )
+    locked = Action.objects.get(verb="locked_out")
+    assert (locked.address, locked.detail) == (
+        "192.0.2.7",
+        {"username": "user29", "everybody": True},
+    )
+
+
+def test_an_address_is_unlocked_when_its_failures_are_old(service: Frontier) -> None:
+    person("ada", "viewer")
+    guess(31)
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=14))
+    assert enter("ada", "192.0.2.7") == 429
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=16))
+    assert enter("ada", "192.0.2.7") == 302
+
+
+def test_a_guesser_behind_our_proxy_locks_nobody_else_behind_it(
+    service: Frontier, settings_with: Callable[..., None]
+) -> None:
+    person("ada", "viewer")
+    settings_with(PROXIES=1)
+    proxied: dict[str, Any] = {
+        "X-Forwarded-For": "198.51.100.1, 203.0.113.5"
+    }  # the first is the client's lie
+    assert guess(31, "127.0.0.1", **proxied)[-1] == 429
+    form = {"username": "ada", "password": PASSWORD}
+    for address, status in (("203.0.113.5", 429), ("203.0.113.6", 302), ("198.51.100.1", 302)):
+        client = Client(SERVER_NAME="localhost", REMOTE_ADDR="127.0.0.1")
+        answer = client.post("/admin/login/", form, headers={"X-Forwarded-For": address})
+        assert answer.status_code == status, address
+
+
+@pytest.mark.parametrize(
+    ("same", "other"),
+    [
+        (["2001:db8:1:2::5", "2001:db8:1:2:ffff::1"], "2001:db8:1:3::5"),
+        (["192.0.2.7", "::ffff:192.0.2.7"], "192.0.2.9"),
+    ],
+)
+def test_a_network_of_one_customer_counts_as_one_address(
+    service: Frontier, same: list[str], other: str
+) -> None:
+    person("ada", "viewer")
+    for n, address in enumerate(same):
+        guess(15, address, first=15 * n)
+    assert enter("ada", same[0]) == 429
+    assert enter("ada", other) == 302
+    rows = Action.objects.filter(verb="login_failed")
+    assert rows.earliest("pk").address == same[0]  # the journal has the address itself
+
+
+def test_whose_address_is_not_known_locks_only_the_name(service: Frontier) -> None:
+    person("ada", "viewer")
+    guess(31, "")  # a web on a unix socket, say
+    assert enter("ada", "") == 302
 
 
 def test_sessions_are_not_kept_for_ever(browser: Client) -> None:
@@ -338,16 +436,24 @@ def test_the_list_of_users_costs_the_same_however_long(service: Frontier) -> Non
 
 
 @pytest.mark.process
-def test_djangos_own_checks_for_a_deployment_find_nothing(tmp_path) -> None:
+@pytest.mark.parametrize("proxies", [0, 1])
+def test_the_checks_for_a_deployment_find_nothing_but_a_proxy_that_is_not_told_of(
+    tmp_path: Path, proxies: int
+) -> None:
     env = {
         "PATH": os.environ["PATH"],
         "CRAWLFRAME_VAR_DIR": str(tmp_path),
         "CRAWLFRAME_HTTPS": "1",
+        "CRAWLFRAME_PROXIES": str(proxies),
         "CRAWLFRAME_ALLOWED_HOSTS": "crawl.example.com",
     }
     command = [sys.executable, str(CHECKOUT / "manage.py"), "check", "--deploy"]
     outcome = subprocess.run(
         [*command, "--fail-level", "INFO"], env=env, capture_output=True, text=True
     )
-    assert outcome.returncode == 0, outcome.stderr
-    assert "no issues" in outcome.stdout
+    if proxies:
+        assert outcome.returncode == 0, outcome.stderr
+        assert "no issues" in outcome.stdout
+    else:
+        assert "1 issue" in outcome.stderr
+        assert "one who guesses passwords locks out all" in outcome.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -86,24 +85,6 @@ def test_samples_of_an_old_task_lie_further_apart(task: Task) -> None:
         sampler.turn({task.pk: counts(10, nf, 0)})
     assert len(of(task)) == 1
     assert len(cluster()) == 3
-
-
-def test_old_samples_are_deleted_some_at_a_time(
-    task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sampling, "PRUNED", 3)
-    Sampler().turn({task.pk: counts(1, 0, 0)})
-    Sample.objects.update(at=timezone.now() - sampling.KEPT + timedelta(minutes=1))
-    row = Sample.objects.filter(task=None).get()
-    old: dict[str, Any] = {"at": row.at - timedelta(hours=1), "nf": 0, "ne": 0, "items": 0}
-    old |= dict.fromkeys(("ready", "in_progress", "delayed", "parked"), 0)
-    Sample.objects.bulk_create(Sample(**old) for _ in range(5))
-    left = []
-    for _ in range(2):
-        Sampler().turn({})
-        left.append(Sample.objects.filter(at=old["at"]).count())
-    assert left == [2, 0]
-    assert Sample.objects.filter(pk=row.pk).exists()
 
 
 def test_it_costs_the_same_however_many_tasks(orm: str) -> None:

@@ -111,6 +111,7 @@ def test_hosts_and_https_of_the_environment(show):
         ("CRAWLFRAME_ALLOW_PRIVATE", "yes", "give networks such as 127.0.0.0/8"),
         ("CRAWLFRAME_LOG_LEVEL", "loud", "CRAWLFRAME_LOG_LEVEL='loud' is none of DEBUG"),
         ("CRAWLFRAME_PROXIES", "one", "CRAWLFRAME_PROXIES='one' must be a whole number"),
+        ("CRAWLFRAME_KEEP_RUNS", "4000000", "must be a whole number, 0 to 36500"),
         ("DATABASE_URL", "mysql://root:secret@host/db", "DATABASE_URL='mysql://…' cannot be used"),
         ("DATABASE_URL", "nonsense", "DATABASE_URL='nonsense' cannot be used"),
         ("DATABASE_URL", "postgresql://host", "postgresql://user:password@host:5432/name"),
@@ -190,7 +191,9 @@ def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
             assert float(told[f"CRAWLFRAME_{field.name.upper()}"]) == field.default, field.name
     for name in ("spiders", "key_prefix", "log_level"):
         assert told[f"CRAWLFRAME_{name.upper()}"] == getattr(Settings(), name)
-    shown = show("DEBUG", "AUTO_MIGRATE", "HTTPS", "PROXIES")
+    shown = show(
+        "DEBUG", "AUTO_MIGRATE", "HTTPS", "PROXIES", "KEEP_RUNS", "KEEP_EVENTS", "KEEP_JOURNAL"
+    )
     for name, value in shown.items():
         assert int(told[f"CRAWLFRAME_{name}"]) == int(value), name
     assert told["CRAWLFRAME_BIND"] == webserver.bind

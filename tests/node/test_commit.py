@@ -284,6 +284,24 @@ def test_results_wait_while_one_is_away(
     assert caplog.text.count("2 results wait") == 1
 
 
+def test_it_tells_for_what_results_wait(
+    desk: Desk, break_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "PAUSES", (0.1,))
+    break_at(",".join(f"known.before:{n}:error" for n in range(1, 20)))
+    committer = desk.committer()
+    assert committer.waits == ""
+    committer.put(desk.outcome("/a", "/d"))
+    committer.start()
+    deadline = time.monotonic() + 30
+    while "known.before" not in committer.waits:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    committer.close()
+    committer.join(30)
+    assert (committer.waits, committer.held) == ("", 0)
+
+
 def test_who_is_dead_writes_no_more(desk: Desk) -> None:
     desk.bench.frontier.eras.begin(5)
     desk.bench.frontier.pulse.learn(0, 4)

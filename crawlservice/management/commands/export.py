@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlservice.export import check_target, export
+from crawlservice.journal import record
 from crawlservice.models import Task
 from crawlservice.submit import get_task
 from crawlservice.terminal import Command as ServiceCommand
@@ -24,6 +25,8 @@ class Command(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         check_target(options["output"])
         task = get_task(options["id"])
+        suffix = options["output"].suffix.removeprefix(".")
+        record("export", task=task, command=True, format=suffix)
         written = export(task, options["output"])
         more = f"; it is {task.state}, more may come" if task.state in Task.ACTIVE else ""
         self.stdout.write(

@@ -39,7 +39,11 @@ class Command(ServiceCommand):
             return
         nodes = read()
         if options["json"]:
-            found = {"nodes": [asdict(node) for node in nodes], "versions": versions(nodes)}
+            told = [
+                {**asdict(node), "condition": node.condition, "troubles": node.troubles}
+                for node in nodes
+            ]
+            found = {"nodes": told, "versions": versions(nodes)}
             self.stdout.write(json.dumps(found, cls=DjangoJSONEncoder, indent=2))
             return
         if not nodes:
@@ -100,6 +104,8 @@ def problems(nodes: list[Node]) -> list[tuple[str, str]]:
             found[what, node.problem].append(node.node)
         if node.pull_problem:
             found[f"not pulled: {node.follows}", node.pull_problem].append(node.node)
+        for trouble in node.troubles:
+            found["abnormal:", trouble].append(node.node)
     return [(f"{what}  ({', '.join(names)})", text) for (what, text), names in found.items()]
 
 

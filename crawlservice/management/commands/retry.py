@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from crawlservice.journal import record
 from crawlservice.retry import retry
 from crawlservice.terminal import Command as ServiceCommand
 
@@ -17,4 +18,5 @@ class Command(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         failed = retry(options["id"])
+        record("retry", task=options["id"], command=True, requests=failed)
         self.stdout.write(f"task {options['id']} runs again, with {failed:,} failed requests")

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from crawlservice import setuplink
+from crawlservice.journal import record
 from crawlservice.terminal import Command as ServiceCommand
 
 
@@ -30,4 +31,5 @@ class Command(ServiceCommand):
                 "there is an administrator already, who can make further accounts; for a forgotten "
                 "password: python manage.py changepassword NAME"
             )
+        record("make setup link", command=True)
         self.stdout.write(f"{options['url'].rstrip('/')}/{setuplink.make()}")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from django.db import transaction
+
 from crawlservice.arguments import parse_pairs
 from crawlservice.journal import record
-from crawlservice.submit import submit
+from crawlservice.submit import published, submit
 from crawlservice.terminal import Command as ServiceCommand
 
 
@@ -24,7 +26,9 @@ class Command(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         given = parse_pairs(options["arguments"])
-        task = submit(options["spider"], given, priority=options["priority"], from_text=True)
-        record("submit", task=task, command=True)
+        priority, info = options["priority"], published(options["spider"])
+        with transaction.atomic():  # it is written down also when Redis is not told of it
+            task = submit(info.name, given, priority=priority, from_text=True, info=info)
+            record("submit", task=task, command=True)
         self.stdout.write(f"task {task.pk} submitted: {task.spider}")
         self.stdout.write(f"Follow it: python manage.py task {task.pk} --follow")

@@ -52,7 +52,7 @@ class Command(ServiceCommand):
             raise CommandError(f"--expires-days must be between 0 and {tokens.MAX_DAYS}")
         days = options["expires_days"] or None
         token, secret = tokens.make(user, options["name"], options["scope"], days)
-        journal.record("add token", token=token, name=token.name, of=options["user"])
+        journal.record("add token", token=token, command=True, name=token.name, of=options["user"])
         self.stdout.write(secret)
         until = f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "it is revoked"
         whose = f"token {token.pk} of {options['user']}, scope {options['scope']}"
@@ -77,7 +77,7 @@ class Command(ServiceCommand):
                 f"there is no token {options['id']}; list them: python manage.py token list"
             )
         if tokens.revoke(Token.objects.filter(pk=token.pk)):
-            journal.record("revoke token", token=token, name=token.name)
+            journal.record("revoke token", token=token, command=True, name=token.name)
         self.stdout.write(f"token {token.pk} opens nothing any more")
 
 

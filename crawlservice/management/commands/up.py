@@ -17,6 +17,7 @@ from crawlframe.errors import ConfigError
 from crawlservice import setuplink
 from crawlservice.checks import check_redis
 from crawlservice.household import Household
+from crawlservice.journal import record
 from crawlservice.localnode import manage_command
 from crawlservice.redis import frontier
 from crawlservice.terminal import Command as ServiceCommand
@@ -66,6 +67,7 @@ class Command(ServiceCommand):
                 "reached by in CRAWLFRAME_ALLOWED_HOSTS"
             )
         if setuplink.is_needed():
+            record("make setup link", command=True)
             self.stdout.write(f"Make the first administrator: {url}{setuplink.make()}")
         self.stdout.write("Ctrl-C stops everything.")
         self.stdout.flush()

@@ -1,0 +1,85 @@
+"""prune: old tasks are deleted, with all that they brought."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.utils import timezone
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from crawlservice.journal import record
+from crawlservice.removal import Extent, ended_before, extent, remove
+from crawlservice.terminal import Command as ServiceCommand
+
+MOST = 36_500  # days
+
+
+class Command(ServiceCommand):
+    help = (
+        "Deletes tasks that ended long ago for good, with their pages, items and events. Nodes may "
+        "work meanwhile. If it is stopped, doing it again goes on."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--tasks-older-than", type=_days, required=True, metavar="DAYS", dest="days",
+            help="delete tasks that ended so many days ago or more",
+        )  # fmt: skip
+        parser.add_argument("--spider", default="", help="only tasks of this spider")
+        parser.add_argument("--dry-run", action="store_true", help="tell how much it would be")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        moment = timezone.now() - timedelta(days=options["days"])
+        tasks = ended_before(moment, options["spider"])
+        found = extent(tasks)
+        of = f" of {options['spider']}" if options["spider"] else ""
+        which = f"tasks{of} that ended before {moment:%Y-%m-%d %H:%M} UTC"
+        if not found.tasks:
+            self.stdout.write(f"there are no {which}")
+            return
+        self.stdout.write(f"{_text(found)}: {which}")
+        if options["dry_run"]:
+            self.stdout.write("nothing was deleted")
+        elif options["yes"] or self._is_meant():
+            self._remove(tasks, found, options)
+        else:
+            raise CommandError("nothing was deleted")
+
+    def _is_meant(self) -> bool:
+        if not sys.stdin.isatty():
+            raise CommandError("nothing was deleted; give --yes where nobody can be asked")
+        return input("Delete them for good? [y/N] ").strip().lower() in ("y", "yes")
+
+    def _remove(self, tasks: Any, found: Extent, options: dict[str, Any]) -> None:
+        gone = Extent()
+        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
+        shown = Progress(*columns, TimeRemainingColumn(), console=self.console)
+        if not self.console.is_terminal:
+            shown.disable = True
+        try:
+            with shown:
+                bar = shown.add_task("deleting", total=sum(found))
+                for some in remove(tasks):
+                    gone = Extent(*map(sum, zip(gone, some, strict=True)))
+                    shown.update(bar, advance=sum(some), description=f"{gone.tasks:,} tasks")
+                shown.update(bar, completed=sum(found))  # they tell more when some was gone before
+        finally:
+            if any(gone):
+                told = {"days": options["days"], "spider": options["spider"], **gone._asdict()}
+                record("prune", command=True, **told)
+                self.stdout.write(f"deleted: {_text(gone)}")
+
+
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > MOST:
+        raise ArgumentTypeError(f"{text!r} must be a whole number of days, 0 to {MOST}")
+    return int(text)
+
+
+def _text(much: Extent) -> str:
+    return f"{much.tasks:,} tasks, {much.pages:,} pages, {much.items:,} items"

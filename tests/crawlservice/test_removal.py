@@ -1,0 +1,206 @@
+"""Removal: old tasks go with all that they brought, and nothing else does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from crawlframe.frontier import Frontier, TaskLimits
+from crawlservice import removal
+from crawlservice.models import (
+    Action,
+    Delivery,
+    Event,
+    Item,
+    Page,
+    Run,
+    Sample,
+    Schedule,
+    Task,
+    Webhook,
+)
+from crawlservice.removal import Extent, ended_before, extent, remove
+from crawlservice.retry import retry
+from crawlservice.submit import submit
+
+NUMBERS = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)
+Make = Callable[..., Task]
+
+
+@pytest.fixture
+def make(published: Frontier, add_page: Callable[..., Page]) -> Make:
+    """An ended task with all that may hang on one: ``make(days ago, spider, pages)``."""
+    webhook = Webhook.objects.create(name="all", url="http://receiver.example/", secret="s")
+    schedule = Schedule.objects.create(name="daily", spider="shop", every=60)
+
+    def add(days: float, spider: str = "shop", pages: int = 3, **fields: Any) -> Task:
+        ended = {"state": "finished", "finished_at": ago(days)}
+        numbers = {"na": pages + 1, "nf": pages, "ne": 1, "items": pages}
+        task = Task.objects.create(spider=spider, seeds=b"", **{**ended, **numbers, **fields})
+        for n in range(pages):
+            add_page(task, b"%d" % n, items=[{"n": n}])
+        add_page(task, b"bad", state=Page.State.ERROR, reason="http_404")
+        event = Event.objects.create(task=task, kind="finished", delivered_at=ago(days))
+        Delivery.objects.create(webhook=webhook, event=event, next_at=None)
+        Sample.objects.create(task=task, **NUMBERS)
+        Run.objects.create(schedule=schedule, due_at=ago(days), task=task)
+        Action.objects.create(verb="submit", task=task)
+        return task
+
+    return add
+
+
+def ago(days: float) -> datetime:
+    return timezone.now() - timedelta(days=days)
+
+
+def prune(*arguments: object) -> str:
+    out = StringIO()
+    call_command("prune", *map(str, arguments), stdout=out, stderr=out)
+    return out.getvalue()
+
+
+def left() -> list[int]:
+    """The tasks that are left, none of which lacks anything, and of others nothing is left."""
+    tasks = [*Task.objects.order_by("pk").values_list("pk", flat=True)]
+    for model in (Page, Item, Event, Sample, Run):
+        found = model._default_manager.exclude(task=None).values_list("task", flat=True)
+        assert {*found} == {*tasks}, model
+    assert Delivery.objects.count() == Event.objects.count() == len(tasks)
+    for task in Task.objects.all():
+        assert (task.page_set.count(), task.item_set.count()) == (task.nf + task.ne, task.items)
+    return tasks
+
+
+def test_old_tasks_go_with_all_that_they_brought(make: Make) -> None:
+    old, young = make(31), make(29)
+    cancelled = make(40, state="cancelled")
+    open_one = make(50, state="paused", finished_at=None)
+    text = prune("--tasks-older-than", 30, "--yes")
+    assert left() == [young.pk, open_one.pk]
+    assert "deleted: 2 tasks, 8 pages, 6 items" in text
+    assert Run.objects.count() == 4  # what the schedule did stays known
+    told = Action.objects.order_by("pk")
+    # and the journal goes on to name the tasks
+    assert {*told.filter(verb="submit").values_list("task", flat=True)} >= {old.pk, cancelled.pk}
+    assert told.last().verb == "prune"  # type: ignore[union-attr]
+    assert told.last().detail == {  # type: ignore[union-attr]
+        "command": True, "days": 30, "spider": "", "tasks": 2, "pages": 8, "items": 6,
+    }  # fmt: skip
+
+
+def test_only_those_of_a_spider(make: Make) -> None:
+    make(31, "shop")
+    other = make(31, "site")
+    prune("--tasks-older-than", 30, "--spider", "shop", "--yes")
+    assert left() == [other.pk]
+
+
+def test_a_dry_run_tells_how_much_it_would_be(make: Make) -> None:
+    task = make(31)
+    text = prune("--tasks-older-than", 30, "--dry-run", "--yes")
+    assert "1 tasks, 4 pages, 3 items: tasks that ended before" in text
+    assert "nothing was deleted" in text
+    assert left() == [task.pk]
+    assert "there are no tasks of site" in prune("--tasks-older-than", 30, "--spider", "site")
+    assert not Action.objects.filter(verb="prune").exists()
+
+
+@pytest.mark.parametrize("answer", ["", "n", "never"])
+def test_whoever_does_not_say_yes_keeps_all(
+    make: Make, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = make(31)
+    with pytest.raises(CommandError, match="give --yes"):
+        prune("--tasks-older-than", 30)  # nobody can be asked here
+    monkeypatch.setattr(sys, "stdin", Terminal(f"{answer}\n"))
+    with pytest.raises(CommandError, match="nothing was deleted"):
+        prune("--tasks-older-than", 30)
+    assert left() == [task.pk]
+
+
+def test_whoever_says_yes_is_believed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(31)
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    prune("--tasks-older-than", 30)
+    assert left() == []
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("days", ["-1", "x", "1.5", "999999"])
+def test_days_are_a_number(published: Frontier, days: str) -> None:
+    with pytest.raises(CommandError, match="whole number of days"):
+        prune(f"--tasks-older-than={days}")
+
+
+def test_a_large_task_goes_piece_by_piece(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removal, "BATCH", 3)
+    for pages in (7, 1, 0, 9):
+        make(31, pages=pages)
+    young = make(1, pages=7)
+    tasks = ended_before(ago(30))
+    whole = extent(tasks)
+    steps = [*remove(tasks)]
+    assert Extent(*map(sum, zip(*steps, strict=True))) == whole == Extent(4, 21, 17)
+    assert all(some.items <= 3 and some.pages <= 3 for some in steps)
+    assert left() == [young.pk]
+
+
+def test_many_small_ones_go_together(make: Make) -> None:
+    for _ in range(6):
+        make(31, pages=1)
+    with CaptureQueriesContext(connection) as queries:
+        assert [*remove(ended_before(ago(30)))] == [Extent(6, 12, 6)]
+    assert len(queries) < 20
+
+
+def test_one_that_runs_again_meanwhile_stays(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removal, "BATCH", 3)
+    first, second = make(31, pages=7), make(31, pages=7)
+    small = make(31, pages=0)
+    steps = remove(ended_before(ago(30)))
+    next(steps)
+    for task in (second, small):
+        retry(task.pk)
+    assert sum(some.tasks for some in steps) == 1
+    assert [*Task.objects.values_list("pk", flat=True).order_by("pk")] == [second.pk, small.pk]
+    assert Page.objects.filter(task=second).count() == 7
+    assert not Page.objects.filter(task=first).exists()
+
+
+def test_what_was_cut_short_is_removed_by_the_next(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "BATCH", 3)
+    make(31, pages=7)
+    steps = remove(ended_before(ago(30)))
+    next(steps)
+    steps.close()  # type: ignore[attr-defined]
+    assert Item.objects.count() == 4
+    prune("--tasks-older-than", 30, "--yes")
+    assert left() == []
+
+
+def test_redis_forgets_them_and_what_it_has_requests_of_stays(
+    make: Make, published: Frontier
+) -> None:
+    told_late = make(31)  # whoever ended it died before it told Redis
+    published.open_task(told_late.pk, TaskLimits(), [])
+    strange = submit("shop", {"city": "Ulm"}).pk
+    Task.objects.filter(pk=strange).update(state="finished", finished_at=ago(31))
+    prune("--tasks-older-than", 30, "--yes")
+    assert [*Task.objects.values_list("pk", flat=True)] == [strange]
+    assert published.open_tasks() == [strange]

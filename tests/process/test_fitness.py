@@ -1,0 +1,108 @@
+"""A node that is not well is told to be abnormal, with the reason; and well again when it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from crawlservice import nodes
+from crawlservice.nodes import Node
+from tests.conftest import Running
+from tests.crawlservice.conftest import redis_at
+from tests.servers import PostgresServer
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def node(
+    manage_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    manage: Callable[..., subprocess.CompletedProcess[str]],
+    redis_url: str,
+) -> Iterator[Callable[[str], Running]]:
+    """Starts a node of two workers, whose beats come often, on a database."""
+
+    def start(database: str) -> Running:
+        manage_env["CRAWLFRAME_LEASE"], manage_env["CRAWLFRAME_BEAT"] = "20", "0.5"
+        manage_env["DATABASE_URL"] = database
+        assert manage("migrate").returncode == 0
+        running = start_manage("runcrawler", "--node", "alpha", "--workers", 2)
+        wait(lambda: any(alpha.condition == nodes.IDLE for alpha in known()))
+        return running
+
+    with redis_at(redis_url):
+        yield start
+
+
+def known() -> list[Node]:
+    return nodes.read()
+
+
+def alpha() -> Node:
+    (found,) = known()
+    return found
+
+
+def wait(ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < deadline, known()
+        time.sleep(0.05)
+
+
+def test_workers_that_die_again_and_again_are_told(
+    node: Callable[[str], Running], new_database: Callable[[str], str]
+) -> None:
+    master = node(new_database("sqlite")).process.pid
+    for deaths in (1, 2, 3):
+        assert alpha().condition == nodes.IDLE
+        os.kill(a_worker(master), signal.SIGKILL)
+        wait(lambda: alpha().deaths == deaths)  # noqa: B023
+    assert alpha().condition == nodes.ABNORMAL
+    (trouble,) = alpha().troubles
+    assert trouble.startswith("3 of its workers died or were killed in the last 10 minutes")
+
+
+def a_worker(master: int) -> int:
+    """The youngest of its processes: steward and template are there before any worker."""
+    return max(psutil.Process(master).children(), key=lambda one: one.create_time()).pid
+
+
+def test_a_node_that_stands_still_is_late_and_well_again_when_it_goes_on(
+    node: Callable[[str], Running], new_database: Callable[[str], str]
+) -> None:
+    running = node(new_database("sqlite"))
+    running.process.send_signal(signal.SIGSTOP)
+    wait(lambda: alpha().late > 0)
+    assert alpha().condition == nodes.ABNORMAL
+    (trouble,) = alpha().troubles
+    assert "It has not been heard of for" in trouble
+    assert "its lease is over, and others take its requests" in trouble
+    running.process.send_signal(signal.SIGCONT)
+    wait(lambda: alpha().condition == nodes.IDLE)
+
+
+@pytest.mark.postgres
+def test_a_database_that_is_away_is_told_until_it_is_back(
+    node: Callable[[str], Running],
+) -> None:
+    server = PostgresServer()
+    try:
+        server.start()
+        node(server.url)
+        server.crash()
+        wait(lambda: bool(alpha().waits))
+        assert alpha().condition == nodes.ABNORMAL
+        assert alpha().troubles == [f"Its results or chores wait: {alpha().waits}"]
+        assert "onnect" in alpha().waits
+        server.start()
+        wait(lambda: alpha().condition == nodes.IDLE)
+    finally:
+        server.stop()
