@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from django.utils.translation import gettext
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
@@ -109,7 +110,7 @@ def skew_line(nodes: Iterable[Node]) -> str:
     if len(running) < 2:
         return ""
     parts = [f"{version} ({', '.join(names)})" for version, names in running.items()]
-    return f"{len(running)} versions run: {', '.join(parts)}"
+    return gettext("{n} versions run: {versions}").format(n=len(running), versions=", ".join(parts))
 
 
 def _node(info: NodeInfo) -> Node:

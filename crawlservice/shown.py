@@ -26,6 +26,15 @@ STATES = {
 }
 
 
+# Of the code of a node.
+CODE_STATES = {
+    "loading": _("loading"),
+    "live": _("live"),
+    "checking": _("checking"),
+    "refused": _("refused"),
+    "leaving": _("leaving"),
+    "offline": _("offline"),
+}
 CONDITIONS = {
     "offline": (_("offline"), "bad"),
     "abnormal": (_("abnormal"), "bad"),

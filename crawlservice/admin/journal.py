@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import make_aware
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
@@ -23,7 +24,51 @@ from crawlservice.admin.recent import RECENT
 from crawlservice.models import Action
 from crawlservice.shown import pretty
 
+VERBS = {
+    "add": _("add"),
+    "cancel": _("cancel"),
+    "change": _("change"),
+    "change password": _("change password"),
+    "delete": _("delete"),
+    "disable": _("disable"),
+    "enable": _("enable"),
+    "export": _("export"),
+    "locked out": _("locked out"),
+    "login": _("login"),
+    "login failed": _("login failed"),
+    "logout": _("logout"),
+    "pause": _("pause"),
+    "reconcile": _("reconcile"),
+    "renew webhook secret": _("renew webhook secret"),
+    "resume": _("resume"),
+    "retry": _("retry"),
+    "revoke": _("revoke"),
+    "rollout": _("rollout"),
+    "run": _("run"),
+    "send again": _("send again"),
+    "setup": _("setup"),
+    "submit": _("submit"),
+    "test": _("test"),
+}
+THINGS = {
+    "group": _("role"),
+    "schedule": _("schedule"),
+    "token": _("token"),
+    "user": _("user"),
+    "webhook": _("webhook"),
+}
 USERS = 100  # that are offered; ?user=7 takes any
+
+
+def told(verb: str) -> str:
+    """What was done, in the reader's language: "login", "add" and what was added."""
+    words = verb.replace("_", " ")
+    if words in VERBS:
+        return str(VERBS[words])
+    what, _space, thing = words.partition(" ")
+    if what in VERBS and thing in THINGS:
+        return gettext("{verb} {thing}").format(verb=VERBS[what], thing=THINGS[thing])
+    return words
 
 
 class RecentVerb(admin.SimpleListFilter):
@@ -34,7 +79,7 @@ class RecentVerb(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         latest = Action.objects.order_by("-id").values_list("verb", flat=True)[:RECENT]
-        return [(verb, verb) for verb in sorted(set(latest))]
+        return [(verb, told(verb)) for verb in sorted(set(latest))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(verb=self.value()) if self.value() else queryset
@@ -77,11 +122,11 @@ class Days(RangeDateFilter):
 
 @admin.register(Action)
 class ActionAdmin(ReadOnly):
-    list_display = ("id", "at", "who", "verb", "task_link", "address", "short")
+    list_display = ("id", "at", "who", "shown_verb", "task_link", "address", "short")
     list_display_links = ("id",)
     list_filter = (RecentVerb, ByUser, ("at", Days))
     list_filter_submit = True  # of the range of days
-    fields = ("at", "who", "verb", "task_link", "token", "address", "shown_detail")
+    fields = ("at", "who", "shown_verb", "task_link", "token", "address", "shown_detail")
     readonly_fields = fields
 
     @admin.display(description=_("user"))
@@ -89,6 +134,10 @@ class ActionAdmin(ReadOnly):
         if action.name:
             return action.name
         return str(_("a command")) if action.detail.get("command") else "-"
+
+    @admin.display(description=_("action"))
+    def shown_verb(self, action: Action) -> str:
+        return told(action.verb)
 
     @admin.display(description=_("task"))
     def task_link(self, action: Action) -> SafeString | str:

@@ -178,7 +178,7 @@ class ScheduleAdmin(ModelAdmin):
     @display(description=_("last outcome"), label=COLOURS)
     def last_run(self, schedule: Schedule) -> tuple[str, str] | None:
         outcome = schedule.last_outcome  # type: ignore[attr-defined]
-        return (outcome, Run.Outcome(outcome).label) if outcome else None
+        return (outcome, str(Run.Outcome(outcome).label)) if outcome else None
 
     @admin.display(description=_("last task"))
     def last_task(self, schedule: Schedule) -> SafeString | str:

@@ -94,7 +94,7 @@ class TaskAdmin(ReadOnly):
     def shown_state(self, task: Task) -> SafeString:
         return state_badge(task.state)
 
-    @admin.display(description=_("ended"))
+    @admin.display(description=_("ended at"))
     def ended(self, task: Task) -> SafeString | str:
         return moment(task.finished_at)
 

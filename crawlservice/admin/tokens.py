@@ -20,10 +20,16 @@ from crawlservice import journal, tokens
 from crawlservice.models import Token
 
 SCOPES = [
-    ("read", _("read: only looks")),
-    ("submit", _("submit: submits, and steers your tasks")),
-    ("operate", _("operate: steers all tasks you may")),
+    (Token.Scope.READ, _("read: only looks")),
+    (Token.Scope.SUBMIT, _("submit: submits, and steers your tasks")),
+    (Token.Scope.OPERATE, _("operate: steers all tasks you may")),
 ]
+STATES = {
+    "valid": _("valid"),
+    "revoked": _("revoked"),
+    "expired": _("expired"),
+    "inactive": _("inactive"),
+}
 
 
 class NewToken(forms.ModelForm):
@@ -143,7 +149,8 @@ class TokenAdmin(ModelAdmin):
 
     @admin.display(description=_("scope"))
     def scope(self, token: Token) -> str:
-        return ", ".join(token.scopes)
+        labels = dict(Token.Scope.choices)
+        return ", ".join(str(labels.get(scope, scope)) for scope in token.scopes)
 
     @display(
         description=_("state"),
@@ -154,8 +161,9 @@ class TokenAdmin(ModelAdmin):
             "inactive": "warning",
         },
     )
-    def shown_state(self, token: Token) -> str:
-        return tokens.state(token)
+    def shown_state(self, token: Token) -> tuple[str, str]:
+        state = tokens.state(token)
+        return state, str(STATES[state])
 
 
 def _user(request: HttpRequest) -> User:
