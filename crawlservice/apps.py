@@ -23,4 +23,9 @@ class AdminConfig(SimpleAdminConfig):
     default_site = "crawlservice.adminsite.AdminSite"
 
     def ready(self) -> None:
+        from django.apps import apps
+
         from crawlservice import logins  # noqa: F401 - listens to what logins tell
+
+        # What the admin calls the part that Django calls Authentication and Authorization.
+        apps.get_app_config("auth").verbose_name = _("People")

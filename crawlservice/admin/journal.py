@@ -11,8 +11,6 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.forms import DateField, ValidationError
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import make_aware
 from django.utils.translation import gettext
@@ -22,7 +20,7 @@ from unfold.contrib.filters.admin import RangeDateFilter
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RECENT
 from crawlservice.models import Action
-from crawlservice.shown import pretty
+from crawlservice.shown import moment, pretty, task_link
 
 VERBS = {
     "add": _("add"),
@@ -122,12 +120,16 @@ class Days(RangeDateFilter):
 
 @admin.register(Action)
 class ActionAdmin(ReadOnly):
-    list_display = ("id", "at", "who", "shown_verb", "task_link", "address", "short")
+    list_display = ("id", "shown_at", "who", "shown_verb", "task_number", "address", "short")
     list_display_links = ("id",)
     list_filter = (RecentVerb, ByUser, ("at", Days))
     list_filter_submit = True  # of the range of days
-    fields = ("at", "who", "shown_verb", "task_link", "token", "address", "shown_detail")
+    fields = ("at", "who", "shown_verb", "task_number", "token", "address", "shown_detail")
     readonly_fields = fields
+
+    @admin.display(description=_("time"))
+    def shown_at(self, action: Action) -> SafeString | str:
+        return moment(action.at)
 
     @admin.display(description=_("user"))
     def who(self, action: Action) -> str:
@@ -140,11 +142,8 @@ class ActionAdmin(ReadOnly):
         return told(action.verb)
 
     @admin.display(description=_("task"))
-    def task_link(self, action: Action) -> SafeString | str:
-        if action.task_id is None:
-            return "-"
-        place = reverse("admin:crawlservice_task_change", args=[action.task_id])
-        return format_html('<a href="{}">{}</a>', place, action.task_id)
+    def task_number(self, action: Action) -> SafeString | str:
+        return task_link(action.task_id)
 
     @admin.display(description=_("detail"))
     def short(self, action: Action) -> str:

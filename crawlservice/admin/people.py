@@ -73,10 +73,10 @@ class ByRole(admin.SimpleListFilter):
 
 
 ABILITIES = {
-    "add": _("add {things}"),
-    "change": _("change {things}"),
-    "delete": _("delete {things}"),
-    "view": _("view {things}"),
+    "add": _("Can add {things}"),
+    "change": _("Can change {things}"),
+    "delete": _("Can delete {things}"),
+    "view": _("Can view {things}"),
 }
 
 admin.site.unregister([User, Group])  # what django.contrib.auth.admin has registered

@@ -20,14 +20,15 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin
-from unfold.decorators import action, display
+from unfold.decorators import action
 
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlservice import arguments, schedules
-from crawlservice.admin.runs import COLOURS, all_runs, in_zone, latest_runs, task_link, zone_of
+from crawlservice.admin.owner import Owner
+from crawlservice.admin.runs import all_runs, in_zone, latest_runs, outcome_badge, zone_of
 from crawlservice.journal import by, record
 from crawlservice.models import Run, Schedule
+from crawlservice.shown import task_link
 from crawlservice.submit import published, published_spiders
 from crawlservice.timewords import in_words
 from crawlservice.timing import BadTiming, Timing
@@ -69,7 +70,7 @@ class ScheduleForm(forms.ModelForm):
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ModelAdmin):
+class ScheduleAdmin(Owner):
     form = ScheduleForm
     list_display = ("name", "spider", "when", "next_run", "last_run", "last_task", "enabled")
     list_filter = ("enabled",)
@@ -82,7 +83,6 @@ class ScheduleAdmin(ModelAdmin):
         (_("Rules"), {"fields": ("overlap", "missed", "enabled")}),
     )
     readonly_fields = ("next_times",)
-    show_full_result_count = False
     change_form_outer_after_template = "admin/crawlservice/schedule/after.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Schedule]:
@@ -175,10 +175,10 @@ class ScheduleAdmin(ModelAdmin):
             return "-"
         return in_zone(schedule.next_at, zone_of(schedule))
 
-    @display(description=_("last outcome"), label=COLOURS)
-    def last_run(self, schedule: Schedule) -> tuple[str, str] | None:
+    @admin.display(description=_("last outcome"))
+    def last_run(self, schedule: Schedule) -> SafeString | str:
         outcome = schedule.last_outcome  # type: ignore[attr-defined]
-        return (outcome, str(Run.Outcome(outcome).label)) if outcome else None
+        return outcome_badge(outcome) if outcome else "-"
 
     @admin.display(description=_("last task"))
     def last_task(self, schedule: Schedule) -> SafeString | str:
@@ -271,7 +271,8 @@ class ScheduleAdmin(ModelAdmin):
             return
         record("run schedule", **by(request), task=run.task_id, schedule=schedule.name)
         if run.task_id:
-            link = format_html("{}: {}", schedule.name, task_link(run.task_id))
+            task = format_html("{} {}", _("task"), task_link(run.task_id))
+            link = format_html("{}: {}", schedule.name, task)
             self.message_user(request, link, messages.SUCCESS)
         else:
             text = f"{schedule}: {run.get_outcome_display()}: {run.problem}"

@@ -37,8 +37,8 @@ FIELDS = {
     },
     "page": {
         "created_at": "created",
-        "deliveries": "times handed out",
-        "fetch_ms": "fetch time, ms",
+        "deliveries": "handed out",
+        "fetch_ms": "fetch, ms",
         "rid": "request id",
         "status": "HTTP status",
         "url": "URL",

@@ -156,7 +156,7 @@ def test_a_role_says_what_it_may_in_the_language_of_the_reader(as_role) -> None:
     client = as_role("administrator")
     place = f"/admin/auth/group/{Group.objects.get(name='operator').pk}/change/"
     page = client.get(place).content.decode()
-    for words in ("view pages", "Can pause, resume, cancel and retry any task"):
+    for words in ("Can view pages", "Can pause, resume, cancel and retry any task"):
         assert words in page
     page = client.get(place, headers={"accept-language": "zh-hans"}).content.decode()
     for words in ("操作员", "查看页面", "暂停、恢复、取消和重试任意任务"):

@@ -1,0 +1,4 @@
+"""Chinese."""
+
+DATETIME_FORMAT = "Y-m-d H:i:s"
+DATE_FORMAT = "Y-m-d"
