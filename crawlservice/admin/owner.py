@@ -1,4 +1,4 @@
-"""Rows that have others: a webhook its deliveries, a schedule its runs."""
+"""Rows that have others: a webhook its deliveries, a schedule its runs, a user tokens."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ class Owner(ModelAdmin):
         going = list(objs)
         counts = {self.opts.verbose_name_plural: len(going)}
         for relation in self.opts.related_objects:
-            if relation.on_delete is CASCADE:
-                owned = relation.related_model
-                number = owned._default_manager.filter(**{f"{relation.field.name}__in": going})
-                counts[owned._meta.verbose_name_plural] = number.count()
-        return [str(row) for row in going], counts, set(), []
+            owned = relation.related_model
+            rows = owned._default_manager.filter(**{f"{relation.field.name}__in": going})
+            if relation.on_delete is CASCADE and (number := rows.count()):
+                counts[owned._meta.verbose_name_plural] = number
+        lacking = {
+            self.opts.verbose_name for row in going if not self.has_delete_permission(request, row)
+        }
+        return [str(row) for row in going], counts, lacking, []

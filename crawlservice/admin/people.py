@@ -20,6 +20,7 @@ from unfold.widgets import UnfoldAdminRadioSelectWidget
 
 from crawlservice import roles
 from crawlservice.admin.journaled import Journaled
+from crawlservice.admin.owner import Owner
 from crawlservice.shown import laid_out
 
 
@@ -83,7 +84,7 @@ admin.site.unregister([User, Group])  # what django.contrib.auth.admin has regis
 
 
 @admin.register(User)
-class UserAdmin(Journaled, DjangoUserAdmin, ModelAdmin):
+class UserAdmin(Journaled, Owner, DjangoUserAdmin, ModelAdmin):
     form = ChangeForm
     add_form = AddForm
     change_password_form = PasswordForm
@@ -129,11 +130,6 @@ class UserAdmin(Journaled, DjangoUserAdmin, ModelAdmin):
         if not super().has_delete_permission(request, obj):
             return False
         return obj is None or (obj != request.user and roles.may_change(request.user, obj))
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Tokens and the like go with their user, whoever else may delete such."""
-        shown, counts, lacking, protected = super().get_deleted_objects(objs, request)
-        return shown, counts, lacking & {self.opts.verbose_name}, protected
 
 
 @admin.register(Group)

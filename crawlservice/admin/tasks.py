@@ -102,7 +102,9 @@ class TaskAdmin(ReadOnly):
     def links(self, task: Task) -> SafeString:
         pages = f"{reverse('admin:crawlservice_page_changelist')}?task={task.pk}"
         items = f"{reverse('admin:crawlservice_item_changelist')}?task={task.pk}"
-        places = (pages, _("pages")), (items, _("items")), (f"{pages}&{ERRORS}", _("errors"))
+        places = [(pages, _("pages")), (items, _("items"))]
+        if _progress_of(task).ne:
+            places.append((f"{pages}&{ERRORS}", _("errors")))
         return format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
 
     # Nobody edits a task. Which of them one may steer is asked for each.

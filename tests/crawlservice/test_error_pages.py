@@ -33,7 +33,7 @@ def broken(*args: object) -> None:
     ("place", "host", "status", "english", "chinese"),
     [
         ("/nowhere", "localhost", 404, "Nothing is here", "这里什么也没有"),
-        ("/admin/crawlservice/task/99/change/", "localhost", 404, "Nothing is here", "这里什么也没有"),
+        ("/admin/crawlservice/task/9/change/", "localhost", 404, "Nothing is", "这里什么也没有"),
         ("/admin/auth/user/add/", "localhost", 403, "This is not for you", "你没有权限"),
         ("/", "elsewhere.example", 400, "cannot be read", "无法读取此请求"),
         ("/admin/", "localhost", 500, "Something broke", "出错了"),
