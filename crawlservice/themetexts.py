@@ -17,6 +17,7 @@ TEXTS = (
     _("Date to"),
     _("Expand row"),
     _("False"),
+    _("Filters"),
     _("From"),
     _("General"),
     _("Go back"),
