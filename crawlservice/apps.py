@@ -23,5 +23,10 @@ class AdminConfig(SimpleAdminConfig):
     default_site = "crawlservice.adminsite.AdminSite"
 
     def ready(self) -> None:
+        from django.apps import apps
+
         # One listens to what logins tell, the other checks settings.
         from crawlservice import logins, proxies  # noqa: F401
+
+        # What the admin calls the part that Django calls Authentication and Authorization.
+        apps.get_app_config("auth").verbose_name = _("People")

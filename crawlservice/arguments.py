@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime, time
 from typing import Any
 
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError, best_match
 from msgspec.structs import replace
@@ -23,22 +25,30 @@ BOOLEANS = {"true": True, "yes": True, "on": True, "1": True} | {
     "false": False, "no": False, "off": False, "0": False
 }  # fmt: skip
 WORDS = {
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "string": "text",
-    "null": "null",
-    "object": "a JSON object",
-    "array": "a list (a,b or JSON)",
+    "integer": _("a whole number"),
+    "number": _("a number"),
+    "boolean": _("true or false"),
+    "string": _("text"),
+    "null": _("null"),
+    "object": _("a JSON object"),
+    "array": _("a list (a,b or JSON)"),
 }
 FORMATS = {
-    "date": "a date such as 2026-01-31",
-    "date-time": "a time such as 2026-01-31T12:00:00+00:00",
-    "time": "a time of day such as 12:30:00",
-    "uri": "a URL such as https://example.com/page",
-    "uuid": "a UUID",
-    "regex": "a regular expression",
+    "date": _("a date such as 2026-01-31"),
+    "date-time": _("a time such as 2026-01-31T12:00:00+00:00"),
+    "time": _("a time of day such as 12:30:00"),
+    "uri": _("a URL such as https://example.com/page"),
+    "uuid": _("a UUID"),
+    "regex": _("a regular expression"),
 }
+
+LIMITS = {
+    "minimum": _("at least {}"), "maximum": _("at most {}"),
+    "exclusiveMinimum": _("more than {}"), "exclusiveMaximum": _("less than {}"),
+    "minLength": _("at least {} characters"), "maxLength": _("at most {} characters"),
+    "minItems": _("at least {} entries"), "maxItems": _("at most {} entries"),
+    "pattern": _("matching {}"), "multipleOf": _("a multiple of {}"),
+}  # fmt: skip
 
 _formats = FormatChecker(formats=["uuid", "regex"])
 
@@ -66,9 +76,9 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise ArgumentError(f"{pair!r} is no argument; write name=value")
+            raise ArgumentError(gettext("{!r} is no argument; write name=value").format(pair))
         if name in given:
-            raise ArgumentError(f"argument {name!r} is given twice")
+            raise ArgumentError(gettext("argument {!r} is given twice").format(name))
         given[name] = value
     return given
 
@@ -88,10 +98,9 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
             )
     for name in info.arguments.get("required", ()):
         if name not in given:
-            raise ArgumentError(
-                f"spider {info.name!r} needs the argument {name!r}: "
-                f"{accepted(properties[name], info.arguments)}"
-            )
+            text = gettext("spider {!r} needs the argument {!r}: {}")
+            wanted = accepted(properties[name], info.arguments)
+            raise ArgumentError(text.format(info.name, name, wanted))
     values = dict(given)
     if from_text:
         values = {name: read(info, name, text) for name, text in given.items()}
@@ -101,10 +110,11 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
         raise _refusal(info, name, given[name], error)
     for name, value in values.items():
         if not _storable(value):
-            raise ArgumentError(
-                f"argument {name!r} of spider {info.name!r}: {value!r} cannot be stored; leave out "
+            text = gettext(
+                "argument {name!r} of spider {spider!r}: {value!r} cannot be stored; leave out "
                 "NUL characters, broken Unicode, NaN and Infinity"
             )
+            raise ArgumentError(text.format(name=name, spider=info.name, value=value))
     return values
 
 
@@ -123,7 +133,9 @@ def problems(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dic
     properties: Schema = info.arguments.get("properties", {})
     for name in info.arguments.get("required", ()):
         if name not in given:
-            found[name] = f"this is needed: {accepted(properties[name], info.arguments)}"
+            found[name] = gettext("this is needed: {}").format(
+                accepted(properties[name], info.arguments)
+            )
     lenient = replace(info, arguments={**info.arguments, "required": []})
     for name, value in given.items():
         try:
@@ -137,26 +149,19 @@ def accepted(schema: Schema, root: Schema) -> str:
     """What a schema accepts, in words: "a whole number, at least 1"."""
     schema = resolve(schema, root)
     if "enum" in schema:
-        return "one of " + ", ".join(_shown(value) for value in schema["enum"])
+        return gettext("one of {}").format(", ".join(_shown(value) for value in schema["enum"]))
     if "const" in schema:
         return _shown(schema["const"])
     for choices in ("anyOf", "oneOf"):
         if choices in schema:
-            return " or ".join(accepted(choice, root) for choice in schema[choices])
+            return gettext(" or ").join(accepted(choice, root) for choice in schema[choices])
     kind = schema.get("type")
     if kind is None:
-        return "anything"
-    words = FORMATS.get(schema.get("format", ""), WORDS.get(kind, str(kind)))
+        return gettext("anything")
+    words = str(FORMATS.get(schema.get("format", ""), WORDS.get(kind, kind)))
     if kind == "array" and isinstance(schema.get("items"), dict):
-        words += f", each {accepted(schema['items'], root)}"
-    limits = {
-        "minimum": "at least {}", "maximum": "at most {}",
-        "exclusiveMinimum": "more than {}", "exclusiveMaximum": "less than {}",
-        "minLength": "at least {} characters", "maxLength": "at most {} characters",
-        "minItems": "at least {} entries", "maxItems": "at most {} entries",
-        "pattern": "matching {}", "multipleOf": "a multiple of {}",
-    }  # fmt: skip
-    set_limits = [text.format(schema[key]) for key, text in limits.items() if key in schema]
+        words += gettext(", each {}").format(accepted(schema["items"], root))
+    set_limits = [str(text).format(schema[key]) for key, text in LIMITS.items() if key in schema]
     return ", ".join([words, *set_limits])
 
 
@@ -167,9 +172,11 @@ def _refusal(
     inside = ""
     if error is not None and len(error.absolute_path) > 1:
         inside = f" ({error.message})"
+    text = gettext(
+        "argument {name!r} of spider {spider!r}: {value!r} is not accepted{inside}; give {wanted}"
+    )
     return ArgumentError(
-        f"argument {name!r} of spider {info.name!r}: {value!r} is not accepted{inside}; "
-        f"give {wanted}"
+        text.format(name=name, spider=info.name, value=value, inside=inside, wanted=wanted)
     )
 
 
@@ -267,5 +274,5 @@ def signature(info: SpiderInfo) -> list[str]:
         words = f"{name}: {accepted(schema, info.arguments)}"
         if "default" in schema:
             words += f" = {json.dumps(schema['default'], ensure_ascii=False)}"
-        lines.append(words + (" (required)" if name in required else ""))
+        lines.append(words + (gettext(" (required)") if name in required else ""))
     return lines

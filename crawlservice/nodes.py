@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext, ngettext
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
@@ -89,12 +88,12 @@ class Node:
 
     def _troubles(self) -> Iterator[str]:
         if self.late:
-            yield _(
+            yield gettext(
                 "It has not been heard of for {silent} s; in {left} s its lease is over, and others"
                 " take its requests. Is its machine overloaded, or cut off from Redis?"
             ).format(silent=round(self.late), left=round(self.left))
         if self.waits:
-            yield _("Its results or chores wait: {problem}").format(problem=self.waits)
+            yield gettext("Its results or chores wait: {problem}").format(problem=self.waits)
         if self.missing:
             yield ngettext(
                 "{n} of its {workers} workers is missing: the log of the node tells why",
@@ -102,12 +101,12 @@ class Node:
                 self.missing,
             ).format(n=self.missing, workers=self.workers)
         if self.deaths >= DEATHS:
-            yield _(
+            yield gettext(
                 "{n} of its workers died or were killed in the last {minutes} minutes: the log of "
                 "the node tells why"
             ).format(n=self.deaths, minutes=round(DEATHS_WITHIN / 60))
         if self.apart:
-            yield _(
+            yield gettext(
                 "It has run another version than other nodes for more than {minutes} minutes; "
                 "python manage.py rollout brings all to one"
             ).format(minutes=round(ROLLOUT.total_seconds() / 60))
@@ -159,7 +158,7 @@ def skew_line(nodes: Iterable[Node]) -> str:
     if len(running) < 2:
         return ""
     parts = [f"{version} ({', '.join(names)})" for version, names in running.items()]
-    return f"{len(running)} versions run: {', '.join(parts)}"
+    return gettext("{n} versions run: {versions}").format(n=len(running), versions=", ".join(parts))
 
 
 def _node(info: NodeInfo) -> Node:

@@ -40,6 +40,13 @@ ROLES = {
     "operator": OPERATOR,
     "administrator": ADMINISTRATOR,
 }
+NAMES: dict[str, _StrPromise] = {
+    "viewer": _("viewer"),
+    "submitter": _("submitter"),
+    "operator": _("operator"),
+    "administrator": _("administrator"),
+    SUPERUSER: _("superuser"),
+}
 TOLD: dict[str, _StrPromise] = {
     "": _("none: cannot log in"),
     "viewer": _("viewer: looks at everything but people"),

@@ -194,6 +194,7 @@ TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
 LOCALE_PATHS = [PACKAGE / "locale"]
+FORMAT_MODULE_PATH = ["crawlservice.formats"]
 
 STATIC_URL = "static/"
 WHITENOISE_USE_FINDERS = True  # serves the apps' own files: a fresh clone needs no collectstatic

@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.html import format_html
@@ -26,6 +27,15 @@ STATES = {
 }
 
 
+# Of the code of a node.
+CODE_STATES = {
+    "loading": _("loading"),
+    "live": _("live"),
+    "checking": _("checking"),
+    "refused": _("refused"),
+    "leaving": _("leaving"),
+    "offline": _("offline"),
+}
 CONDITIONS = {
     "offline": (_("offline"), "bad"),
     "abnormal": (_("abnormal"), "bad"),
@@ -75,6 +85,14 @@ def moment(at: datetime | None) -> SafeString | str:
         return "-"
     text = date_format(localtime(at), "Y-m-d H:i:s")
     return format_html('<time class="cf-time" datetime="{}">{}</time>', at.isoformat(), text)
+
+
+def task_link(task: int | None) -> SafeString | str:
+    """The number of a task, to its page."""
+    if task is None:
+        return "-"
+    place = reverse("admin:crawlservice_task_change", args=[task])
+    return format_html('<a class="cf-link" href="{}">{}</a>', place, task)
 
 
 def link_to(url: str) -> SafeString | str:

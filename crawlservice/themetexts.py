@@ -1,5 +1,5 @@
-"""Texts of the theme, which knows no Chinese: they stand here so that `make messages` keeps them
-among ours. Nothing imports this."""
+"""Texts of the theme, which knows no Chinese, and names that Django gives to what we call roles:
+they stand here so that `make messages` keeps them among ours. Nothing imports this."""
 
 from django.utils.translation import gettext_noop as _
 
@@ -17,6 +17,7 @@ TEXTS = (
     _("Date to"),
     _("Expand row"),
     _("False"),
+    _("Filters"),
     _("From"),
     _("General"),
     _("Go back"),
@@ -55,4 +56,6 @@ TEXTS = (
     _("Value"),
     _("Welcome back to"),
     _("You have been successfully logged out from the administration"),
+    _("group"),
+    _("groups"),
 )

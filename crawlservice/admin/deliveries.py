@@ -8,14 +8,12 @@ from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.decorators import display
 
 from crawlservice.admin.readonly import ReadOnly
-from crawlservice.admin.runs import task_link
 from crawlservice.journal import by, record
 from crawlservice.models import Delivery
+from crawlservice.shown import badge, moment, task_link
 from crawlservice.webhooks import send_again
 
 STATES = {
@@ -23,7 +21,6 @@ STATES = {
     "arrived": (_("arrived"), Q(delivered_at__isnull=False)),
     "given up": (_("given up"), Q(delivered_at=None, next_at=None)),
 }
-COLOURS = {"arrived": "success", "waiting": "info", "trying again": "warning", "given up": "danger"}
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -41,13 +38,13 @@ class StateFilter(admin.SimpleListFilter):
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnly):
     list_display = (
-        "id", "webhook", "kind", "shown_task", "state", "attempts", "next_at", "delivered_at",
+        "id", "webhook", "kind", "shown_task", "state", "attempts", "next_try", "delivered",
         "problem",
     )  # fmt: skip
     list_filter = (StateFilter, "webhook")
     list_select_related = ("webhook", "event")
     fields = (
-        "webhook", "kind", "shown_task", "state", "attempts", "next_at", "delivered_at", "problem",
+        "webhook", "kind", "shown_task", "state", "attempts", "next_try", "delivered", "problem",
     )  # fmt: skip
     actions = ("send_again",)
 
@@ -62,15 +59,23 @@ class DeliveryAdmin(ReadOnly):
     def shown_task(self, delivery: Delivery) -> SafeString | str:
         return task_link(delivery.event.task_id)
 
-    @display(description=_("state"), label=COLOURS)
-    def state(self, delivery: Delivery) -> tuple[str, str]:
+    @admin.display(description=_("state"))
+    def state(self, delivery: Delivery) -> SafeString:
         if delivery.delivered_at is not None:
-            return "arrived", gettext("arrived")
+            return badge(_("arrived"), "good")
         if delivery.next_at is None:
-            return "given up", gettext("given up")
+            return badge(_("given up"), "bad")
         if delivery.problem:
-            return "trying again", gettext("trying again")
-        return "waiting", gettext("waiting")
+            return badge(_("trying again"), "warn")
+        return badge(_("waiting"), "quiet")
+
+    @admin.display(description=_("next try"))
+    def next_try(self, delivery: Delivery) -> SafeString | str:
+        return moment(delivery.next_at)
+
+    @admin.display(description=_("delivered"))
+    def delivered(self, delivery: Delivery) -> SafeString | str:
+        return moment(delivery.delivered_at)
 
     @admin.action(description=_("Send again"), permissions=["send"])
     def send_again(self, request: HttpRequest, chosen: QuerySet[Delivery]) -> None:

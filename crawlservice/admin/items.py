@@ -18,12 +18,11 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList, chosen_task
-from crawlservice.admin.ledger import task_link
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.search import SearchedList, latest
 from crawlservice.models import Item, Page
-from crawlservice.shown import pretty
+from crawlservice.shown import pretty, task_link
 
 SHORT = 160  # characters of an item in the list
 
@@ -67,8 +66,8 @@ class ItemAdmin(ReadOnly):
         return search(queryset, search_term, chosen_task(request)), False
 
     @admin.display(description=_("task"))
-    def task_number(self, item: Item) -> SafeString:
-        return task_link(item)
+    def task_number(self, item: Item) -> SafeString | str:
+        return task_link(item.task_id)
 
     @admin.display(description=_("data"))
     def short(self, item: Item) -> str:

@@ -11,20 +11,63 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.forms import DateField, ValidationError
 from django.http import HttpRequest
-from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import make_aware
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.contrib.filters.admin import RangeDateFilter
 
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RECENT
 from crawlservice.models import Action
-from crawlservice.shown import pretty
+from crawlservice.shown import moment, pretty, task_link
 
 WHO = ("command", "by_itself")  # tell who did it where no user did
+VERBS = {
+    "add": _("add"),
+    "cancel": _("cancel"),
+    "change": _("change"),
+    "change password": _("change password"),
+    "delete": _("delete"),
+    "disable": _("disable"),
+    "enable": _("enable"),
+    "export": _("export"),
+    "locked out": _("locked out"),
+    "login": _("login"),
+    "login failed": _("login failed"),
+    "logout": _("logout"),
+    "pause": _("pause"),
+    "reconcile": _("reconcile"),
+    "renew webhook secret": _("renew webhook secret"),
+    "resume": _("resume"),
+    "retry": _("retry"),
+    "revoke": _("revoke"),
+    "rollout": _("rollout"),
+    "run": _("run"),
+    "send again": _("send again"),
+    "setup": _("setup"),
+    "submit": _("submit"),
+    "test": _("test"),
+}
+THINGS = {
+    "group": _("role"),
+    "schedule": _("schedule"),
+    "token": _("token"),
+    "user": _("user"),
+    "webhook": _("webhook"),
+}
 USERS = 100  # that are offered; ?user=7 takes any
+
+
+def told(verb: str) -> str:
+    """What was done, in the reader's language: "login", "add" and what was added."""
+    words = verb.replace("_", " ")
+    if words in VERBS:
+        return str(VERBS[words])
+    what, _space, thing = words.partition(" ")
+    if what in VERBS and thing in THINGS:
+        return gettext("{verb} {thing}").format(verb=VERBS[what], thing=THINGS[thing])
+    return words
 
 
 class RecentVerb(admin.SimpleListFilter):
@@ -35,7 +78,7 @@ class RecentVerb(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         latest = Action.objects.order_by("-id").values_list("verb", flat=True)[:RECENT]
-        return [(verb, verb) for verb in sorted(set(latest))]
+        return [(verb, told(verb)) for verb in sorted(set(latest))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(verb=self.value()) if self.value() else queryset
@@ -78,12 +121,16 @@ class Days(RangeDateFilter):
 
 @admin.register(Action)
 class ActionAdmin(ReadOnly):
-    list_display = ("id", "at", "who", "verb", "task_link", "address", "short")
+    list_display = ("id", "shown_at", "who", "shown_verb", "task_number", "address", "short")
     list_display_links = ("id",)
     list_filter = (RecentVerb, ByUser, ("at", Days))
     list_filter_submit = True  # of the range of days
-    fields = ("at", "who", "verb", "task_link", "token", "address", "shown_detail")
+    fields = ("at", "who", "shown_verb", "task_number", "token", "address", "shown_detail")
     readonly_fields = fields
+
+    @admin.display(description=_("time"))
+    def shown_at(self, action: Action) -> SafeString | str:
+        return moment(action.at)
 
     @admin.display(description=_("user"))
     def who(self, action: Action) -> str:
@@ -93,12 +140,13 @@ class ActionAdmin(ReadOnly):
             return str(_("a schedule"))
         return str(_("a command")) if action.detail.get("command") else "-"
 
+    @admin.display(description=_("action"))
+    def shown_verb(self, action: Action) -> str:
+        return told(action.verb)
+
     @admin.display(description=_("task"))
-    def task_link(self, action: Action) -> SafeString | str:
-        if action.task_id is None:
-            return "-"
-        place = reverse("admin:crawlservice_task_change", args=[action.task_id])
-        return format_html('<a href="{}">{}</a>', place, action.task_id)
+    def task_number(self, action: Action) -> SafeString | str:
+        return task_link(action.task_id)
 
     @admin.display(description=_("detail"))
     def short(self, action: Action) -> str:

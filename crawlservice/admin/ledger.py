@@ -24,14 +24,10 @@ from crawlservice.admin.search import SearchedList, latest
 from crawlservice.admin.steering import retry_some
 from crawlservice.models import Era, Event, Page, Task
 from crawlservice.roles import may_submit
-from crawlservice.shown import laid_out, link_to, moment, state_badge
+from crawlservice.shown import badge, laid_out, link_to, moment, state_badge, task_link
 
+TONES = {Event.Kind.FINISHED: "good", Event.Kind.FAILED: "bad", Event.Kind.CANCELLED: "warn"}
 SHORT = 150  # characters of a URL in the list
-
-
-def task_link(row: Any) -> SafeString:
-    place = reverse("admin:crawlservice_task_change", args=[row.task_id])
-    return format_html('<a class="cf-link" href="{}">{}</a>', place, row.task_id)
 
 
 @admin.register(Page)
@@ -67,8 +63,8 @@ class PageAdmin(ReadOnly):
         return queryset, False
 
     @admin.display(description=_("task"))
-    def task_number(self, page: Page) -> SafeString:
-        return task_link(page)
+    def task_number(self, page: Page) -> SafeString | str:
+        return task_link(page.task_id)
 
     @admin.display(description=_("state"))
     def shown_state(self, page: Page) -> SafeString:
@@ -115,12 +111,18 @@ class PageAdmin(ReadOnly):
 
 @admin.register(Event)
 class EventAdmin(ReadOnly):
-    list_display = ("id", "task_number", "kind", "created", "delivered")
+    list_display = ("id", "task_number", "shown_kind", "created", "delivered")
     list_filter = ("kind", RecentTask, Created)
+    fields = ("task_number", "shown_kind", "created_at", "delivered_at")
+    readonly_fields = fields
 
     @admin.display(description=_("task"))
-    def task_number(self, event: Event) -> SafeString:
-        return task_link(event)
+    def task_number(self, event: Event) -> SafeString | str:
+        return task_link(event.task_id)
+
+    @admin.display(description=_("kind"))
+    def shown_kind(self, event: Event) -> SafeString:
+        return badge(event.get_kind_display(), TONES[Event.Kind(event.kind)])
 
     @admin.display(description=_("delivered"))
     def delivered(self, event: Event) -> SafeString | str:

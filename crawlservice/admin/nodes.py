@@ -19,7 +19,7 @@ from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Generation
 from crawlservice.nodes import Node
-from crawlservice.shown import condition_badge, laid_out, marked
+from crawlservice.shown import CODE_STATES, condition_badge, laid_out, marked
 
 BAD_STATES = ("refused", nodes.OFFLINE)
 
@@ -135,7 +135,8 @@ class GenerationAdmin(ReadOnly):
         node = node_of(life)
         if node is None:
             return str(_("unknown") if life.known is None else _("ended"))  # type: ignore[attr-defined]
-        return marked(node.state) if node.state in BAD_STATES else node.state
+        told = CODE_STATES.get(node.state, node.state)
+        return marked(told) if node.state in BAD_STATES else str(told)
 
     @admin.display(description=_("for"))
     def age(self, life: Generation) -> str:

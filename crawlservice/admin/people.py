@@ -8,9 +8,11 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -18,6 +20,8 @@ from unfold.widgets import UnfoldAdminRadioSelectWidget
 
 from crawlservice import roles
 from crawlservice.admin.journaled import Journaled
+from crawlservice.admin.owner import Owner
+from crawlservice.shown import laid_out
 
 
 class WithRole(forms.ModelForm):
@@ -61,7 +65,7 @@ class ByRole(admin.SimpleListFilter):
     parameter_name = "role"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(role, role) for role in (*roles.ROLES, roles.SUPERUSER)]
+        return [(role, str(name)) for role, name in roles.NAMES.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
         if self.value() == roles.SUPERUSER:
@@ -69,11 +73,18 @@ class ByRole(admin.SimpleListFilter):
         return queryset.filter(groups__name=self.value()) if self.value() else queryset
 
 
+ABILITIES = {
+    "add": _("Can add {things}"),
+    "change": _("Can change {things}"),
+    "delete": _("Can delete {things}"),
+    "view": _("Can view {things}"),
+}
+
 admin.site.unregister([User, Group])  # what django.contrib.auth.admin has registered
 
 
 @admin.register(User)
-class UserAdmin(Journaled, DjangoUserAdmin, ModelAdmin):
+class UserAdmin(Journaled, Owner, DjangoUserAdmin, ModelAdmin):
     form = ChangeForm
     add_form = AddForm
     change_password_form = PasswordForm
@@ -93,7 +104,8 @@ class UserAdmin(Journaled, DjangoUserAdmin, ModelAdmin):
 
     @admin.display(description=_("role"))
     def role(self, user: User) -> str:
-        return roles.role_of(user) or "-"
+        role = roles.role_of(user)
+        return str(roles.NAMES[role]) if role else "-"
 
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
@@ -119,23 +131,37 @@ class UserAdmin(Journaled, DjangoUserAdmin, ModelAdmin):
             return False
         return obj is None or (obj != request.user and roles.may_change(request.user, obj))
 
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Tokens and the like go with their user, whoever else may delete such."""
-        shown, counts, lacking, protected = super().get_deleted_objects(objs, request)
-        return shown, counts, lacking & {self.opts.verbose_name}, protected
-
 
 @admin.register(Group)
 class GroupAdmin(Journaled, DjangoGroupAdmin, ModelAdmin):
     """Roles are made anew after each migration; groups beside them are a superuser's business."""
 
-    list_display = ("name", "users")
+    list_display = ("shown_name", "users")
+    readonly_fields = ("shown_name", "may")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         rows: QuerySet[Group] = super().get_queryset(request)
         return rows.annotate(users=Count("user"))
 
-    @admin.display(description=_("users"))
+    def get_fields(self, request: HttpRequest, obj: Group | None = None) -> tuple[str, ...]:
+        return ("shown_name", "may") if _is_role(obj) else ("name", "permissions")
+
+    def formfield_for_manytomany(self, *args: Any, **kwargs: Any) -> Any:
+        field = super().formfield_for_manytomany(*args, **kwargs)
+        if isinstance(field, forms.ModelMultipleChoiceField):
+            field.label_from_instance = _told  # type: ignore[assignment, method-assign]
+        return field
+
+    @admin.display(description=_("name"), ordering="name")
+    def shown_name(self, group: Group) -> str:
+        return str(roles.NAMES.get(group.name, group.name))
+
+    @admin.display(description=_("may"))
+    def may(self, group: Group) -> SafeString:
+        rows = group.permissions.select_related("content_type").order_by("content_type", "pk")
+        return laid_out("\n".join(map(_told, rows)))
+
+    @admin.display(description=_("members"))
     def users(self, group: Any) -> int:
         number: int = group.users
         return number
@@ -145,6 +171,16 @@ class GroupAdmin(Journaled, DjangoGroupAdmin, ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
         return super().has_delete_permission(request, obj) and not _is_role(obj)
+
+
+def _told(permission: Permission) -> str:
+    """A permission in the reader's language; the database has it in English."""
+    model = permission.content_type.model_class()
+    verb = permission.codename.partition("_")[0]
+    usual = model is not None and permission.codename == f"{verb}_{model._meta.model_name}"
+    if model is not None and usual and verb in ABILITIES:
+        return str(ABILITIES[verb]).format(things=model._meta.verbose_name_plural)
+    return gettext(permission.name)
 
 
 def _is_role(group: Group | None) -> bool:

@@ -11,20 +11,19 @@ from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.decorators import display
 
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Run, Schedule
+from crawlservice.shown import badge, task_link
 
 LATEST = 10
-COLOURS = {
-    Run.Outcome.SUBMITTED: "success",
-    Run.Outcome.WAITING: "info",
-    Run.Outcome.SKIPPED: "warning",
-    Run.Outcome.MISSED: "warning",
-    Run.Outcome.FAILED: "danger",
+TONES = {
+    Run.Outcome.SUBMITTED: "good",
+    Run.Outcome.WAITING: "quiet",
+    Run.Outcome.SKIPPED: "warn",
+    Run.Outcome.MISSED: "warn",
+    Run.Outcome.FAILED: "bad",
 }
 
 
@@ -37,20 +36,27 @@ class RunAdmin(ReadOnly):
     fields = ("schedule", "due", "shown_outcome", "shown_task", "problem", "created_at")
 
     @admin.display(description=_("due at"))
-    def due(self, run: Run) -> str:
+    def due(self, run: Run) -> SafeString:
         return in_zone(run.due_at, zone_of(run.schedule))
 
-    @display(description=_("outcome"), label=COLOURS)
-    def shown_outcome(self, run: Run) -> tuple[str, str]:
-        return run.outcome, run.get_outcome_display()
+    @admin.display(description=_("outcome"))
+    def shown_outcome(self, run: Run) -> SafeString:
+        return outcome_badge(run.outcome)
 
     @admin.display(description=_("task"))
     def shown_task(self, run: Run) -> SafeString | str:
         return task_link(run.task_id)
 
 
-def in_zone(moment: datetime, zone: ZoneInfo) -> str:
-    return date_format(moment.astimezone(zone), "D Y-m-d H:i:s T")
+def outcome_badge(outcome: str) -> SafeString:
+    known = Run.Outcome(outcome)
+    return badge(known.label, TONES[known])
+
+
+def in_zone(moment: datetime, zone: ZoneInfo) -> SafeString:
+    """A time as the clocks of the zone show it, in one line."""
+    text = date_format(moment.astimezone(zone), "D Y-m-d H:i:s T")
+    return format_html('<span class="cf-time">{}</span>', text)
 
 
 def zone_of(schedule: Schedule) -> ZoneInfo:
@@ -61,23 +67,13 @@ def zone_of(schedule: Schedule) -> ZoneInfo:
         return ZoneInfo("UTC")
 
 
-def task_link(task: int | None) -> SafeString | str:
-    if task is None:
-        return "-"
-    return format_html('<a href="{}">{}</a>', _place_of(task), gettext("task %d") % task)
-
-
-def _place_of(task: int) -> str:
-    return reverse("admin:crawlservice_task_change", args=[task])
-
-
 def latest_runs(schedule: int) -> dict[str, Any]:
     """The latest runs, for the theme's table."""
     runs = Run.objects.filter(schedule=schedule).select_related("schedule").order_by("-due_at")
     rows = [
         [
             in_zone(run.due_at, zone_of(run.schedule)),
-            run.get_outcome_display(),
+            outcome_badge(run.outcome),
             task_link(run.task_id),
             run.problem,
         ]

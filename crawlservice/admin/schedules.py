@@ -21,17 +21,18 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin
-from unfold.decorators import action, display
+from unfold.decorators import action
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.spider import SpiderInfo
 from crawlservice import schedules, submit
 from crawlservice.admin.argumentform import text_of
-from crawlservice.admin.runs import COLOURS, all_runs, in_zone, latest_runs, task_link, zone_of
+from crawlservice.admin.owner import Owner
+from crawlservice.admin.runs import all_runs, in_zone, latest_runs, outcome_badge, zone_of
 from crawlservice.admin.scheduleform import form_for
 from crawlservice.journal import by, record
 from crawlservice.models import Run, Schedule
+from crawlservice.shown import task_link
 from crawlservice.timewords import in_words
 from crawlservice.timing import BadTiming, Timing
 
@@ -43,7 +44,7 @@ TIMING = ("cron", "every", "timezone", "enabled")
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ModelAdmin):
+class ScheduleAdmin(Owner):
     list_display = ("name", "spider", "when", "next_run", "last_run", "last_task", "enabled")
     list_per_page = 50
     list_filter = ("enabled",)
@@ -51,7 +52,6 @@ class ScheduleAdmin(ModelAdmin):
     actions = ("enable", "disable", "run")
     actions_submit_line = ("save_and_run",)
     readonly_fields = ("next_times", "told_arguments")
-    show_full_result_count = False
     change_form_outer_after_template = "admin/crawlservice/schedule/after.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Schedule]:
@@ -167,10 +167,10 @@ class ScheduleAdmin(ModelAdmin):
             return "-"
         return in_zone(schedule.next_at, zone_of(schedule))
 
-    @display(description=_("last outcome"), label=COLOURS)
-    def last_run(self, schedule: Schedule) -> tuple[str, str] | None:
+    @admin.display(description=_("last outcome"))
+    def last_run(self, schedule: Schedule) -> SafeString | str:
         outcome = schedule.last_outcome  # type: ignore[attr-defined]
-        return (outcome, Run.Outcome(outcome).label) if outcome else None
+        return outcome_badge(outcome) if outcome else "-"
 
     @admin.display(description=_("last task"))
     def last_task(self, schedule: Schedule) -> SafeString | str:
@@ -256,7 +256,8 @@ class ScheduleAdmin(ModelAdmin):
             self.message_user(request, f"{schedule}: {error}", messages.ERROR)
             return
         if run.task_id:
-            link = format_html("{}: {}", schedule.name, task_link(run.task_id))
+            task = format_html("{} {}", _("task"), task_link(run.task_id))
+            link = format_html("{}: {}", schedule.name, task)
             self.message_user(request, link, messages.SUCCESS)
         else:
             text = f"{schedule}: {run.get_outcome_display()}: {run.problem}"

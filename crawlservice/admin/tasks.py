@@ -10,7 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -94,7 +94,7 @@ class TaskAdmin(ReadOnly):
     def shown_state(self, task: Task) -> SafeString:
         return state_badge(task.state)
 
-    @admin.display(description=_("ended"))
+    @admin.display(description=_("ended at"))
     def ended(self, task: Task) -> SafeString | str:
         return moment(task.finished_at)
 
@@ -102,9 +102,10 @@ class TaskAdmin(ReadOnly):
     def links(self, task: Task) -> SafeString:
         pages = f"{reverse('admin:crawlservice_page_changelist')}?task={task.pk}"
         items = f"{reverse('admin:crawlservice_item_changelist')}?task={task.pk}"
-        places = (pages, _("pages")), (items, _("items")), (f"{pages}&{ERRORS}", _("errors"))
-        links = format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
-        return format_html('<span class="cf-time">{}</span>', links)
+        places = [(pages, _("pages")), (items, _("items"))]
+        if _progress_of(task).ne:
+            places.append((f"{pages}&{ERRORS}", _("errors")))
+        return format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
 
     # Nobody edits a task. Which of them one may steer is asked for each.
     def has_steer_permission(self, request: HttpRequest) -> bool:

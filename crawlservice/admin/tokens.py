@@ -10,20 +10,27 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.admin import ModelAdmin
-from unfold.decorators import display
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminRadioSelectWidget
 
 from crawlservice import journal, tokens
 from crawlservice.models import Token
+from crawlservice.shown import badge
 
 SCOPES = [
-    ("read", _("read: only looks")),
-    ("submit", _("submit: submits, and steers your tasks")),
-    ("operate", _("operate: steers all tasks you may")),
+    (Token.Scope.READ, _("read: only looks")),
+    (Token.Scope.SUBMIT, _("submit: submits, and steers your tasks")),
+    (Token.Scope.OPERATE, _("operate: steers all tasks you may")),
 ]
+STATES = {
+    "valid": (_("valid"), "good"),
+    "revoked": (_("revoked"), "bad"),
+    "expired": (_("expired"), "warn"),
+    "inactive": (_("inactive"), "warn"),
+}
 
 
 class NewToken(forms.ModelForm):
@@ -55,7 +62,6 @@ class TokenAdmin(ModelAdmin):
     )  # fmt: skip
     list_select_related = ("user",)
     list_per_page = 50
-    show_full_result_count = False
     search_fields = ("name", "start")
     actions = ("revoke",)
     fields = (
@@ -88,8 +94,9 @@ class TokenAdmin(ModelAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """One way to save: the next page shows the token."""
+        """One way to save: the next page shows the token. What cannot be changed is not saved."""
         context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
+        context["show_save"] = context["original"] is None
         page: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
         return page
 
@@ -144,19 +151,12 @@ class TokenAdmin(ModelAdmin):
 
     @admin.display(description=_("scope"))
     def scope(self, token: Token) -> str:
-        return ", ".join(token.scopes)
+        labels = dict(Token.Scope.choices)
+        return ", ".join(str(labels.get(scope, scope)) for scope in token.scopes)
 
-    @display(
-        description=_("state"),
-        label={
-            "valid": "success",
-            "revoked": "danger",
-            "expired": "warning",
-            "inactive": "warning",
-        },
-    )
-    def shown_state(self, token: Token) -> str:
-        return tokens.state(token)
+    @admin.display(description=_("state"))
+    def shown_state(self, token: Token) -> SafeString:
+        return badge(*STATES[tokens.state(token)])
 
 
 def _user(request: HttpRequest) -> User:

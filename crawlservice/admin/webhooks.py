@@ -18,10 +18,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from crawlservice.admin.owner import Owner
 from crawlservice.journal import by, record
 from crawlservice.models import Delivery, Event, Webhook
 from crawlservice.webhooks import new_secret, trial
@@ -44,7 +44,7 @@ class WebhookForm(forms.ModelForm):
 
 
 @admin.register(Webhook)
-class WebhookAdmin(ModelAdmin):
+class WebhookAdmin(Owner):
     """The secret is shown once, when it is made."""
 
     form = WebhookForm
@@ -112,7 +112,10 @@ class WebhookAdmin(ModelAdmin):
     def deliveries(self, webhook: Webhook) -> SafeString:
         place = reverse("admin:crawlservice_delivery_changelist")
         return format_html(
-            '<a href="{}?webhook__id__exact={}">{}</a>', place, webhook.pk, _("deliveries")
+            '<a class="cf-link" href="{}?webhook__id__exact={}">{}</a>',
+            place,
+            webhook.pk,
+            _("deliveries"),
         )
 
     @admin.display(description=_("secret"))

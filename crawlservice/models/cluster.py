@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.task import Task
 
@@ -11,14 +12,15 @@ from crawlservice.models.task import Task
 class Generation(models.Model):
     """One life of a node's master. Its id never repeats."""
 
-    node = models.CharField(max_length=100, db_index=True)
-    machine = models.CharField(max_length=255)
-    pid = models.IntegerField()
-    started_at = models.DateTimeField(db_default=Now())
+    node = models.CharField(_("node"), max_length=100, db_index=True)
+    machine = models.CharField(_("machine"), max_length=255)
+    pid = models.IntegerField(_("process id"))
+    started_at = models.DateTimeField(_("started"), db_default=Now())
 
     class Meta:
+        verbose_name = _("node")
+        verbose_name_plural = _("nodes")
         ordering = ("-id",)
-        verbose_name = "node"
         indexes = (models.Index(fields=("started_at",), name="generation_started"),)
 
     def __str__(self) -> str:
@@ -28,12 +30,16 @@ class Generation(models.Model):
 class Era(models.Model):
     """One life of the data in Redis. A new one begins when Redis has lost some of it."""
 
-    number = models.BigIntegerField(primary_key=True)
-    reason = models.TextField()
-    started_at = models.DateTimeField(db_default=Now())
-    opened_at = models.DateTimeField(null=True, blank=True, help_text="Redis was whole again")
+    number = models.BigIntegerField(_("number"), primary_key=True)
+    reason = models.TextField(_("reason"))
+    started_at = models.DateTimeField(_("started"), db_default=Now())
+    opened_at = models.DateTimeField(
+        _("opened"), null=True, blank=True, help_text=_("Redis was whole again")
+    )
 
     class Meta:
+        verbose_name = _("era")
+        verbose_name_plural = _("eras")
         ordering = ("-number",)
 
     def __str__(self) -> str:

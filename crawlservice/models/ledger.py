@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.task import Task
 
@@ -13,11 +14,14 @@ VERSION = 40  # characters of the label of a code version
 def _version_field() -> models.CharField[str, str]:
     # With a default of the database: a node of before this column may still be writing.
     return models.CharField(
+        _("code version"),
         max_length=VERSION,
         default="",
         db_default="",
         blank=True,
-        help_text="code that made this row: git revision, with + and a digest when it was changed",
+        help_text=_(
+            "code that made this row: git revision, with + and a digest when it was changed"
+        ),
     )
 
 
@@ -25,29 +29,33 @@ class Page(models.Model):
     """The ledger: one row per request that ended. The unique rid decides which run counts."""
 
     class State(models.TextChoices):
-        DONE = "done"
-        ERROR = "error"
+        DONE = "done", _("done")
+        ERROR = "error", _("error")
 
-    rid = models.UUIDField(unique=True)
-    task = models.ForeignKey(Task, models.CASCADE, db_index=False)
-    url = models.TextField()
-    callback = models.CharField(max_length=100)
-    state = models.CharField(max_length=5, choices=State)
-    reason = models.CharField(max_length=60, blank=True)
-    detail = models.TextField(blank=True, help_text="message or traceback of an error")
-    status = models.SmallIntegerField(null=True, help_text="HTTP status")
-    depth = models.IntegerField()
-    attempts = models.SmallIntegerField()
-    deliveries = models.SmallIntegerField()
-    size = models.BigIntegerField(help_text="bytes of the body after decompression")
-    fetch_ms = models.IntegerField()
-    items = models.IntegerField()
+    rid = models.UUIDField(_("request id"), unique=True)
+    task = models.ForeignKey(Task, models.CASCADE, db_index=False, verbose_name=_("task"))
+    url = models.TextField(_("URL"))
+    callback = models.CharField(_("callback"), max_length=100)
+    state = models.CharField(_("state"), max_length=5, choices=State)
+    reason = models.CharField(_("reason"), max_length=60, blank=True)
+    detail = models.TextField(
+        _("detail"), blank=True, help_text=_("message or traceback of an error")
+    )
+    status = models.SmallIntegerField(_("HTTP status"), null=True)
+    depth = models.IntegerField(_("depth"))
+    attempts = models.SmallIntegerField(_("attempts"))
+    deliveries = models.SmallIntegerField(_("handed out"))
+    size = models.BigIntegerField(_("size"), help_text=_("bytes of the body after decompression"))
+    fetch_ms = models.IntegerField(_("fetch, ms"))
+    items = models.IntegerField(_("items"))
     version = _version_field()
-    created_at = models.DateTimeField(db_default=Now())
+    created_at = models.DateTimeField(_("created"), db_default=Now())
     follow_ups = models.BinaryField(null=True, help_text="msgpack list of admissions")
     request = models.BinaryField(null=True, help_text="record of a request that failed")
 
     class Meta:
+        verbose_name = _("page")
+        verbose_name_plural = _("pages")
         ordering = ("-id",)
         indexes = (
             models.Index(fields=("task", "id"), name="page_task"),
@@ -68,14 +76,16 @@ class Page(models.Model):
 class Item(models.Model):
     """One item of one page; ordinal is its place among the items of that page's callback."""
 
-    task = models.ForeignKey(Task, models.CASCADE, db_index=False)
-    rid = models.UUIDField()
-    ordinal = models.IntegerField()
-    data = models.JSONField()
+    task = models.ForeignKey(Task, models.CASCADE, db_index=False, verbose_name=_("task"))
+    rid = models.UUIDField(_("request id"))
+    ordinal = models.IntegerField(_("place on the page"))
+    data = models.JSONField(_("data"))
     version = _version_field()
-    created_at = models.DateTimeField(db_default=Now())
+    created_at = models.DateTimeField(_("created"), db_default=Now())
 
     class Meta:
+        verbose_name = _("item")
+        verbose_name_plural = _("items")
         ordering = ("-id",)
         constraints = (models.UniqueConstraint(fields=("rid", "ordinal"), name="item_once"),)
         indexes = (models.Index(fields=("task", "id"), name="item_task"),)

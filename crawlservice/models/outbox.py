@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.task import SPIDER, Task
 
@@ -12,18 +13,20 @@ class Event(models.Model):
     """Outbox: what happened to a task, written in the transaction that made it happen."""
 
     class Kind(models.TextChoices):
-        FINISHED = "finished"
-        FAILED = "failed"  # finished, but nothing except errors came of it
-        CANCELLED = "cancelled"
+        FINISHED = "finished", _("finished")
+        FAILED = "failed", _("failed")  # finished, but nothing except errors came of it
+        CANCELLED = "cancelled", _("cancelled")
 
-    task = models.ForeignKey(Task, models.CASCADE)
-    kind = models.CharField(max_length=20, choices=Kind)
-    created_at = models.DateTimeField(db_default=Now())
+    task = models.ForeignKey(Task, models.CASCADE, verbose_name=_("task"))
+    kind = models.CharField(_("kind"), max_length=20, choices=Kind)
+    created_at = models.DateTimeField(_("created"), db_default=Now())
     delivered_at = models.DateTimeField(
-        null=True, blank=True, help_text="when webhooks were given it to deliver"
+        _("delivered"), null=True, blank=True, help_text=_("when webhooks were given it to deliver")
     )
 
     class Meta:
+        verbose_name = _("event")
+        verbose_name_plural = _("events")
         ordering = ("id",)
         indexes = (
             models.Index(
@@ -39,21 +42,30 @@ class Event(models.Model):
 class Webhook(models.Model):
     """An address that is told of events, by a POST signed with the secret."""
 
-    name = models.CharField(max_length=100, unique=True)
-    url = models.URLField(max_length=500)
+    name = models.CharField(_("name"), max_length=100, unique=True)
+    url = models.URLField(_("URL"), max_length=500)
     secret = models.CharField(
+        _("secret"),
         max_length=100,
-        help_text="signs what is sent (HMAC-SHA256); whoever receives it checks that",
+        help_text=_("signs what is sent (HMAC-SHA256); whoever receives it checks that"),
     )
     spider = models.CharField(
-        max_length=SPIDER, blank=True, help_text="only of tasks of this spider; empty: of all"
+        _("spider"),
+        max_length=SPIDER,
+        blank=True,
+        help_text=_("only of tasks of this spider; empty: of all"),
     )
     kinds = models.JSONField(
-        default=list, blank=True, help_text='such as ["finished"]; none: all kinds of events'
+        _("kinds of events"),
+        default=list,
+        blank=True,
+        help_text=_('such as ["finished"]; none: all kinds of events'),
     )
-    enabled = models.BooleanField(default=True)
+    enabled = models.BooleanField(_("enabled"), default=True)
 
     class Meta:
+        verbose_name = _("webhook")
+        verbose_name_plural = _("webhooks")
         ordering = ("name",)
 
     def __str__(self) -> str:
@@ -63,16 +75,21 @@ class Webhook(models.Model):
 class Delivery(models.Model):
     """One event on its way to one webhook."""
 
-    webhook = models.ForeignKey(Webhook, models.CASCADE, related_name="deliveries")
-    event = models.ForeignKey(Event, models.CASCADE)
-    attempts = models.SmallIntegerField(default=0)
-    next_at = models.DateTimeField(null=True, db_default=Now(), help_text="empty: no more tries")
-    delivered_at = models.DateTimeField(null=True, blank=True)
-    problem = models.TextField(blank=True, help_text="of the last try")
+    webhook = models.ForeignKey(
+        Webhook, models.CASCADE, related_name="deliveries", verbose_name=_("webhook")
+    )
+    event = models.ForeignKey(Event, models.CASCADE, verbose_name=_("event"))
+    attempts = models.SmallIntegerField(_("attempts"), default=0)
+    next_at = models.DateTimeField(
+        _("next try"), null=True, db_default=Now(), help_text=_("empty: no more tries")
+    )
+    delivered_at = models.DateTimeField(_("delivered"), null=True, blank=True)
+    problem = models.TextField(_("problem"), blank=True, help_text=_("of the last try"))
 
     class Meta:
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
         ordering = ("-id",)
-        verbose_name_plural = "deliveries"
         constraints = (models.UniqueConstraint(fields=("webhook", "event"), name="delivery_once"),)
         indexes = (
             models.Index(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from crawlservice.models.task import Task
 
@@ -13,21 +14,23 @@ class Token(models.Model):
     """Lets a program act for a user. Of the token itself only its digest is kept."""
 
     class Scope(models.TextChoices):
-        READ = "read"
-        SUBMIT = "submit"
-        OPERATE = "operate"
+        READ = "read", _("read")
+        SUBMIT = "submit", _("submit")
+        OPERATE = "operate", _("operate")
 
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
-    name = models.CharField(max_length=100, help_text="what it is for")
-    start = models.CharField(max_length=12, editable=False, help_text="its first characters")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, verbose_name=_("user"))
+    name = models.CharField(_("name"), max_length=100, help_text=_("what it is for"))
+    start = models.CharField(_("first characters"), max_length=12, editable=False)
     digest = models.CharField(max_length=64, unique=True, editable=False)
-    scopes = models.JSONField(default=list)
-    created_at = models.DateTimeField(db_default=Now(), editable=False)
-    expires_at = models.DateTimeField(null=True, blank=True)
-    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
-    used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    scopes = models.JSONField(_("scopes"), default=list)
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    revoked_at = models.DateTimeField(_("revoked at"), null=True, blank=True, editable=False)
+    used_at = models.DateTimeField(_("last used"), null=True, blank=True, editable=False)
 
     class Meta:
+        verbose_name = _("token")
+        verbose_name_plural = _("tokens")
         ordering = ("-id",)
 
     def __str__(self) -> str:
@@ -53,24 +56,37 @@ class Submission(models.Model):
 class Action(models.Model):
     """The journal: what somebody did, and with what success."""
 
-    at = models.DateTimeField(db_default=Now(), db_index=True)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, db_index=False)
+    at = models.DateTimeField(_("time"), db_default=Now(), db_index=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, db_index=False, verbose_name=_("user")
+    )
     name = models.CharField(
+        _("name"),
         max_length=150,
         blank=True,
         default="",
         db_default="",
-        help_text="of the user at that time; nobody: a command, or before a login",
+        help_text=_("of the user at that time; nobody: a command, or before a login"),
     )
-    token = models.ForeignKey(Token, models.SET_NULL, null=True, blank=True)
-    address = models.GenericIPAddressField(null=True, blank=True)
-    verb = models.CharField(max_length=40)
+    token = models.ForeignKey(
+        Token, models.SET_NULL, null=True, blank=True, verbose_name=_("token")
+    )
+    address = models.GenericIPAddressField(_("address"), null=True, blank=True)
+    verb = models.CharField(_("action"), max_length=40)
     task = models.ForeignKey(
-        Task, models.SET_NULL, null=True, blank=True, db_constraint=False, db_index=False
+        Task,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        db_constraint=False,
+        db_index=False,
+        verbose_name=_("task"),
     )
-    detail = models.JSONField(default=dict, blank=True)
+    detail = models.JSONField(_("detail"), default=dict, blank=True)
 
     class Meta:
+        verbose_name = _("action")
+        verbose_name_plural = _("journal")
         ordering = ("-id",)
         indexes = (
             models.Index(fields=("task", "id"), name="action_task"),

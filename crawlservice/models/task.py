@@ -6,6 +6,7 @@ from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy as _
 
 from crawlframe.request import MAX_TASK_PRIORITY
 
@@ -17,26 +18,33 @@ class Task(models.Model):
     """One submitted crawl of one spider."""
 
     class State(models.TextChoices):
-        RUNNING = "running"
-        PAUSED = "paused"
-        CANCELLING = "cancelling"
-        FINISHED = "finished"
-        CANCELLED = "cancelled"
+        RUNNING = "running", _("running")
+        PAUSED = "paused", _("paused")
+        CANCELLING = "cancelling", _("cancelling")
+        FINISHED = "finished", _("finished")
+        CANCELLED = "cancelled", _("cancelled")
 
-    spider = models.CharField(max_length=SPIDER)
-    arguments = models.JSONField(default=dict, blank=True)
-    priority = models.SmallIntegerField(default=0, help_text="-100 to 100, higher is earlier")
-    settings = models.JSONField(default=dict, blank=True, help_text="limits, as published")
-    state = models.CharField(max_length=12, choices=State, default=State.RUNNING, db_index=True)
+    spider = models.CharField(_("spider"), max_length=SPIDER)
+    arguments = models.JSONField(_("arguments"), default=dict, blank=True)
+    priority = models.SmallIntegerField(
+        _("priority"), default=0, help_text=_("-100 to 100, higher is earlier")
+    )
+    settings = models.JSONField(_("limits"), default=dict, blank=True, help_text=_("as published"))
+    state = models.CharField(
+        _("state"), max_length=12, choices=State, default=State.RUNNING, db_index=True
+    )
     seeds = models.BinaryField(help_text="msgpack list of admissions: what the task starts with")
-    created_at = models.DateTimeField(db_default=Now())
-    finished_at = models.DateTimeField(null=True, blank=True)
-    na = models.BigIntegerField("admitted", default=0)
-    nf = models.BigIntegerField("finished", default=0)
-    ne = models.BigIntegerField("errors", default=0)
-    items = models.BigIntegerField(default=0)
+    created_at = models.DateTimeField(_("created"), db_default=Now())
+    finished_at = models.DateTimeField(_("ended at"), null=True, blank=True)
+    na = models.BigIntegerField(_("admitted"), default=0)
+    nf = models.BigIntegerField(_("finished"), default=0)
+    ne = models.BigIntegerField(_("errors"), default=0)
+    items = models.BigIntegerField(_("items"), default=0)
     retries = models.PositiveIntegerField(
-        default=0, db_default=0, help_text="how often its failed requests were run again"
+        _("retries"),
+        default=0,
+        db_default=0,
+        help_text=_("how often its failed requests were run again"),
     )
     user = models.ForeignKey(
         USER,
@@ -44,15 +52,23 @@ class Task(models.Model):
         null=True,
         blank=True,
         db_index=False,
-        help_text="who submitted it; nobody when a command or a schedule did",
+        help_text=_("who submitted it; nobody when a command or a schedule did"),
+        verbose_name=_("user"),
     )
     schedule = models.ForeignKey(
-        "crawlservice.Schedule", models.SET_NULL, null=True, blank=True, db_index=False
+        "crawlservice.Schedule",
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        db_index=False,
+        verbose_name=_("schedule"),
     )
 
     ACTIVE = (State.RUNNING, State.PAUSED, State.CANCELLING)
 
     class Meta:
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
         ordering = ("-id",)
         indexes = (
             models.Index(fields=("spider", "id"), name="task_spider"),
@@ -60,8 +76,8 @@ class Task(models.Model):
             models.Index(fields=("user", "id"), name="task_user"),
         )
         permissions = (
-            ("submit_task", "Can submit tasks, and steer those of their own"),
-            ("steer_task", "Can pause, resume, cancel and retry any task"),
+            ("submit_task", _("Can submit tasks, and steer those of their own")),
+            ("steer_task", _("Can pause, resume, cancel and retry any task")),
         )
 
     def __str__(self) -> str:
@@ -72,45 +88,57 @@ class Schedule(models.Model):
     """When a spider is submitted again and again: ``cron`` or ``every``, one of them."""
 
     class Overlap(models.TextChoices):
-        SKIP = "skip", "skip: none while the last one runs"
-        QUEUE = "queue", "queue: after the last one has ended"
-        CANCEL = "cancel", "cancel the last one, and start"
-        ALLOW = "allow", "start beside it"
+        SKIP = "skip", _("skip: none while the last one runs")
+        QUEUE = "queue", _("queue: after the last one has ended")
+        CANCEL = "cancel", _("cancel the last one, and start")
+        ALLOW = "allow", _("start beside it")
 
     class Missed(models.TextChoices):
-        ONCE = "once", "once, however many were missed"
-        SKIP = "skip", "not at all"
+        ONCE = "once", _("once, however many were missed")
+        SKIP = "skip", _("not at all")
 
-    name = models.CharField(max_length=100, unique=True)
-    spider = models.CharField(max_length=SPIDER)
-    arguments = models.JSONField(default=dict, blank=True)
+    name = models.CharField(_("name"), max_length=100, unique=True)
+    spider = models.CharField(_("spider"), max_length=SPIDER)
+    arguments = models.JSONField(_("arguments"), default=dict, blank=True)
     priority = models.SmallIntegerField(
+        _("priority"),
         default=0,
         validators=(MinValueValidator(-MAX_TASK_PRIORITY), MaxValueValidator(MAX_TASK_PRIORITY)),
-        help_text="-100 to 100, higher is earlier",
+        help_text=_("-100 to 100, higher is earlier"),
     )
     cron = models.CharField(
+        _("cron"),
         max_length=100,
         blank=True,
-        help_text="minute, hour, day of month, month, day of week: 0 6 * * 1-5",
+        help_text=_("minute, hour, day of month, month, day of week: 0 6 * * 1-5"),
     )
     every = models.PositiveIntegerField(
-        null=True, blank=True, help_text="seconds between two starts, instead of cron"
+        _("every"),
+        null=True,
+        blank=True,
+        help_text=_("seconds between two starts, instead of cron"),
     )
-    timezone = models.CharField(max_length=64, default="UTC", help_text="such as Asia/Shanghai")
-    overlap = models.CharField(max_length=6, choices=Overlap, default=Overlap.SKIP)
+    timezone = models.CharField(
+        _("time zone"), max_length=64, default="UTC", help_text=_("such as Asia/Shanghai")
+    )
+    overlap = models.CharField(_("overlap"), max_length=6, choices=Overlap, default=Overlap.SKIP)
     missed = models.CharField(
+        _("missed starts"),
         max_length=4,
         choices=Missed,
         default=Missed.ONCE,
-        help_text="what to do about starts that fell due while no node was there",
+        help_text=_("what to do about starts that fell due while no node was there"),
     )
-    enabled = models.BooleanField(default=True)
-    user = models.ForeignKey(USER, models.SET_NULL, null=True, blank=True, editable=False)
-    created_at = models.DateTimeField(db_default=Now(), editable=False)
-    next_at = models.DateTimeField(null=True, blank=True, editable=False, db_index=True)
+    enabled = models.BooleanField(_("enabled"), default=True)
+    user = models.ForeignKey(
+        USER, models.SET_NULL, null=True, blank=True, editable=False, verbose_name=_("user")
+    )
+    created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
+    next_at = models.DateTimeField(_("next"), null=True, blank=True, editable=False, db_index=True)
 
     class Meta:
+        verbose_name = _("schedule")
+        verbose_name_plural = _("schedules")
         ordering = ("name",)
 
     def __str__(self) -> str:
@@ -122,20 +150,24 @@ class Run(models.Model):
     submits it again."""
 
     class Outcome(models.TextChoices):
-        WAITING = "waiting"  # for the last one to end
-        SUBMITTED = "submitted"
-        SKIPPED = "skipped"  # the last one still ran
-        MISSED = "missed"  # nobody was there when it was due
-        FAILED = "failed"
+        WAITING = "waiting", _("waiting")  # for the last one to end
+        SUBMITTED = "submitted", _("submitted")
+        SKIPPED = "skipped", _("skipped")  # the last one still ran
+        MISSED = "missed", _("missed")  # nobody was there when it was due
+        FAILED = "failed", _("failed")
 
-    schedule = models.ForeignKey(Schedule, models.CASCADE, related_name="runs")
-    due_at = models.DateTimeField()
-    outcome = models.CharField(max_length=9, choices=Outcome, default=Outcome.WAITING)
-    task = models.ForeignKey(Task, models.SET_NULL, null=True, blank=True)
-    problem = models.TextField(blank=True)
-    created_at = models.DateTimeField(db_default=Now())
+    schedule = models.ForeignKey(
+        Schedule, models.CASCADE, related_name="runs", verbose_name=_("schedule")
+    )
+    due_at = models.DateTimeField(_("due at"))
+    outcome = models.CharField(_("outcome"), max_length=9, choices=Outcome, default=Outcome.WAITING)
+    task = models.ForeignKey(Task, models.SET_NULL, null=True, blank=True, verbose_name=_("task"))
+    problem = models.TextField(_("problem"), blank=True)
+    created_at = models.DateTimeField(_("created"), db_default=Now())
 
     class Meta:
+        verbose_name = _("run")
+        verbose_name_plural = _("runs")
         ordering = ("-due_at",)
         constraints = (models.UniqueConstraint(fields=("schedule", "due_at"), name="run_once"),)
         indexes = (

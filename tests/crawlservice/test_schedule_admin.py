@@ -215,8 +215,12 @@ def test_who_may_only_look_cannot_change(log_in: Callable[[str], Client]) -> Non
 
 def test_deleting_is_written_down(operator: Client) -> None:
     post(operator)
-    operator.post(f"{LIST}{Schedule.objects.get().pk}/delete/", {"post": "yes"})
+    schedule = Schedule.objects.get()
+    Run.objects.create(schedule=schedule, due_at=timezone.now())  # goes with it
+    act(operator, "delete_selected", schedule)
+    operator.post(f"{LIST}{schedule.pk}/delete/", {"post": "yes"})
     assert not Schedule.objects.exists()
+    assert not Run.objects.exists()
     assert verbs() == ["add schedule", "delete schedule"]
 
 

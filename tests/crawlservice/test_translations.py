@@ -9,20 +9,33 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group
 from django.test import Client
+from django.utils import translation
 
 from crawlframe.frontier import Frontier
 from crawlservice import setuplink
+from crawlservice.admin import journal
 from tests.conftest import CHECKOUT
 
 CATALOG = CHECKOUT / "crawlservice" / "locale" / "zh_Hans" / "LC_MESSAGES"
 ENTRY = re.compile(
     r'^msgid (".*")\n(?:msgid_plural (".*")\n)?msgstr(?:\[0\])? (".*")$', re.MULTILINE
 )
-KEPT = re.compile(r"%\(\w+\)s|\{\w*\}|</?\w+[^>]*>")
+KEPT = re.compile(r"%\(\w+\)s|\{[\w!]*\}|</?\w+[^>]*>")
+
+
+@pytest.fixture(autouse=True)
+def own_language() -> Iterator[None]:
+    """A request to the test client leaves its language to the tests that follow."""
+    yield
+    translation.deactivate()
 
 
 def entries(path: Path) -> dict[str, str]:
@@ -92,3 +105,60 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
     assert "操作日志" in page
     assert "looks at everything" not in page
     assert "查看者：可查看除用户以外的全部内容" in page
+
+
+SAME = {"URL", "Webhook"}  # in both languages
+NOT_SHOWN = {"Sample", "Submission", "SetupLink"}  # no page of the admin has them
+HIDDEN = {"id", "seeds", "follow_ups", "request", "digest"}
+
+
+def named() -> Iterator[tuple[str, str]]:
+    """What models, their fields and choices are called."""
+    for model in apps.get_app_config("crawlservice").get_models():
+        options, shown = model._meta, model.__name__ not in NOT_SHOWN
+        names: list[tuple[str, Any]] = [
+            ("one", options.verbose_name),
+            ("many", options.verbose_name_plural),
+        ]
+        for field in options.fields:
+            if field.name not in HIDDEN:
+                names += [(field.name, field.verbose_name), (field.name, field.help_text)]
+                names += [(field.name, label) for _, label in field.flatchoices]
+        if shown:
+            yield from ((f"{model.__name__}.{place}", str(name)) for place, name in names if name)
+
+
+def test_models_fields_and_choices_have_chinese_names() -> None:
+    with translation.override("zh-hans"):
+        english = {place: name for place, name in named() if name.isascii() and name not in SAME}
+    assert english == {}
+
+
+def verbs() -> set[str]:
+    """What is written to the journal, as far as it stands in the code as text."""
+    calls = re.compile(r"\b(?:record|note)\(\s*(?:request, )?(.*?),", re.DOTALL)
+    sources = [path.read_text() for path in (CHECKOUT / "crawlservice").rglob("*.py")]
+    found = {text for source in sources for text in calls.findall(source)}
+    return {ast.literal_eval(text) for text in found if re.fullmatch(r'"[a-z_ ]+"', text)}
+
+
+def test_what_the_journal_says_is_translated() -> None:
+    found = verbs() | {"add_user", "change_group", "delete webhook", "disable schedule"}
+    assert len(found) > 15
+    with translation.override("zh-hans"):
+        assert {verb for verb in found if journal.told(verb).isascii()} == set()
+    assert journal.told("renew webhook secret") == "renew webhook secret"
+    assert journal.told("add_user") == "add user"
+    assert journal.told("something_of a later release") == "something of a later release"
+
+
+def test_a_role_says_what_it_may_in_the_language_of_the_reader(as_role) -> None:
+    client = as_role("administrator")
+    place = f"/admin/auth/group/{Group.objects.get(name='operator').pk}/change/"
+    page = client.get(place).content.decode()
+    for words in ("Can view pages", "Can pause, resume, cancel and retry any task"):
+        assert words in page
+    page = client.get(place, headers={"accept-language": "zh-hans"}).content.decode()
+    for words in ("操作员", "查看页面", "暂停、恢复、取消和重试任意任务"):
+        assert words in page
+    assert "Can " not in page

@@ -18,7 +18,7 @@ from django.utils import timezone
 from crawlservice.models import Action, Delivery, Event, Task, Webhook
 from crawlservice.webhooks import hand_out
 from tests.crawlservice.receiver import Receiver
-from tests.crawlservice.web import log_in_as
+from tests.crawlservice.web import log_in_as, texts
 
 LIST = "/admin/crawlservice/webhook/"
 DELIVERIES = "/admin/crawlservice/delivery/"
@@ -186,3 +186,16 @@ def test_only_administrators_change_webhooks(
     assert Delivery.objects.get().attempts == 8
     assert receiver.told == []
     assert not Action.objects.exclude(verb="login").exists()
+
+
+def test_a_webhook_is_deleted_with_its_deliveries(administrator: Client) -> None:
+    post(administrator, "add/")
+    webhook = deliver("connection refused").webhook
+    page = administrator.get(f"{LIST}{webhook.pk}/delete/").content.decode()
+    assert "permission" not in page
+    assert texts(page, "ul li")[-3:-1] == ["Webhooks: 1", "Deliveries: 1"]
+    administrator.post(f"{LIST}{webhook.pk}/delete/", {"post": "yes"})
+    assert not Webhook.objects.exists()
+    assert not Delivery.objects.exists()
+    assert Event.objects.exists()
+    assert Action.objects.filter(verb="delete webhook").count() == 1

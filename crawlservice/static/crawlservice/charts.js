@@ -77,7 +77,7 @@
     let timer;
 
     const draw = ({ points }) => {
-      const at = points.at || [];
+      const at = (points.at || []).length > 1 ? points.at : [];  // one point is no line
       box.querySelectorAll("figure").forEach((figure) => { figure.hidden = at.length === 0; });
       const empty = box.querySelector(".cf-empty");
       if (empty) empty.hidden = at.length > 0;

@@ -1,0 +1,1 @@
+"""How times are written, the same in every language."""

@@ -1,0 +1,4 @@
+"""English."""
+
+DATETIME_FORMAT = "Y-m-d H:i:s"
+DATE_FORMAT = "Y-m-d"

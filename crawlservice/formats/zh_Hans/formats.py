@@ -1,0 +1,6 @@
+"""Chinese."""
+
+DATETIME_FORMAT = "Y-m-d H:i:s"
+DATE_FORMAT = "Y-m-d"
+THOUSAND_SEPARATOR = ","
+NUMBER_GROUPING = 3
