@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Count, F, QuerySet, Sum
 
 from crawlservice.models import Delivery, Event, Item, Page, Run, Sample, Task
+from crawlservice.oftask import of_task
 from crawlservice.redis import frontier
 from crawlservice.retry import ENDED
 
@@ -79,10 +80,8 @@ def _thin_out(task: int) -> Iterator[Extent]:
             with transaction.atomic():
                 if not _ended([task]):
                     return
-                # A range of one: so the database goes by task and number, and not through all
-                # rows by number alone.
-                rows: QuerySet[Any] = model._default_manager.filter(task__gte=task, task__lte=task)
-                found = [*rows.order_by("task_id", "pk").values_list("pk", flat=True)[:BATCH]]
+                rows = of_task(model._default_manager.all(), task)
+                found = [*rows.values_list("pk", flat=True)[:BATCH]]
                 number = _delete(model._default_manager.filter(pk__in=found)) if found else 0
             yield Extent(**{told: number})
 

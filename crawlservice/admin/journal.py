@@ -54,6 +54,7 @@ VERBS = {
 THINGS = {
     "group": _("role"),
     "schedule": _("schedule"),
+    "task": _("task"),
     "token": _("token"),
     "user": _("user"),
     "webhook": _("webhook"),

@@ -150,6 +150,7 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "eta": progress.nr / rate if rate and task.state != Task.State.PAUSED else None,
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),
         "may_submit": may_submit(request.user),
+        "may_delete": progress.ended and request.user.has_perm("crawlservice.delete_task"),
     }
 
 

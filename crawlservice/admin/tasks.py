@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlframe.errors import CrawlframeError
@@ -21,12 +22,16 @@ from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentSpider, RecentUser
 from crawlservice.admin.steering import DONE, steer
+from crawlservice.journal import by, record
 from crawlservice.models import Task
 from crawlservice.progress import Progress, read
+from crawlservice.removal import Extent, extent, remove
+from crawlservice.retry import ENDED
 from crawlservice.roles import may_submit
 from crawlservice.shown import moment, state_badge
 
 ERRORS = "state__exact=error"
+MOST = 500_000  # rows that are deleted while somebody waits for the page
 
 
 class TaskList(KeysetList):
@@ -107,7 +112,32 @@ class TaskAdmin(ReadOnly):
             places.append((f"{pages}&{ERRORS}", _("errors")))
         return format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
 
-    # Nobody edits a task. Which of them one may steer is asked for each.
+    # Ended tasks can be deleted; nobody edits any.
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm("crawlservice.delete_task")
+
+    def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> Any:
+        """Counted as the tasks tell it: there may be millions of rows."""
+        chosen = [*objs]
+        found = extent(Task.objects.filter(pk__in=[task.pk for task in chosen]))
+        counts = dict(zip((_("tasks"), _("pages"), _("items")), found, strict=True))
+        kept = [_open(task) for task in chosen if task.state not in ENDED]
+        if sum(found) > MOST:
+            text = gettext("More than a page can wait for. Use: python manage.py prune --task ID")
+            kept.append(text)
+        return [str(task) for task in chosen], counts, set(), kept
+
+    def delete_model(self, request: HttpRequest, obj: Task) -> None:
+        self.delete_queryset(request, Task.objects.filter(pk=obj.pk))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> None:
+        numbers = sorted(queryset.values_list("pk", flat=True))
+        parts = remove(Task.objects.filter(pk__in=numbers))
+        gone = Extent(*(sum(part) for part in zip(*parts, strict=True)))
+        told = gone._asdict() | {"tasks": numbers}
+        record("delete_task", **by(request), **told)
+
+    # Which of them one may steer is asked for each.
     def has_steer_permission(self, request: HttpRequest) -> bool:
         return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
 
@@ -134,3 +164,7 @@ class TaskAdmin(ReadOnly):
                 changed += 1
         if changed:
             self.message_user(request, str(DONE[verb]).format(n=changed), messages.SUCCESS)
+
+
+def _open(task: Task) -> str:
+    return gettext("{task} has not ended; cancel it first").format(task=task)

@@ -52,7 +52,9 @@ def test_every_list_and_every_row_can_be_looked_at(admin: Client, name: str) -> 
 def test_nothing_can_be_added_edited_or_deleted(admin: Client, name: str) -> None:
     assert admin.get(f"/admin/crawlservice/{name}/add/").status_code == 403
     assert admin.post(f"/admin/crawlservice/{name}/1/change/", {"state": "x"}).status_code == 403
-    assert admin.post(f"/admin/crawlservice/{name}/1/delete/", {"post": "yes"}).status_code == 403
+    if name != "task":  # see test_removal.py
+        path = f"/admin/crawlservice/{name}/1/delete/"
+        assert admin.post(path, {"post": "yes"}).status_code == 403
 
 
 def test_the_task_list_shows_live_numbers_at_a_fixed_cost(

@@ -31,6 +31,7 @@ from crawlservice.models import (
 from crawlservice.removal import Extent, ended_before, extent, remove
 from crawlservice.retry import retry
 from crawlservice.submit import submit
+from tests.crawlservice.web import log_in_as
 
 NUMBERS = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)
 Make = Callable[..., Task]
@@ -94,7 +95,7 @@ def test_old_tasks_go_with_all_that_they_brought(make: Make) -> None:
     assert {*told.filter(verb="submit").values_list("task", flat=True)} >= {old.pk, cancelled.pk}
     assert told.last().verb == "prune"  # type: ignore[union-attr]
     assert told.last().detail == {  # type: ignore[union-attr]
-        "command": True, "days": 30, "spider": "", "tasks": 2, "pages": 8, "items": 6,
+        "command": True, "days": 30, "tasks": 2, "pages": 8, "items": 6,
     }  # fmt: skip
 
 
@@ -105,6 +106,16 @@ def test_only_those_of_a_spider(make: Make) -> None:
     assert left() == [other.pk]
 
 
+def test_only_those_that_are_named(make: Make) -> None:
+    one, other, open_one = make(2), make(31), make(2, state="running", finished_at=None)
+    text = prune("--task", one.pk, open_one.pk, "--yes")
+    assert "1 tasks, 4 pages, 3 items: tasks that ended before" in text
+    assert left() == [other.pk, open_one.pk]
+    assert "there are no tasks" in prune("--task", open_one.pk, "--yes")
+    with pytest.raises(CommandError, match="one of the arguments"):
+        prune("--yes")
+
+
 def test_a_dry_run_tells_how_much_it_would_be(make: Make) -> None:
     task = make(31)
     text = prune("--tasks-older-than", 30, "--dry-run", "--yes")
@@ -113,6 +124,59 @@ def test_a_dry_run_tells_how_much_it_would_be(make: Make) -> None:
     assert left() == [task.pk]
     assert "there are no tasks of site" in prune("--tasks-older-than", 30, "--spider", "site")
     assert not Action.objects.filter(verb="prune").exists()
+
+
+def test_administrators_delete_ended_tasks_in_the_admin(make: Make) -> None:
+    one, two, other, open_one = (make(n) for n in range(1, 5))
+    Task.objects.filter(pk=open_one.pk).update(state="running", finished_at=None)
+    admin = log_in_as("administrator")
+    listing = "/admin/crawlservice/task/"
+    chosen = {"action": "delete_selected", "_selected_action": [one.pk, two.pk]}
+    asked = admin.post(listing, chosen).content.decode()
+    assert "8" in asked  # pages
+    assert len(left()) == 4
+    admin.post(listing, {**chosen, "post": "yes"})
+    assert left() == [other.pk, open_one.pk]
+    told = Action.objects.get(verb="delete_task")
+    assert told.detail == {"tasks": [one.pk, two.pk], "pages": 8, "items": 6}
+    assert told.name == "administrator"
+
+    # None goes when one may not.
+    chosen = {**chosen, "_selected_action": [other.pk, open_one.pk], "post": "yes"}
+    assert "has not ended" in admin.post(listing, chosen).content.decode()
+    assert left() == [other.pk, open_one.pk]
+
+    page = f"{listing}{other.pk}"
+    assert f"{page}/delete/" in admin.get(f"{page}/change/").content.decode()
+    assert "Are you sure" in admin.get(f"{page}/delete/").content.decode()
+    admin.post(f"{page}/delete/", {"post": "yes"})
+    assert left() == [open_one.pk]
+    page = f"{listing}{open_one.pk}"
+    assert f"{page}/delete/" not in admin.get(f"{page}/change/").content.decode()
+    assert "has not ended" in admin.post(f"{page}/delete/", {"post": "yes"}).content.decode()
+    assert left() == [open_one.pk]
+
+
+def test_more_than_a_page_can_wait_for_is_not_deleted_in_it(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawlservice.admin.tasks.MOST", 7)
+    task = make(1)
+    admin = log_in_as("administrator")
+    page = f"/admin/crawlservice/task/{task.pk}/delete/"
+    assert "manage.py prune --task" in admin.post(page, {"post": "yes"}).content.decode()
+    assert left() == [task.pk]
+
+
+def test_operators_delete_nothing(make: Make) -> None:
+    task = make(1)
+    operator = log_in_as("operator")
+    page = f"/admin/crawlservice/task/{task.pk}"
+    assert f"{page}/delete/" not in operator.get(f"{page}/change/").content.decode()
+    assert operator.post(f"{page}/delete/", {"post": "yes"}).status_code == 403
+    chosen = {"action": "delete_selected", "_selected_action": [task.pk], "post": "yes"}
+    operator.post("/admin/crawlservice/task/", chosen)
+    assert left() == [task.pk]
 
 
 @pytest.mark.parametrize("answer", ["", "n", "never"])

@@ -25,20 +25,27 @@ class Command(ServiceCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--tasks-older-than", type=_days, required=True, metavar="DAYS", dest="days",
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument(
+            "--tasks-older-than", type=_days, metavar="DAYS", dest="days",
             help="delete tasks that ended so many days ago or more",
         )  # fmt: skip
+        which.add_argument(
+            "--task", type=int, nargs="+", metavar="ID", dest="tasks", help="delete these tasks"
+        )
         parser.add_argument("--spider", default="", help="only tasks of this spider")
         parser.add_argument("--dry-run", action="store_true", help="tell how much it would be")
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        moment = timezone.now() - timedelta(days=options["days"])
+        moment = timezone.now() - timedelta(days=options["days"] or 0)
         tasks = ended_before(moment, options["spider"])
-        found = extent(tasks)
         of = f" of {options['spider']}" if options["spider"] else ""
         which = f"tasks{of} that ended before {moment:%Y-%m-%d %H:%M} UTC"
+        if options["tasks"] is not None:
+            tasks = tasks.filter(pk__in=options["tasks"])
+            which += " among those that are named"
+        found = extent(tasks)
         if not found.tasks:
             self.stdout.write(f"there are no {which}")
             return
@@ -70,7 +77,8 @@ class Command(ServiceCommand):
                 shown.update(bar, completed=sum(found))  # they tell more when some was gone before
         finally:
             if any(gone):
-                told = {"days": options["days"], "spider": options["spider"], **gone._asdict()}
+                asked = {name: options[name] for name in ("days", "spider") if options[name]}
+                told = {**asked, **gone._asdict()}
                 record("prune", command=True, **told)
                 self.stdout.write(f"deleted: {_text(gone)}")
 
