@@ -59,4 +59,4 @@ def test_from_the_setup_link_to_a_user_who_logs_in(start_manage, manage_env, bro
     page.goto(f"{site}admin/crawlservice/action/")
     verbs = [one.strip() for one in page.locator(".field-shown_verb").all_inner_texts()]
     told = [word.splitlines()[-1].strip() for word in verbs if word]
-    assert told == ["login", "login failed", "add user", "login", "setup"]
+    assert told == ["login", "login failed", "add user", "login", "setup", "make setup link"]

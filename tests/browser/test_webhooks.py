@@ -63,7 +63,7 @@ def test_a_webhook_is_added_tried_and_followed(
 
     submit_watched(page, web.url, pages=1)
     row = delivery(page, 1, "arrived")
-    expect(row).to_contain_text("evt_1: Finished")
+    expect(row).to_contain_text("evt_1: finished")
     _, told = receiver.wait(2)
     assert told.content["task"]["id"] == 1
     assert verify(told, secret)
