@@ -61,7 +61,7 @@ def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     assert "answered 404" in page
     assert "&quot;city&quot;: &quot;Ulm&quot;" in page
     assert "{&quot;n&quot;: 2}" in page
-    assert buttons(page) == ["failed", "Clone"]
+    assert buttons(page) == ["failed", "Clone", "Delete"]
     # Whoever polls is told to stop.
     for part in ("now", "findings"):
         look(admin, ended_task, part, 286)
