@@ -269,16 +269,18 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
     for running in started:
         running.process.kill()
         running.process.wait()
-    _kill_family(family)
+    _kill_family(family, tmp_path)
 
 
-def _kill_family(name: str) -> None:
-    """Masters have sessions of their own and outlive their supervisors by the grace time."""
+def _kill_family(name: str, place: Path) -> None:
+    """Masters have sessions of their own and outlive their supervisors by the grace time; a Redis
+    writes its title, with its directory, over its environment."""
     while True:
         members = []
         for process in psutil.process_iter():
             try:
-                if process.environ().get("TEST_FAMILY") == name:
+                words = " ".join(process.cmdline())
+                if process.environ().get("TEST_FAMILY") == name or f"{place}/" in words:
                     process.kill()
                     members.append(process)
             except psutil.Error:
