@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from crawlframe import faults
 from crawlframe.conf import Settings
@@ -119,19 +118,6 @@ def desk(make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> I
 
 def _fail(code: int) -> None:
     raise AssertionError("the commit thread failed")
-
-
-@pytest.fixture
-def make_bench(redis_client: Redis) -> Iterator[Callable[..., Bench]]:
-    made: list[Bench] = []
-
-    def make(**options: Any) -> Bench:
-        made.append(Bench(redis_client, **options))
-        return made[-1]
-
-    yield make
-    for bench in made:
-        assert bench.frontier.audit() == []
 
 
 @pytest.fixture
