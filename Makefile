@@ -29,6 +29,7 @@ soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minu
 	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_reload_kills.py
 	LISTINGS=5000 $(BIN)/python -m pytest -n0 tests/process/test_demo_crawl.py tests/process/test_kills.py
 	$(BIN)/python -m pytest -n0 -m long tests/process/test_rollout.py
+	HAND_OVERS=20 $(BIN)/python -m pytest -n0 -m long -k hand tests/process
 
 faults: .venv/dev ## 1250 random faults in crawls by 3 nodes, some 15 minutes; SEED=2 ARGS="--faults 200"
 	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) $(ARGS)

@@ -133,11 +133,8 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def postgres_template(postgres_url: str) -> Iterator[str]:
     """The name of a PostgreSQL database with all tables."""
-    name = f"crawlframe_test_{os.getpid()}"
-    _postgres(postgres_url, f"CREATE DATABASE {name}")
-    _migrate(_named(postgres_url, name))
-    yield name
-    _postgres(postgres_url, f"DROP DATABASE {name} WITH (FORCE)")
+    with template_on(postgres_url) as name:
+        yield name
 
 
 @pytest.fixture
@@ -292,6 +289,16 @@ def _kill_family(name: str, place: Path) -> None:
 
 def _command(arguments: tuple[object, ...]) -> list[str]:
     return [sys.executable, str(CHECKOUT / "manage.py"), *map(str, arguments)]
+
+
+@contextmanager
+def template_on(server: str) -> Iterator[str]:
+    """A PostgreSQL database with all tables, by its name."""
+    name = f"crawlframe_test_{os.getpid()}"
+    _postgres(server, f"CREATE DATABASE {name}")
+    _migrate(_named(server, name))
+    yield name
+    _postgres(server, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @contextmanager

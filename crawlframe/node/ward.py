@@ -49,7 +49,7 @@ class Ward:
         capture = tempfile.TemporaryFile() if captured else None  # noqa: SIM115
         if captured:
             fds.append(os.dup(2))
-            command += ["--stderr", str(fds[1])]
+            command += ["--log-fd", str(fds[1])]
         process = subprocess.Popen(
             command,
             cwd=cwd,
@@ -98,13 +98,18 @@ class Ward:
         if self.code.get("state") == "refused":
             return str(self.code["problem"])
         how = "was silent for too long" if self.late else f"died ({describe_exit(code)})"
-        return f"its master {how}; {self.words()}"
+        words = self.words()
+        reason = words.rpartition("\n")[2]  # of a traceback the line that names the error
+        first = f"its master {how}: {reason}" if reason else f"its master {how}"
+        return f"{first}\n{words}" if words != reason else first
 
     def words(self) -> str:
-        """What it wrote to standard error before it was a master."""
-        if self._capture is None:
+        """What it wrote to standard error before it was a master. Can be read once."""
+        capture, self._capture = self._capture, None
+        if capture is None:
             return ""
-        size = self._capture.seek(0, os.SEEK_END)
-        self._capture.seek(max(0, size - MAX_WORDS))
-        text: bytes = self._capture.read()
+        with capture:
+            size = capture.seek(0, os.SEEK_END)
+            capture.seek(max(0, size - MAX_WORDS))
+            text: bytes = capture.read()
         return text.decode("utf-8", "replace").strip()

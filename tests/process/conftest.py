@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
@@ -18,8 +19,47 @@ from crawlframe.frontier import Counts, Frontier
 from crawlservice.audit import audit
 from crawlservice.models import Event, Item, Page, Task
 from crawlservice.submit import submit as submit_task
-from tests.conftest import Running
+from tests.conftest import EXTERNAL_POSTGRES, Running, template_on
 from tests.crawlservice.conftest import redis_at
+from tests.stock import StockPostgres, StockRedis
+
+STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
+
+
+@pytest.fixture(scope="session")
+def redis_url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The tests of processes run against servers as users have them; with TEST_SERVERS=private
+    against those of the other tests."""
+    if not STOCK:
+        yield request.getfixturevalue("redis_url")
+        return
+    server = StockRedis(tmp_path_factory.mktemp("stock-redis"))
+    server.start()
+    yield server.url
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """As ``redis_url``."""
+    if not STOCK or EXTERNAL_POSTGRES:
+        yield request.getfixturevalue("postgres_url")
+        return
+    server = StockPostgres()
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_url: str) -> Iterator[str]:
+    """Of this server: the other tests may have made theirs already."""
+    with template_on(postgres_url) as name:
+        yield name
 
 
 class OddWeb:

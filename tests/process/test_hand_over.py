@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,11 +11,12 @@ import psutil
 import pytest
 
 from tests.conftest import CHECKOUT
-from tests.process.conftest import Look, OddWeb
+from tests.process.conftest import STOCK, Look, OddWeb
 from tests.process.reload_project import Gate, Household, Project, View, is_gone, shop
 
 pytestmark = pytest.mark.process
 
+HAND_OVERS = int(os.environ.get("HAND_OVERS", "3"))  # `make soak` makes 20
 PARTS = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", ".gitignore")
 
 
@@ -106,6 +108,20 @@ def test_a_new_master_takes_over(
     assert node.running.stop() == 0
     node.until(lambda: not household.processes())
     assert node.look.frontier.audit() == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(60 + 15 * HAND_OVERS)
+def test_every_change_of_the_framework_goes_live(node: View, project: Project, web: OddWeb) -> None:
+    """On a stock Redis, which earns warnings at each start of a master."""
+    node.running.wait_for("keeps no append-only file" if STOCK else "generation 1")
+    for n in range(HAND_OVERS):
+        master = node.node.pid
+        _append(project, "crawlframe/node/worker.py", f"# change {n}\n")
+        node.until(lambda master=master: node.node.pid != master and node.code.seconds)
+        assert node.code.state == "live"
+        assert node.crawl(f"{web.url}{n}") == "first"
+    assert "is refused" not in node.running.output
 
 
 def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb) -> None:

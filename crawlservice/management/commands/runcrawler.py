@@ -62,7 +62,8 @@ class Command(BaseCommand):
         )
         # Between a supervisor and its masters.
         parser.add_argument("--supervised", type=int, help=argparse.SUPPRESS)
-        parser.add_argument("--stderr", type=int, help=argparse.SUPPRESS)
+        # Not dest="stderr", which Django's own option has. Supervisors of older code say --stderr.
+        parser.add_argument("--log-fd", "--stderr", dest="log_fd", type=int, help=argparse.SUPPRESS)
         # A supervisor tries whether it could become a fresh one.
         parser.add_argument("--rehearse", action="store_true", help=argparse.SUPPRESS)
 
@@ -148,6 +149,6 @@ class Command(BaseCommand):
                 raise ConfigError("--supervised is for masters of runcrawler --reload") from None
             line.set_inheritable(False)
             oversight = Oversight(Channel(line))
-        if options["stderr"] is not None:
-            release_output(options["stderr"])
+        if options["log_fd"] is not None:
+            release_output(options["log_fd"])
         return Master(settings, services, once=options["once"], oversight=oversight).run()
