@@ -10,7 +10,7 @@ FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; pyth
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test soak faults mutants bench check format messages lock wheel clean
+.PHONY: help crawl up test soak worlds faults mutants bench check format messages lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -30,6 +30,9 @@ soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minu
 	LISTINGS=5000 $(BIN)/python -m pytest -n0 tests/process/test_demo_crawl.py tests/process/test_kills.py
 	$(BIN)/python -m pytest -n0 -m long tests/process/test_rollout.py
 	HAND_OVERS=20 $(BIN)/python -m pytest -n0 -m long -k hand tests/process
+
+worlds: .venv/dev ## the tests as a background job, in other time zones and locales, on a slow machine; ARGS="slow -x"
+	$(BIN)/python -m tests.worlds $(ARGS)
 
 faults: .venv/dev ## 1250 random faults in crawls by 3 nodes, some 15 minutes; SEED=2 ARGS="--faults 200"
 	$(BIN)/python -m tests.faults --seed $(or $(SEED),1) $(ARGS)

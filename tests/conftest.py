@@ -65,6 +65,8 @@ VAR_DIR = _set_up_django()
 def pytest_configure() -> None:
     # Fixtures clean up on an exception, so a SIGTERM must become one.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell starts background jobs with SIGINT ignored, which processes of tests would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
