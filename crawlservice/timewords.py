@@ -29,9 +29,9 @@ def _every(seconds: int) -> str:
 
 
 def _cron(cron: str) -> str:
-    options = Options()
+    # Named here: without it Options looks for that of the system, and warns where there is none.
+    options = Options(locale_code=LOCALES.get((get_language() or "")[:2], "en_US"))
     options.use_24hour_time_format = True
-    options.locale_code = LOCALES.get((get_language() or "")[:2], "en_US")
     try:
         words: str = ExpressionDescriptor(cron, options).get_description()
     except FormatException:  # it knows fewer forms than we do

@@ -13,7 +13,11 @@ CTRL_C = (
     "tests/crawlservice/test_crawl.py",
     "-k=ctrl_c or cancelled_with_its_site",
 )
-CLOCKS = ("tests/crawlservice/test_timing.py", "tests/test_logs.py", "tests/test_response.py")
+CLOCKS = (
+    "tests/crawlservice/test_timing.py",
+    "tests/crawlservice/test_schedule_admin.py::test_words",
+    "tests/test_logs.py",
+)
 
 
 @pytest.mark.process
