@@ -53,7 +53,8 @@ def join(base: str, link: str) -> str | None:
 
 def canonical(url: str) -> str:
     """The form in which two normalised URLs are compared: percent-encoding by RFC 3986, 6.2.2,
-    query parts sorted, no empty ones. It is not what is sent: some servers tell ``%7E`` from ``~``."""
+    query parts sorted, no empty ones. It is not what is sent: to some servers ``%7E`` is not
+    ``~``."""
     if "%" in url:
         url = _ESCAPE.sub(_same_escape, url)
     start = url.find("?")
