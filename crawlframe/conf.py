@@ -17,7 +17,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
-    "max_deliveries", "commit_batch", "backlog", "quiet", "load_timeout",
+    "transfer_memory", "max_deliveries", "commit_batch", "backlog", "quiet", "load_timeout",
 )  # fmt: skip
 
 
@@ -51,6 +51,7 @@ class Settings:
     load_timeout: float = 30.0  # seconds in which one module of the spiders must be imported
     deadline: float = 120.0  # seconds a callback may go on before its worker is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
+    transfer_memory: int = 256  # MiB that the bodies of a worker's transfers may hold together
     max_age: float = 21600.0  # seconds after which a worker is replaced
     max_deliveries: int = 5  # times a request may be with a dying worker before it is poison
     commit_batch: int = 256  # outcomes per database transaction

@@ -88,9 +88,11 @@ class ConnectError(FetchError):
 
 
 class TlsError(FetchError):
-    """The TLS handshake or certificate check failed."""
+    """The TLS handshake or certificate check failed. A connection that broke during the handshake
+    is a ConnectionLost."""
 
     reason = "tls"
+    retryable = False
 
 
 class FetchTimeout(FetchError):
@@ -109,6 +111,11 @@ class BadResponse(FetchError):
     """The server's answer is not valid HTTP."""
 
     reason = "bad_response"
+    retryable = False
+
+
+class BadHeader(BadResponse):
+    """A header line of the answer has no colon. The requests downloader passes over such lines."""
 
 
 class BadEncoding(FetchError):

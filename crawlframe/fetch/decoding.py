@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any, Protocol
 
 import brotli
@@ -22,7 +23,7 @@ ACCEPTED = "gzip, deflate, br, zstd"
 MAX_CODINGS = 4  # one on the other; who sends more means harm
 ZSTD_WINDOW = 23  # log2 of the most memory a frame may ask for: RFC 9659 allows 8 MiB on the web
 MAX_STREAMS = 10_000  # gzip members or zstd frames in one body
-INPUT = 1 << 16  # bytes given to a decompressor at a time
+INPUT = 1 << 14  # bytes given to a decompressor at a time; they may become a thousand times more
 OUTPUT = 1 << 20  # bytes taken from brotli at a time
 
 
@@ -64,8 +65,8 @@ class _Stream(Protocol):
 def _unpack(body: bytes, limit: int, new_stream: Callable[[], Any], further: bytes | None) -> bytes:
     """All streams that lie one behind the other. One that does not start with ``further`` ends it,
     whatever it is (browsers ignore it too); None: there is one only."""
-    parts: list[bytes] = []
-    size = at = streams = 0
+    out = BytesIO()
+    at = streams = 0
     stream: _Stream | None = None
     while at < len(body):
         if stream is None:
@@ -77,17 +78,15 @@ def _unpack(body: bytes, limit: int, new_stream: Callable[[], Any], further: byt
             stream = new_stream()
         piece = body[at : at + INPUT]  # so that unused_data stays small: each stream copies it
         at += len(piece)
-        part = stream.decompress(piece, limit + 1 - size)
-        parts.append(part)
-        size += len(part)
-        if size > limit:
+        out.write(stream.decompress(piece, limit + 1 - out.tell()))
+        if out.tell() > limit:
             raise _TooLarge
         if stream.eof:
             at -= len(stream.unused_data)
             stream = None
     if stream is not None:
         raise EOFError("it ends too early")
-    return b"".join(parts)
+    return out.getvalue()
 
 
 def _gzip(body: bytes, limit: int) -> bytes:
@@ -108,19 +107,17 @@ def _zstd(body: bytes, limit: int) -> bytes:
 
 def _brotli(body: bytes, limit: int) -> bytes:
     stream = brotli.Decompressor()
-    parts: list[bytes] = []
-    size = 0
+    out = BytesIO()
     data = body
     while not stream.is_finished():
-        part = stream.process(data, output_buffer_limit=min(limit + 1 - size, OUTPUT))
+        part = stream.process(data, output_buffer_limit=min(limit + 1 - out.tell(), OUTPUT))
         data = b""
-        parts.append(part)
-        size += len(part)
-        if size > limit:
+        out.write(part)
+        if out.tell() > limit:
             raise _TooLarge
         if not part and not stream.is_finished():
             raise EOFError("it ends too early")
-    return b"".join(parts)
+    return out.getvalue()
 
 
 _DECODERS: dict[str, Callable[[bytes, int], bytes]] = {

@@ -13,9 +13,11 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.cookiejar import DefaultCookiePolicy
+from io import BytesIO
 from typing import Any
 
 import certifi
@@ -52,6 +54,7 @@ SessionFactory = Callable[[], requests.Session]
 
 # The first line that names any link of an exception's chain decides.
 _ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
+    ((urllib3_errors.InvalidChunkLength,), BadResponse),
     ((urllib3_errors.NameResolutionError, socket.gaierror), DnsError),
     ((urllib3_errors.NewConnectionError, ConnectionRefusedError), ConnectError),
     ((urllib3_errors.TimeoutError, requests_errors.Timeout, TimeoutError), FetchTimeout),
@@ -88,11 +91,12 @@ class RequestsDownloader:
         """The response to ``request``. Sessions of ``session_factory`` are kept and used again by
         one thread at a time; an adapter that it mounts answers for its connections itself. Raises
         FetchError, and whatever the factory raises; may be cancelled."""
+        journey = Journey(request, limits, headers, jar, allowed)
+        return await journey.run(self.by(session_factory))
 
-        async def transfer(journey: Journey) -> Answer:
-            return await self._transfer(journey, session_factory)
-
-        return await Journey(request, limits, headers, jar, allowed).run(transfer)
+    def by(self, factory: SessionFactory | None) -> Callable[[Journey], Awaitable[Answer]]:
+        """``transfer`` with sessions of this factory."""
+        return partial(self.transfer, factory=factory)
 
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""
@@ -106,19 +110,23 @@ class RequestsDownloader:
             session.close()
         self._adapter.close_connections()
 
-    async def _transfer(self, journey: Journey, factory: SessionFactory | None) -> Answer:
-        seconds = journey.remaining()
-        transfer = _Transfer(journey, seconds)
+    async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
+        """One transfer of a journey. What has been sent is never sent again here."""
+        transfer = _Transfer(journey, journey.remaining())
         self._active.add(transfer)
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, self._run, transfer, factory)
         try:
-            async with asyncio.timeout(seconds):
-                return await asyncio.get_running_loop().run_in_executor(
-                    self._threads, self._run, transfer, factory
-                )
-        except TimeoutError:
-            raise journey.timeout() from None
+            while not running.done():
+                if journey.left() <= 0:
+                    raise journey.timeout()
+                # Again when the time is over: the transfer may have waited for memory meanwhile.
+                await asyncio.wait([running], timeout=max(0.01, journey.left()))
+            return running.result()
         finally:
             transfer.abort()  # no change to one that is done
+            running.add_done_callback(_ignore)
+            running.cancel()
             self._active.discard(transfer)
 
     def _run(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
@@ -194,7 +202,7 @@ class _Transfer:
             self._socket = None
 
     def abort(self) -> None:
-        """Wakes the thread up, wherever it waits for the peer."""
+        """Wakes the thread up, wherever it waits for the peer or for memory."""
         with self._lock:
             self._aborted = True
             if self._socket is not None:
@@ -202,6 +210,7 @@ class _Transfer:
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
                 except OSError:
                     pass
+        self._journey.account.give_up()
 
     def _send(self, session: requests.Session) -> requests.Response:
         journey = self._journey
@@ -219,6 +228,16 @@ class _Transfer:
             stream=True,
         )
 
+    def _count(self, size: int) -> None:
+        """Waits for the memory to hold that many bytes more."""
+        account = self._journey.account
+        woken = threading.Event()
+        while not account.take(size, woken.set):
+            woken.wait()
+            woken.clear()
+            if self._aborted:
+                raise ConnectionAbortedError("the fetch was given up")
+
     def _read(self, response: requests.Response) -> Answer:
         raw = response.raw
         headers: CIMultiDict[str] = CIMultiDict(raw.headers.items())
@@ -226,14 +245,14 @@ class _Transfer:
         length = headers.get("Content-Length", "")
         if length.isdigit() and int(length) > limit and self._journey.method != "HEAD":
             return Answer(response.status_code, headers, None)
-        parts: list[bytes] = []
-        size = 0
+        body = BytesIO()
         for part in raw.stream(CHUNK, decode_content=False):
-            size += len(part)
-            if size > limit:
+            if body.tell() + len(part) > limit:
                 return Answer(response.status_code, headers, None)
-            parts.append(part)
-        return Answer(response.status_code, headers, b"".join(parts))
+            self._count(len(part))
+            body.write(part)
+        # The value of a BytesIO is its buffer, not a copy of it.
+        return Answer(response.status_code, headers, body.getvalue())
 
     def _named(self, error: BaseException) -> FetchError:
         chain = [*_chain(error)]
@@ -257,6 +276,12 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
     more = [pair for pair in theirs.split("; ") if pair.partition("=")[0] not in names]
     if more:
         headers["Cookie"] = "; ".join([*([ours] if ours else []), *more])
+
+
+def _ignore(running: asyncio.Future[Answer]) -> None:
+    """Nobody waits for this thread any more."""
+    if not running.cancelled():
+        running.exception()
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

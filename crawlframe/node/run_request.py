@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import random
 import time
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
 
@@ -25,10 +23,12 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.memory import Account
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
 from crawlframe.node import callbacks
+from crawlframe.node.backoff import backoff, retry_after
 from crawlframe.node.callbacks import Call, Callbacks
 from crawlframe.node.marks import LOOP
 from crawlframe.node.sieve import Sieve
@@ -39,7 +39,6 @@ from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings, build, read_settings
 
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
-BACKOFF_CAP = 300.0  # seconds
 
 
 @dataclass
@@ -127,14 +126,20 @@ class RequestRunner:
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
                 return await self._call(outcome, crawl, request, None)
-            return await self._fetch_and_call(outcome, crawl, request, claimed)
+            with self._downloader.memory.account() as account:  # until the callback is over
+                return await self._fetch_and_call(outcome, crawl, request, claimed, account)
         except Park as error:
             if not error.lack_of_code:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
 
     async def _fetch_and_call(
-        self, outcome: Outcome, crawl: Crawl, request: Request, claimed: Claimed
+        self,
+        outcome: Outcome,
+        crawl: Crawl,
+        request: Request,
+        claimed: Claimed,
+        account: Account,
     ) -> Outcome:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
@@ -142,7 +147,7 @@ class RequestRunner:
         try:
             faults.at("fetch.before", ConnectionLost)
             response = await self._downloader.fetch(
-                request, crawl.settings, crawl.spider, crawl.cookies, crawl.allows
+                request, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account
             )
             faults.at("fetch.after", ConnectionLost)
         except FetchError as error:
@@ -300,28 +305,6 @@ def _misfit(function: Callable[..., Any], keywords: frozenset[str]) -> str:
     except ValueError:  # made in C: only the call can tell
         return ""
     return ""
-
-
-def backoff(attempts: int) -> int:
-    """Milliseconds before the next try: 1, 2, 4 ... seconds up to five minutes, spread by half so
-    that failures of one moment do not come back in one moment."""
-    return round(1000 * min(BACKOFF_CAP, 2.0 ** min(attempts, 30)) * random.uniform(0.5, 1.5))
-
-
-def retry_after(response: Response) -> int:
-    """Milliseconds that the server asks to wait (RFC 9110, 10.2.3), 0 when it does not."""
-    value = response.headers.get("Retry-After", "").strip()
-    if not value:
-        return 0
-    try:
-        seconds = float(value) if value.isdigit() else _until(value)
-    except (ValueError, TypeError, OverflowError):
-        return 0
-    return round(1000 * max(0.0, min(BACKOFF_CAP, seconds)))
-
-
-def _until(date: str) -> float:
-    return parsedate_to_datetime(date).timestamp() - time.time()
 
 
 def is_cancelled() -> bool:

@@ -20,6 +20,7 @@ from redis import RedisError
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.memory import return_large_blocks
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import Channel, ChannelClosed
@@ -50,6 +51,7 @@ def run_worker(
     mark: Callable[[int, bytes], None],
 ) -> None:
     """The child's whole life. ``mark`` is told (slot, rid) whose callback is running."""
+    return_large_blocks()
     worker = Worker(settings, services, registry, version, generation, channel, mark)
     uvloop.run(worker.live())
 

@@ -167,7 +167,7 @@ def test_idle_handles_hold_nothing(client: Client, site: Site) -> None:
             except BodyTooLarge:
                 pass
             (handle,) = downloader._idle
-            assert handle._head == handle._body == []
+            assert (handle._head, handle._body.getvalue()) == ([], b"")
 
     client.run(job)
 
