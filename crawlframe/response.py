@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from crawlframe import complexity, xhtml
 from crawlframe.charset import encoding_of
-from crawlframe.errors import BadRequest, NotJson
+from crawlframe.errors import BadRequest, NotJson, TooDeep
+from crawlframe.labels import encode
 from crawlframe.links import join
 from crawlframe.request import Callback, Request, callback_name
 
@@ -71,10 +73,15 @@ class Response:
         return 200 <= self.status < 300
 
     @cached_property
+    def _essence(self) -> str:
+        """The Content-Type without its parameters."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    @cached_property
     def kind(self) -> str:
         """What the body is by its Content-Type, else by its first bytes: "html", "xml", "json",
         "text" or "binary"."""
-        essence = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        essence = self._essence
         if essence in ("text/html", "application/xhtml+xml"):
             return "html"
         if essence.endswith(("/xml", "+xml")):
@@ -97,7 +104,7 @@ class Response:
     def encoding(self) -> str:
         """Python's name of the character encoding: by byte order mark, Content-Type, declaration in
         the page, and by guess only if the page declares nothing and is not UTF-8."""
-        return encoding_of(self.body, self.headers.get("Content-Type"), self.kind)
+        return encoding_of(self.body, self.headers.get("Content-Type"), self.kind, self.url)
 
     @cached_property
     def text(self) -> str:
@@ -120,28 +127,62 @@ class Response:
             return orjson.loads(self.text)
         except orjson.JSONDecodeError as error:
             detail = f"{error}; it starts {self.text[:60].strip()!r}"
+            if "recursion" in str(error).lower():
+                raise TooDeep(f"{self.url}: {detail}") from None
             raise NotJson(f"{self.url}: the body is not JSON: {detail}") from None
 
     def json(self) -> Any:
-        """The decoded body, always the same object. Raises NotJson, which is a ValueError."""
+        """The decoded body, always the same object. Raises NotJson, which is a ValueError, or
+        TooDeep."""
         return self._json
 
     # -- parsers ----------------------------------------------------------------------------------
+
+    # None begins a page that would take it too long: it raises TooDeep or TooComplex.
+
+    @cached_property
+    def _html(self) -> bytes:
+        """What parsers of HTML read."""
+        if xhtml.is_declared(self._utf8) or self._essence == "application/xhtml+xml":
+            return xhtml.with_end_tags(self._utf8)
+        return self._utf8
+
+    @property
+    def _html_text(self) -> str:
+        same = self._html is self._utf8
+        return self.text if same else self._html.decode("utf-8", "replace")
+
+    @cached_property
+    def _tags(self) -> int:
+        return complexity.tags_of(self._html, self.url)
+
+    @cached_property
+    def _xml_tags(self) -> int:
+        return complexity.tags_of_xml(self._utf8, self.url)
 
     @cached_property
     def tree(self) -> LexborHTMLParser:
         """The selectolax parser: ``tree.css("h1")`` gives nodes with ``text()``, ``attributes``."""
         from selectolax.lexbor import LexborHTMLParser
 
-        return LexborHTMLParser(self._utf8)
+        complexity.check(self._tags, complexity.MAX_TAGS, "tree", self.url)
+        return LexborHTMLParser(self._html)
 
     @cached_property
     def selector(self) -> Selector:
         """The parsel selector of the whole document: HTML, XML or JSON by ``kind``."""
         from parsel import Selector
 
-        kind = self.kind if self.kind in ("xml", "json") else "html"
-        return Selector(text=self.text, type=kind, base_url=self.url)
+        if self.kind == "json":
+            try:
+                return Selector(text=self.text, type="json", base_url=self.url)
+            except RecursionError:
+                raise TooDeep(f"{self.url}: the JSON is nested too deeply") from None
+        if self.kind == "xml":
+            complexity.check(self._xml_tags, complexity.MAX_XML_TAGS, "selector", self.url)
+            return Selector(text=self.text, type="xml", base_url=self.url)
+        complexity.check(self._tags, complexity.MAX_TAGS, "selector", self.url)
+        return Selector(text=self._html_text, type="html", base_url=self.url)
 
     def css(self, query: str) -> SelectorList[Selector]:
         return self.selector.css(query)
@@ -158,7 +199,11 @@ class Response:
         """The BeautifulSoup object, on lxml."""
         from bs4 import BeautifulSoup
 
-        return BeautifulSoup(self.text, "lxml-xml" if self.kind == "xml" else "lxml")
+        if self.kind == "xml":
+            complexity.check(self._xml_tags, complexity.MAX_XML_TAGS, "soup", self.url)
+            return BeautifulSoup(self.text, "lxml-xml")
+        complexity.check(self._tags, complexity.MAX_TAGS, "soup", self.url)
+        return BeautifulSoup(self._html_text, "lxml")
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -279,5 +324,6 @@ def _encode_query(link: str, encoding: str) -> str:
     from urllib.parse import quote
 
     address, mark, query = link.partition("#")[0].partition("?")
-    encoded = query.encode(encoding, "xmlcharrefreplace")
-    return address + mark + quote(encoded, safe="!\"$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
+    return (
+        address + mark + quote(encode(query, encoding), safe="!\"$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
+    )
