@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import select
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from django.db import Error as DatabaseError
@@ -27,6 +29,7 @@ from crawlservice.pruning import Pruner
 from crawlservice.reconcile import Reconciliation, align
 from crawlservice.sampling import Sampler
 from crawlservice.store import DjangoLedger
+from crawlservice.watchdog import Watchdog
 from crawlservice.webhooks import hand_out
 
 if TYPE_CHECKING:
@@ -66,7 +69,18 @@ class Steward:
     def live(self, channel: Channel) -> None:
         """Does a round every second until the master says retire or is gone."""
         channel.send("ready")
-        self._beat = lambda: channel.send("beat", 0, self._trouble)
+        sending = threading.Lock()
+
+        def beat(waits: str = "") -> None:
+            with sending:
+                channel.send("beat", 0, waits or self._trouble)
+
+        def beat_meanwhile(waits: str) -> None:
+            with suppress(ChannelClosed):  # the round that waits finds out
+                beat(waits)
+
+        self._beat = beat
+        Watchdog(self._settings.database_timeout, beat_meanwhile).start()
         while True:
             try:
                 self.turn()

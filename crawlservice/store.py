@@ -20,6 +20,7 @@ from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Event, Item, Page, Task
+from crawlservice.watchdog import Watchdog
 
 PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
 
@@ -87,6 +88,16 @@ END = (
 
 class DjangoLedger:
     """The engine's Ledger on this thread's Django connection."""
+
+    _watchdog: Watchdog | None = None
+
+    def __init__(self, watchdog: Watchdog | None = None) -> None:
+        """``watchdog``: the one that looks after this process's connections."""
+        self._watchdog = watchdog
+
+    @property
+    def waits(self) -> str:
+        return self._watchdog.waits if self._watchdog else ""
 
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():

@@ -17,6 +17,7 @@ from crawlframe.node.errands import Errands
 log = logging.getLogger(__name__)
 
 IDLE = 0.1  # seconds between claims while nothing is due
+RETAKE = 1.0  # seconds between two looks for parked requests that this code has not tried
 AWAY = 0.5  # seconds after a claim that failed
 PATIENCE = 0.01  # seconds that fetches wait to be told when no worker has a free slot
 
@@ -27,6 +28,7 @@ class Claims:
     def __init__(self, errands: Errands) -> None:
         self._errands = errands
         self._over: dict[Fetched, None] = {}
+        self._next_retake = 0.0
         self.start_over()
 
     def start_over(self) -> None:
@@ -36,6 +38,21 @@ class Claims:
         self._answered = True
         self._next = self._next_telling = 0.0
         self._astray: Collection[bytes] = ()
+
+    def hurry_retake(self) -> None:
+        """A look for parked requests may bring something."""
+        self._next_retake = 0.0
+
+    def retake(self, frontier: Frontier, version: str, n: int) -> None:
+        """Lets the next claim find up to n parked requests that this version has not tried, once
+        in a while."""
+        now = time.monotonic()
+        if self._errands.away or now < self._next_retake:  # claims ask if it is back
+            return
+        self._next_retake = now + RETAKE
+        if self._errands.attempt(lambda: frontier.retake(version, n)):
+            self._next_retake = 0.0
+            self.hurry()
 
     def hurry(self) -> None:
         """The next one may bring something."""
