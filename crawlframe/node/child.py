@@ -172,9 +172,9 @@ def become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
             os._exit(status)
 
 
-def adopt_orphans() -> None:
-    """Processes whose parent ends become children of this one (Linux)."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans(adopt: bool = True) -> None:
+    """Descendants whose parent ends become children of this process, or no longer (Linux)."""
+    _prctl(PR_SET_CHILD_SUBREAPER, int(adopt))
 
 
 def _prctl(option: int, value: int) -> None:

@@ -39,10 +39,6 @@ class Claims:
         self._next = self._next_telling = 0.0
         self._astray: Collection[bytes] = ()
 
-    def hurry_retake(self) -> None:
-        """A look for parked requests may bring something."""
-        self._next_retake = 0.0
-
     def retake(self, frontier: Frontier, version: str, n: int) -> None:
         """Lets the next claim find up to n parked requests that this version has not tried, once
         in a while."""
@@ -51,12 +47,13 @@ class Claims:
             return
         self._next_retake = now + RETAKE
         if self._errands.attempt(lambda: frontier.retake(version, n)):
-            self._next_retake = 0.0
-            self.hurry()
+            self.hurry(retake=True)
 
-    def hurry(self) -> None:
-        """The next one may bring something."""
+    def hurry(self, *, retake: bool = False) -> None:
+        """The next one may bring something; so may a look for parked requests, if ``retake``."""
         self._next = 0.0
+        if retake:
+            self._next_retake = 0.0
 
     def end_fetches(self, child: Child, over: Iterable[tuple[bytes, int]]) -> None:
         """A worker says (rid, number of the claim) of fetches that are over."""

@@ -192,10 +192,11 @@ class Master:
             self._claims.hurry()
         elif kind == "slow":
             self._relief.learn(*rest)
+        elif kind == "tables" and self._oversight is not None:
+            self._oversight.tell(kind, *rest)
         elif kind == "ready" and child.role != "steward":
             (child.credits,) = rest
-            self._claims.hurry_retake()
-            self._claims.hurry()
+            self._claims.hurry(retake=True)
             self._relief.brief(child)
             self._renewal.worker_ready(child)
             if self._oversight is not None:

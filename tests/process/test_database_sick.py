@@ -318,6 +318,7 @@ def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
     wait(lambda: [node.waits for node in nodes.read()] == [why] * WORKERS)
     assert {node.condition for node in nodes.read()} == {nodes.ABNORMAL}
     crawl.check_end()
+    print(cluster.output[-6000:])
     crawl.check_workers()
     assert cluster.output.count("results wait: the database has not answered for") == WORKERS
     wait(lambda: not any(node.waits for node in nodes.read()))
