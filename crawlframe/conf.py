@@ -18,6 +18,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "quiet", "load_timeout",
+    "database_timeout",
 )  # fmt: skip
 
 
@@ -59,6 +60,7 @@ class Settings:
     user_agent: str = "Crawlframe/0.1 (+https://example.invalid/crawlframe)"
     allow_private: tuple[Network, ...] = ()  # networks beside the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, beside those
+    database_timeout: float = 60.0  # seconds without an answer of PostgreSQL, which is not at work
     log_level: str = "INFO"
 
     @classmethod

@@ -18,6 +18,13 @@ class ConfigError(CrawlframeError):
     """A setting is wrong. Raised at start-up; the message names the setting and the mend."""
 
 
+class TablesMissing(ConfigError):
+    """The database lacks tables of this version. Raised at start-up; a supervisor knows it by the
+    exit code."""
+
+    exit_code = 4
+
+
 class SpiderError(CrawlframeError):
     """A spider breaks the contract: bad settings, unknown callback, an item or request that cannot
     be stored. The message names the spider's part to change."""

@@ -41,6 +41,11 @@ class Recorded(NamedTuple):
 class Ledger(Protocol):
     """One connection to the database, used by one thread. Raises LedgerAway and LedgerRefused."""
 
+    @property
+    def waits(self) -> str:
+        """What its thread has waited for, for long, such as an answer; "" when it does not wait.
+        Any thread may ask."""
+
     def task(self, task: int) -> TaskSpec | None:
         """The task, or None when there is none."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from django.db.models import Q
-from django.utils import timezone
+from django.db.models.functions import Now
 from redis import RedisError
 
 from crawlframe.frontier import Frontier
@@ -54,7 +54,7 @@ def renew(
     frontier.eras.open()
     with suppress(RedisError):  # hosted servers may forbid it
         frontier.redis.bgrewriteaof()  # a half script must not stay in the file
-    Era.objects.filter(pk=era.pk).update(opened_at=timezone.now())
+    Era.objects.filter(pk=era.pk).update(opened_at=Now())
     log.log(
         logging.INFO if era.reason == FIRST else logging.WARNING,
         "era %d begins: %s; %d requests brought back, %d known to be done, %.1f s",

@@ -12,9 +12,8 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
-from django.utils import timezone
 
-from crawlservice import sampling, submissions
+from crawlservice import clock, sampling, submissions
 from crawlservice.models import (
     Action,
     Delivery,
@@ -68,11 +67,11 @@ def delete(rows: Rows) -> int:
 
 
 def old_samples() -> Rows:
-    return Sample.objects.filter(at__lt=timezone.now() - sampling.KEPT).order_by("at")
+    return Sample.objects.filter(at__lt=clock.now() - sampling.KEPT).order_by("at")
 
 
 def old_keys() -> Rows:
-    old = timezone.now() - submissions.KEPT
+    old = clock.now() - submissions.KEPT
     return Submission.objects.filter(created_at__lt=old).order_by("created_at")
 
 
@@ -114,7 +113,7 @@ def old_tokens() -> Rows:
 def ended_lives(living: Collection[int]) -> Rows:
     """The newest is kept, for the numbers of lives never repeat, and the audit looks at it."""
     newest = Generation.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    rows = Generation.objects.filter(started_at__lt=timezone.now() - LIVES, pk__lt=newest)
+    rows = Generation.objects.filter(started_at__lt=clock.now() - LIVES, pk__lt=newest)
     return rows.exclude(pk__in=[*living]).order_by("started_at")
 
 
@@ -131,4 +130,4 @@ def _one(rows: Rows) -> Subquery:
 
 def _before(days: int) -> datetime:
     """0 days: kept for ever, for nothing is so old."""
-    return timezone.now() - timedelta(days=days) if days else datetime.fromtimestamp(0, UTC)
+    return clock.now() - timedelta(days=days) if days else datetime.fromtimestamp(0, UTC)

@@ -16,6 +16,7 @@ from crawlservice.models import Generation
 from crawlservice.redis import use
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
+from crawlservice.watchdog import Watchdog
 
 
 class DjangoServices:
@@ -30,7 +31,7 @@ class DjangoServices:
         return Frontier.connect(self._redis, self._settings)
 
     def ledger(self) -> DjangoLedger:
-        return DjangoLedger()
+        return DjangoLedger(self._watchdog().start())
 
     def code(self) -> Code:
         return self._code
@@ -51,11 +52,15 @@ class DjangoServices:
 
     def begin_generation(self, node: str, machine: str, pid: int) -> int:
         try:
-            return Generation.objects.create(node=node, machine=machine, pid=pid).pk
+            with self._watchdog():  # its thread ends with it: the master forks without threads
+                return Generation.objects.create(node=node, machine=machine, pid=pid).pk
         except DatabaseError as error:
             raise LedgerAway(str(error)) from None
         finally:
             connections.close_all()  # the master forks: no connection may be open then
+
+    def _watchdog(self) -> Watchdog:
+        return Watchdog(self._settings.database_timeout)
 
     def run_steward(self, channel: Channel) -> None:
         frontier = Frontier.connect(self._redis, self._settings, follows=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import select
+import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -21,12 +23,14 @@ from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.node.endings import end_tasks
 from crawlservice import schedules
 from crawlservice.audit import strays
+from crawlservice.database import migrations
 from crawlservice.era import is_whole, renew
 from crawlservice.models import Page, Task
 from crawlservice.pruning import Pruner
 from crawlservice.reconcile import Reconciliation, align
 from crawlservice.sampling import Sampler
 from crawlservice.store import DjangoLedger
+from crawlservice.watchdog import Watchdog
 from crawlservice.webhooks import hand_out
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TURN = 1.0  # seconds between two rounds of chores
+MIGRATIONS = 5.0  # seconds between two looks which migrations are applied
 LONG = 2.5  # seconds without a round that went well
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
 STILL = 30.0  # seconds in which a task with requests to claim may stand still unexamined
@@ -61,12 +66,25 @@ class Steward:
         self._run: str | None = None  # which life of the server that is
         self._still: dict[int, tuple[Counts, float]] = {}  # what stands still, and since when
         self._beat: Callable[[], object] = lambda: None
-        self._next_beat = 0.0
+        self._say: Callable[..., object] = lambda *message: None
+        self._next_beat = self._next_look = 0.0
+        self._migrations = ""  # the mark that the master was told last
 
     def live(self, channel: Channel) -> None:
         """Does a round every second until the master says retire or is gone."""
         channel.send("ready")
-        self._beat = lambda: channel.send("beat", 0, self._trouble)
+        sending = threading.Lock()
+
+        def say(*message: Any) -> None:
+            with sending:
+                channel.send(*message)
+
+        def beat_meanwhile(waits: str) -> None:
+            with suppress(ChannelClosed):  # the round that waits finds out
+                say("beat", 0, waits)
+
+        self._say, self._beat = say, lambda: say("beat", 0, self._trouble)
+        Watchdog(self._settings.database_timeout, beat_meanwhile).start()
         while True:
             try:
                 self.turn()
@@ -81,6 +99,7 @@ class Steward:
     def turn(self) -> None:
         """One round, if it is ours. A failure waits for the next round."""
         try:
+            self._look_for_migrations()
             if self._lead():
                 self._look_after_redis()
                 self._replay_dead()
@@ -118,6 +137,17 @@ class Steward:
                 log.info("another steward leads now")
         self._leading = bool(self._lock.acquire())
         return self._leading
+
+    def _look_for_migrations(self) -> None:
+        """Its supervisor may have a framework that waits for some. SQLite's come by themselves."""
+        now = time.monotonic()
+        if connection.vendor == "sqlite" or now < self._next_look:
+            return
+        self._next_look = now + MIGRATIONS
+        mark = migrations()
+        if mark != self._migrations:
+            self._say("tables", mark)
+            self._migrations = mark
 
     def _look_after_redis(self) -> None:
         run = self._frontier.redis.info("server").get("run_id")

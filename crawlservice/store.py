@@ -12,7 +12,7 @@ import orjson
 from django.db import DataError, Error, IntegrityError, OperationalError, transaction
 from django.db import connection as default_connection
 from django.db.models import Count, Sum
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from crawlframe import faults
 from crawlframe.frontier import Counts
@@ -20,6 +20,7 @@ from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Event, Item, Page, Task
+from crawlservice.watchdog import Watchdog
 
 PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
 
@@ -88,6 +89,16 @@ END = (
 class DjangoLedger:
     """The engine's Ledger on this thread's Django connection."""
 
+    _watchdog: Watchdog | None = None
+
+    def __init__(self, watchdog: Watchdog | None = None) -> None:
+        """``watchdog``: the one that looks after this process's connections."""
+        self._watchdog = watchdog
+
+    @property
+    def waits(self) -> str:
+        return self._watchdog.waits if self._watchdog else ""
+
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
             row = Task.objects.filter(pk=task).values("spider", "arguments", "priority").first()
@@ -137,12 +148,13 @@ def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
             ready[task] = {"na": counts.na, "nf": counts.nf, "ne": counts.ne, "items": items}
     # In order, so that two who end some of the same tasks cannot deadlock.
     active = Task.objects.filter(pk__in=ready, state__in=Task.ACTIVE).order_by("pk")
-    now = default_connection.ops.adapt_datetimefield_value(timezone.now())
+    adapt = default_connection.ops.adapt_datetimefield_value
     changes, events = [], []
-    for task, state in active.select_for_update().values_list("pk", "state"):
+    locked = active.select_for_update().annotate(clock=Now())
+    for task, state, clock in locked.values_list("pk", "state", "clock"):
         numbers = ready[task]
         after = Task.State.CANCELLED if state == Task.State.CANCELLING else Task.State.FINISHED
-        changes.append([after.value, now, *numbers.values(), task])
+        changes.append([after.value, adapt(clock), *numbers.values(), task])
         events.append(Event(task_id=task, kind=_kind(after, numbers)))
     if changes:
         with default_connection.cursor() as cursor:

@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, TablesMissing
 from crawlframe.frontier.connection import complaint
 from crawlservice.checks import missing_right
 from crawlservice.database import mend, prepare
@@ -44,6 +44,8 @@ class Command(BaseCommand):
                 for warning in prepare():
                     self.stderr.write(f"warning: {warning}")
             return super().execute(*args, **options)
+        except TablesMissing as error:
+            raise CommandError(str(error), returncode=error.exit_code) from None
         except CrawlframeError as error:
             raise CommandError(str(error)) from None
         except RedisError as error:

@@ -139,9 +139,10 @@ class Frontier(Tasks):
         fields = iter(batch)
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
-            attempts, deliveries = map(int, tries.split(b",")[:2]) if tries else (0, 0)
+            attempts, deliveries, kills = _tries(tries) if tries else (0, 0, 0)
+            whole_record = whole(record, host)
             claim.requests.append(
-                Claimed(rid, int(task), host, attempts, deliveries, whole(record, host), sequence)
+                Claimed(rid, int(task), host, attempts, deliveries, whole_record, sequence, kills)
             )
 
     def known(self, asked: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
@@ -245,10 +246,15 @@ class Frontier(Tasks):
 
     def retry(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
         """(rid, host, milliseconds): held requests wait that long for another try."""
-        return self._give("retry", generation, requests)
+        return self._give("retry", generation, requests, "1")
+
+    def defer(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
+        """(rid, host, milliseconds): held requests that were not tried wait that long."""
+        return self._give("retry", generation, requests, "0")
 
     def release(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
-        """(rid, host, deliveries to add): held requests go back, first in line."""
+        """(rid, host, penalty): held requests go back, first in line. Penalty 1: it is blamed for
+        the death of a worker, which counts as a delivery and a kill; else 0."""
         return self._give("release", generation, requests)
 
     def park(
@@ -296,3 +302,9 @@ class Frontier(Tasks):
         for partition in range(self.partitions):
             problems += [line.decode() for line in self.run("audit", partition, AUDIT_WALK)[1:]]
         return problems
+
+
+def _tries(kept: bytes) -> tuple[int, int, int]:
+    """Attempts, deliveries and kills of what TRIES keeps of a request."""
+    attempts, deliveries, _trail, kills = (*kept.split(b","), b"", b"")[:4]
+    return int(attempts), int(deliveries), int(kills or 0)

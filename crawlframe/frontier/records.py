@@ -20,6 +20,7 @@ FRONTS = [
     for scheme in (b"https", b"http")
 ]
 VERBATIM = 0xFF  # first byte of a kept record; a lower one is a place in FRONTS
+FATAL = 2  # kills after which a request is poison
 _MARKS = {front: bytes([n]) for n, front in enumerate(FRONTS)}
 _WHOLE = bytes([VERBATIM])
 _NUMBER = struct.Struct(">q")  # the first half of a rid
@@ -41,9 +42,23 @@ class Claimed(NamedTuple):
     task: int
     host: str
     attempts: int  # tries that failed before
-    deliveries: int  # workers that died with it before
+    deliveries: int  # nodes that died with it, and workers whose death it is blamed for
     record: bytes
     claim: int = 0  # the sequence number of the claim that gave it
+    kills: int = 0  # workers whose death it is blamed for
+
+    @property
+    def alone(self) -> bool:
+        """It is blamed for the death of a worker, and must not endanger others."""
+        return 0 < self.kills < FATAL
+
+    def poison(self, max_deliveries: int) -> str:
+        """Why it must not be run again; "" when it may."""
+        if self.kills >= FATAL:
+            return f"it killed {self.kills} workers, the last one while it ran alone"
+        if self.deliveries > max_deliveries:
+            return f"{self.deliveries} nodes or workers died with this request"
+        return ""
 
 
 class Fetched(NamedTuple):

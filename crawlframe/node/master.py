@@ -22,6 +22,7 @@ from crawlframe.node.crew import Crew
 from crawlframe.node.errands import Errands
 from crawlframe.node.generation import Life, replay_dead
 from crawlframe.node.oversight import Oversight
+from crawlframe.node.quarantine import Quarantine
 from crawlframe.node.relief import LOOK, Relief
 from crawlframe.node.renewal import Renewal
 from crawlframe.node.services import Services
@@ -33,7 +34,6 @@ log = logging.getLogger(__name__)
 
 FULL_TURN = 0.5  # seconds a turn waits at most
 ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
-RETAKE = 1.0  # seconds between two looks for parked requests that this code has not tried
 BEGIN_AGAIN = 0.1  # seconds between two tries to begin a life
 SPAWN_CHECK = 0.05  # seconds a turn waits at most while templates or workers are missing
 
@@ -58,10 +58,11 @@ class Master:
         self._selector = selectors.DefaultSelector()
         self._crew = Crew(settings, self._selector, self._hear, self._bury)
         self._relief = Relief(self._crew, self._give_back)
+        self._quarantine = Quarantine(self._crew, self._defer)
         self._renewal = Renewal(settings, self._spawn_template, self._on_code)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
-        self._next_beat = self._next_once = self._next_retake = 0.0
+        self._next_beat = self._next_once = 0.0
         self._unparked = self._untold = False
         self._published: Loaded | None = None  # what the cluster was told of
         self._errands = Errands(self._start_over)
@@ -105,6 +106,7 @@ class Master:
         self._renew_code()
         if self._life.alive:
             self._relief.turn()
+            self._quarantine.turn()
             self._renew_lease()
             self._retake()
             self._claim()
@@ -130,6 +132,7 @@ class Master:
         self._untold = True
         self._renewal.end()
         self._crew.dismiss()
+        self._give_back(self._quarantine.empty())
 
     def _listen(self, oversight: Oversight) -> None:
         """What the supervisor says."""
@@ -189,10 +192,11 @@ class Master:
             self._claims.hurry()
         elif kind == "slow":
             self._relief.learn(*rest)
+        elif kind == "tables" and self._oversight is not None:
+            self._oversight.tell(kind, *rest)
         elif kind == "ready" and child.role != "steward":
             (child.credits,) = rest
-            self._next_retake = 0.0
-            self._claims.hurry()
+            self._claims.hurry(retake=True)
             self._relief.brief(child)
             self._renewal.worker_ready(child)
             if self._oversight is not None:
@@ -206,29 +210,25 @@ class Master:
         if child.role == "template":
             self._renewal.bury(child, code)
         if child.held:
-            self._give_back(child.legacy(killed=code != 0 and not self._crew.hurried))
+            self._give_back(child.legacy(self._crew.blamed(child, code)))
 
     def _give_back(self, requests: list[tuple[bytes, str, int]]) -> None:
         """Requests of a worker that has died or stands still are claimable again at once."""
         generation = self._life.generation
         self._errands.owe(lambda: self._frontier.release(generation, requests))
 
+    def _defer(self, requests: list[tuple[bytes, str, int]]) -> None:
+        generation = self._life.generation
+        self._errands.owe(lambda: self._frontier.defer(generation, requests))
+
     # -- claim and dispatch -----------------------------------------------------------------------
 
     def _retake(self) -> None:
         """Requests that other nodes parked for lack of code that lives here go to the head of their
         queues, and so into the next claim."""
-        now = time.monotonic()
-        version = self._renewal.state.version
         credits = sum(child.credits for child in self._crew.workers if child.taking)
-        waits = self._stopping_since is not None or self._errands.away  # claims ask if it is back
-        if waits or now < self._next_retake or not credits:
-            return
-        self._next_retake = now + RETAKE
-        moved = self._errands.attempt(lambda: self._frontier.retake(version, credits))
-        if moved:
-            self._next_retake = 0.0
-            self._claims.hurry()
+        if credits and self._stopping_since is None:
+            self._claims.retake(self._frontier, self._renewal.state.version, credits)
 
     @property
     def _claim_due(self) -> float:
@@ -247,7 +247,8 @@ class Master:
 
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
         faults.at("dispatch.before")
-        for child, requests in self._relief.share_out(claim.requests, workers):
+        together = self._quarantine.take(claim)
+        for child, requests in self._relief.share_out(together, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}
             self._crew.say(child, "run", requests, views)
         faults.at("dispatch.after")
@@ -268,7 +269,8 @@ class Master:
         leases.renew(self._life.generation, self._settings.lease)
         if forgotten:  # Redis was emptied, or is older than we are
             self._untold, self._published = True, None
-        self._give_back(self._claims.strays(self._frontier, self._life.generation, self._crew.held))
+        held = self._crew.held | self._quarantine.held
+        self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
         self._untold |= self._crew.fitness != self._life.me.fitness
         if self._oversight is not None:
             self._oversight.tell_rollout(self._frontier, self._life.me.node)
@@ -294,10 +296,8 @@ class Master:
         if not self._life.alive:
             return
         log.warning("generation %d was declared dead; starting as a new one", self._life.generation)
-        for child in self._crew:
-            if child.role in ("worker", "aside"):
-                child.held.clear()  # they belong to whoever replayed us
-                child.kill()
+        self._crew.abandon()
+        self._quarantine.empty()
         self._errands.forget()
         self._life.end()
         self._next_beat = 0.0
@@ -330,7 +330,7 @@ class Master:
             return not self._crew.members
         if self._once and time.monotonic() >= self._next_once:
             self._next_once = time.monotonic() + ONCE_CHECK
-            busy = any(child.held for child in self._crew)
+            busy = self._crew.held or self._quarantine.held
             ready = any(child.ready for child in self._crew.workers)
             if ready and not busy and self._errands.attempt(self._nothing_left):
                 log.info("no task is left that could go on")

@@ -106,7 +106,7 @@ class RequestRunner:
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """The outcome of one request; only cancellation raises."""
-        rid, task, host, attempts, deliveries, record, _ = claimed
+        rid, task, host, attempts, deliveries, record, *_ = claimed
         outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
         try:
             request = Request.decode(claimed.record)
@@ -116,10 +116,8 @@ class RequestRunner:
         outcome.callback = request.callback or "parse"
         if view.state == "cancelling":
             return outcome.end(Verdict.ERROR, "cancelled")
-        if claimed.deliveries > self._settings.max_deliveries:
-            return outcome.end(
-                Verdict.ERROR, "poison", f"{claimed.deliveries} workers died with this request"
-            )
+        if poison := claimed.poison(self._settings.max_deliveries):
+            return outcome.end(Verdict.ERROR, "poison", poison)
         try:
             crawl = await self._crawl(claimed.task, rid)
             if crawl.cookies is not None and view.cookies > crawl.cookie_version:

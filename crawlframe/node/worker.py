@@ -149,10 +149,10 @@ class Worker:
             self._running[task] = claimed
             task.add_done_callback(self._on_done)
 
-    def _let_go(self, rid: bytes) -> None:
-        """Others have taken over all requests but this one, whose callback held the loop."""
+    def _let_go(self, rids: list[bytes]) -> None:
+        """Others have taken over all requests but these, whose callbacks held up this worker."""
         for task, claimed in self._running.items():
-            if claimed.rid != rid:
+            if claimed.rid not in rids:
                 self._foreign.add(claimed.rid)
                 task.cancel()
         self._end.set()
@@ -171,7 +171,7 @@ class Worker:
         self._committer.put(outcome)
 
     def _of(self, claimed: Claimed) -> Outcome:
-        rid, task, host, attempts, deliveries, record, _ = claimed
+        rid, task, host, attempts, deliveries, record, *_ = claimed
         return Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
 
     # -- worker -> master -------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class Task:
     limited: int = 0
     # rid -> "ready", "soon", "late", "parked", a generation, or "ended"
     places: dict[bytes, Any] = field(default_factory=dict)
-    tries: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    tries: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
     versions: dict[bytes, list[str]] = field(default_factory=lambda: defaultdict(list))
     claims: dict[bytes, int] = field(default_factory=dict)  # by which it was given last
     fetched: set[bytes] = field(default_factory=set)  # its fetch is over, if someone holds it
@@ -270,7 +270,8 @@ class Machine(RuleBasedStateMachine):
             assert claim.tasks[request.task].state == task.state
             assert request.record.startswith(b"\xff")
             assert request.host == self.host_of(request.rid)
-            assert [request.attempts, request.deliveries] == task.tries[request.rid]
+            tries = [request.attempts, request.deliveries, request.kills]
+            assert tries == task.tries[request.rid]
             if task.state == "running":
                 assert flying[request.host] < task.concurrency
             task.places[request.rid] = generation
@@ -383,13 +384,22 @@ class Machine(RuleBasedStateMachine):
 
         self.give("retry", data, choice, delay, model)
 
-    @rule(data=st.data(), choice=st.integers(0, 9), deliveries=st.integers(0, 1))
-    def release(self, data: st.DataObject, choice: int, deliveries: int) -> None:
+    @rule(data=st.data(), choice=st.integers(0, 9), delay=st.sampled_from([0, SOON, LATE]))
+    def defer(self, data: st.DataObject, choice: int, delay: int) -> None:
         def model(task: Task, rid: bytes) -> None:
-            task.tries[rid][1] += deliveries
+            late = delay == LATE and task.state != "cancelling"
+            task.places[rid] = "late" if late else "soon"
+
+        self.give("defer", data, choice, delay, model)
+
+    @rule(data=st.data(), choice=st.integers(0, 9), penalty=st.integers(0, 1))
+    def release(self, data: st.DataObject, choice: int, penalty: int) -> None:
+        def model(task: Task, rid: bytes) -> None:
+            task.tries[rid][1] += penalty
+            task.tries[rid][2] += penalty
             task.places[rid] = "ready"
 
-        self.give("release", data, choice, deliveries, model)
+        self.give("release", data, choice, penalty, model)
 
     @rule(data=st.data(), choice=st.integers(0, 9), version=versions)
     def park(self, data: st.DataObject, choice: int, version: str, chosen: Any = some) -> None:
@@ -536,10 +546,11 @@ class Machine(RuleBasedStateMachine):
         expected = {}
         for task in self.tasks.values():
             for rid in task.pending:
-                attempts, deliveries = task.tries[rid]
+                attempts, deliveries, kills = task.tries[rid]
                 trail = ".".join(mark_of(version) for version in task.versions[rid])
                 if attempts or deliveries or trail:
-                    tries = f"{attempts},{deliveries}" + (f",{trail}" if trail else "")
+                    rest = [trail, str(kills)] if kills else [trail] if trail else []
+                    tries = ",".join([f"{attempts},{deliveries}", *rest])
                     expected[rid] = tries.encode()
         kept = [item for k in self.frontier.keys for item in self.redis.hgetall(k("TRIES")).items()]
         assert sorted(kept) == sorted(expected.items())

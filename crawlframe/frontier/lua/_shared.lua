@@ -139,25 +139,25 @@ local function split_own(own)
   return holder, lane, hold
 end
 
--- <attempts>,<deliveries>,<trail>; a trail is the marks of the code versions that could not run the
--- request, oldest first, joined by dots.
+-- <attempts>,<deliveries>[,<trail>[,<kills>]]; a trail is the marks of the code versions that could not
+-- run the request, oldest first, joined by dots.
 local function tries_of(rid)
   local tries = call('HGET', TRIES, rid)
-  if not tries then return 0, 0, '' end
-  local attempts, deliveries, trail = string.match(tries, '^(%d+),(%d+),?([%x.]*)$')
-  return tonumber(attempts), tonumber(deliveries), trail
+  if not tries then return 0, 0, '', 0 end
+  local attempts, deliveries, trail, kills = string.match(tries, '^(%d+),(%d+),?([%x.]*),?(%d*)$')
+  return tonumber(attempts), tonumber(deliveries), trail, tonumber(kills) or 0
 end
 
-local function set_tries(rid, attempts, deliveries, trail)
-  if trail ~= '' then trail = ',' .. trail end
-  if attempts + deliveries > 0 or trail ~= '' then
-    call('HSET', TRIES, rid, attempts .. ',' .. deliveries .. trail)
+local function set_tries(rid, attempts, deliveries, trail, kills)
+  local rest = kills > 0 and ',' .. trail .. ',' .. kills or trail ~= '' and ',' .. trail or ''
+  if attempts + deliveries > 0 or rest ~= '' then
+    call('HSET', TRIES, rid, attempts .. ',' .. deliveries .. rest)
   else call('HDEL', TRIES, rid) end
 end
 
-local function add_tries(rid, attempts, deliveries)
-  local a, d, trail = tries_of(rid)
-  set_tries(rid, a + attempts, d + deliveries, trail)
+local function add_tries(rid, attempts, deliveries, kills)
+  local a, d, trail, k = tries_of(rid)
+  set_tries(rid, a + attempts, d + deliveries, trail, k + kills)
 end
 
 -- Parked requests by group (<task>:<trail>), so that a version passes over those it has tried at one
