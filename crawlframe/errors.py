@@ -46,6 +46,10 @@ class BadRequest(CrawlframeError):
     """A request cannot be made: its URL, method, body or other field is wrong."""
 
 
+class MissingCode(BadRequest):
+    """What a queued request needs is not in the code of this node; another version may have it."""
+
+
 class FrontierError(CrawlframeError):
     """Redis refused or failed a verb of the frontier."""
 

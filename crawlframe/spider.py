@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import partial
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
+from crawlframe import porting
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -83,6 +84,10 @@ class SpiderInfo(msgspec.Struct, frozen=True):
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
     """The checked settings of a spider class. Raises SpiderError."""
+    given: object = spider.settings
+    known = SpiderSettings.__struct_fields__
+    if isinstance(given, Mapping) and (problem := porting.misuse_in_settings(given, known)):
+        raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
         return msgspec.convert(spider.settings, SpiderSettings, strict=False)
     except msgspec.ValidationError as error:
@@ -179,10 +184,8 @@ def _misuse(spider: type[Spider]) -> str:
         for domain in spider.allowed_domains:
             if problem := _no_host_name(domain):
                 return f"allowed_domains: {problem}"
-    if hasattr(spider, "start_requests"):
-        return "start_requests: that is Scrapy's name; call it start"
-    if hasattr(spider, "custom_settings"):
-        return "custom_settings: call it settings; its keys are in docs/spiders.md"
+    if problem := porting.misuse_of(spider, Spider):
+        return problem
     if needed := _needed_to_make(spider):
         return (
             f"__init__ must work without arguments, and needs {needed}; arguments of a task are "

@@ -21,7 +21,7 @@ from crawlservice import health, nodes
 from crawlservice.api.auth import caller_of
 from crawlservice.api.errors import NotAllowed, answer
 from crawlservice.era import newest
-from crawlservice.models import Generation, Item, Page, Task
+from crawlservice.models import Generation, Item, Page, Schedule, Task
 from crawlservice.nodes import Node
 from crawlservice.progress import read
 
@@ -89,7 +89,22 @@ def _of_database() -> Iterator[Metric]:
     counts = Task.objects.order_by().values_list("state").annotate(n=Count("pk"))
     found = dict.fromkeys(Task.State.values, 0) | dict(counts)
     yield _gauges("tasks", "tasks by state", "state", found)
+    yield from _of_schedules()
     yield GaugeMetricFamily("crawlframe_era", "number of the latest era", value=newest())
+
+
+def _of_schedules() -> Iterator[Metric]:
+    rows = Schedule.objects.order_by("name").values_list("name", "spider", "enabled", "problem")
+    states = dict.fromkeys(("enabled", "disabled"), 0)
+    labels = ["schedule", "spider"]
+    failing = GaugeMetricFamily(
+        "crawlframe_schedule_failing", "1: it cannot start its spider", labels=labels
+    )
+    for name, spider, enabled, problem in rows:
+        states["enabled" if enabled else "disabled"] += 1
+        failing.add_metric([name, spider], bool(problem))
+    yield _gauges("schedules", "schedules by state", "state", states)
+    yield failing
 
 
 def _given(model: type[Model]) -> int:

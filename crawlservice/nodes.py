@@ -78,8 +78,15 @@ class Node:
 
     @property
     def headline(self) -> str:
-        """The first line of the problem, or the first trouble."""
-        return self.problem.partition("\n")[0] or next(iter(self.troubles), "")
+        """The first of the reasons."""
+        return next(iter(self.reasons), "")
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is abnormal, a line each: what was refused or does not load, what could not be
+        pulled, and its troubles."""
+        told = (text.partition("\n")[0] for text in (self.problem, self.pull_problem))
+        return [*filter(None, told), *self.troubles]
 
     @property
     def troubles(self) -> list[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from crawlframe.request import ROOT_URL
 from crawlservice import nodes, progress
-from crawlservice.models import Page, Task
+from crawlservice.models import Page, Schedule, Task
 from crawlservice.nodes import Node
 from crawlservice.progress import Progress
 from crawlservice.remembered import remembered
@@ -34,13 +34,15 @@ class Totals:
 @dataclass(frozen=True)
 class Overview:
     """``running``: the latest SHOWN of the open tasks; ``known``: nodes, or None while Redis is
-    away. ``partial``: more than OPEN tasks are open, and the totals are of the latest OPEN."""
+    away. ``partial``: more than OPEN tasks are open, and the totals are of the latest OPEN.
+    ``failing``: schedules that cannot start, SHOWN at most."""
 
     totals: Totals
     running: list[Progress]
     known: list[Node] | None
     skew: str
     partial: bool
+    failing: list[Schedule]
 
     @property
     def troubled(self) -> list[Node]:
@@ -101,7 +103,8 @@ def look() -> Overview:
     )
     lives = None if known is None else [*known.values()]
     skew = nodes.skew_line(lives or ())
-    return Overview(totals, found[:SHOWN], lives, skew, len(tasks) > OPEN)
+    failing = [*Schedule.objects.exclude(problem="").order_by("problem_since")[:SHOWN]]
+    return Overview(totals, found[:SHOWN], lives, skew, len(tasks) > OPEN, failing)
 
 
 @remembered(seconds=15)

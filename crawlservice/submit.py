@@ -161,6 +161,15 @@ def limits_of(task: Task) -> TaskLimits:
     return limits
 
 
+def limits_as_written(task: Task) -> dict[str, Any]:
+    """The limits of a task under the names and in the units of the spider's ``settings``."""
+    written = dict(task.settings)
+    if "delay" in written:  # kept in milliseconds, as the frontier counts
+        seconds = written["delay"] / 1000
+        written["delay"] = int(seconds) if seconds.is_integer() else seconds
+    return written
+
+
 def open_in_frontier(task: Task) -> None:
     """Makes the frontier know a recorded task; doing it again changes nothing."""
     frontier().open_task(task.pk, limits_of(task), unpack_admissions(task.seeds))

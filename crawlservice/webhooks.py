@@ -17,9 +17,9 @@ import orjson
 from django.conf import settings
 from django.db import transaction
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
-from crawlservice.models import Delivery, Event, Task, Webhook
+from crawlservice.models import Delivery, Event, Schedule, Task, Webhook
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,9 @@ def _make_deliveries(new: QuerySet[Event]) -> None:
         if not webhooks:
             new.update(delivered_at=Now())
             return
-        events = list(new.values_list("pk", "kind", "task__spider")[:BATCH])
+        events = list(
+            new.values_list("pk", "kind", Coalesce("task__spider", "schedule__spider"))[:BATCH]
+        )
         Delivery.objects.bulk_create(
             [
                 Delivery(webhook=webhook, event_id=pk)
@@ -70,7 +72,7 @@ def _make_deliveries(new: QuerySet[Event]) -> None:
         new.filter(pk__in=[pk for pk, _, _ in events]).update(delivered_at=Now())
 
 
-def is_wanted(webhook: Webhook, kind: str, spider: str) -> bool:
+def is_wanted(webhook: Webhook, kind: str, spider: str | None) -> bool:
     return webhook.spider in ("", spider) and (not webhook.kinds or kind in webhook.kinds)
 
 
@@ -87,7 +89,11 @@ def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, Letter]]:
     )
     for webhook in webhooks[:count]:
         rows = Delivery.objects.filter(pk=webhook.due, next_at__lte=Now())
-        delivery = rows.select_related("event__task").defer("event__task__seeds").first()
+        delivery = (
+            rows.select_related("event__task", "event__schedule")
+            .defer("event__task__seeds")
+            .first()
+        )
         if delivery is None:
             continue
         attempt = delivery.attempts + 1
@@ -120,14 +126,15 @@ def new_secret() -> str:
 
 
 def body(event: Event) -> bytes:
-    return orjson.dumps(
-        {
-            "id": f"evt_{event.pk}",
-            "kind": event.kind,
-            "created_at": event.created_at,
-            "task": _task(event.task),
-        }
-    )
+    told: dict[str, Any] = {
+        "id": f"evt_{event.pk}",
+        "kind": event.kind,
+        "created_at": event.created_at,
+        "task": event.task and _task(event.task),
+    }
+    if event.schedule:
+        told["schedule"] = {**_schedule(event.schedule), **(event.detail or {})}
+    return orjson.dumps(told)
 
 
 def trial(webhook: Webhook) -> Letter:
@@ -156,4 +163,15 @@ def _task(task: Task) -> dict[str, Any]:
         "finished_at": task.finished_at,
         "schedule": task.schedule_id,
         "link": f"{settings.PUBLIC_URL}/admin/crawlservice/task/{task.pk}/change/",
+    }
+
+
+def _schedule(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "id": schedule.pk,
+        "name": schedule.name,
+        "spider": schedule.spider,
+        "arguments": schedule.arguments,
+        "next_at": schedule.next_at,
+        "link": f"{settings.PUBLIC_URL}/admin/crawlservice/schedule/{schedule.pk}/change/",
     }

@@ -18,7 +18,7 @@ from crawlframe.frontier import Claimed
 from crawlframe.node.child import Child
 from crawlframe.node.crew import Crew
 from crawlframe.node.dispatch import share_out
-from crawlframe.request import Request
+from crawlframe.record import read_head
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ def _worked(process: psutil.Process) -> _Worked:
 def _callbacks(request: Claimed) -> list[str]:
     """The names of what may run for this request."""
     try:
-        asked = Request.decode(request.record)
+        asked = read_head(request.record)
     except BadRequest:
         return []
-    return [name for name in (asked.callback or "parse", asked.errback) if name]
+    return [name for name in (asked.callback, asked.errback) if name]

@@ -18,6 +18,7 @@ from crawlframe.errors import (
     BadRequest,
     ConnectionLost,
     FetchError,
+    MissingCode,
     UnknownCallback,
     UnknownSpider,
     UnparsablePage,
@@ -34,6 +35,7 @@ from crawlframe.node.callbacks import Call, Callbacks
 from crawlframe.node.marks import LOOP
 from crawlframe.node.sieve import Sieve
 from crawlframe.outcome import Collector, Outcome, Verdict, clean_text
+from crawlframe.record import read_head
 from crawlframe.registry import Registry
 from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
@@ -109,16 +111,13 @@ class RequestRunner:
         rid, task, host, attempts, deliveries, record, *_ = claimed
         outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
         try:
-            request = Request.decode(claimed.record)
-        except BadRequest as error:
-            return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
-        outcome.url, outcome.depth = request.url, request.depth
-        outcome.callback = request.callback or "parse"
-        if view.state == "cancelling":
-            return outcome.end(Verdict.ERROR, "cancelled")
-        if poison := claimed.poison(self._settings.max_deliveries):
-            return outcome.end(Verdict.ERROR, "poison", poison)
-        try:
+            request = Request.decode(record)
+            outcome.url, outcome.depth = request.url, request.depth
+            outcome.callback = request.callback or "parse"
+            if view.state == "cancelling":
+                return outcome.end(Verdict.ERROR, "cancelled")
+            if poison := claimed.poison(self._settings.max_deliveries):
+                return outcome.end(Verdict.ERROR, "poison", poison)
             crawl = await self._crawl(claimed.task, rid)
             if crawl.cookies is not None and view.cookies > crawl.cookie_version:
                 crawl.cookies.load(await self._load_cookies(claimed.task))
@@ -131,6 +130,13 @@ class RequestRunner:
             if not error.lack_of_code:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
+        except MissingCode as error:
+            outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
+            if view.state == "cancelling":
+                return outcome.end(Verdict.ERROR, "cancelled")
+            return outcome.end(Verdict.PARK, trim(str(error), 500))
+        except BadRequest as error:
+            return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
 
     async def _fetch_and_call(
         self,
@@ -152,8 +158,6 @@ class RequestRunner:
         except FetchError as error:
             outcome.fetch_ms = self._end_fetch(claimed, started)
             return await self._fail(outcome, crawl, request, error)
-        except BadRequest as error:
-            return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
         # Slow callbacks keep their hosts' slots: else they would take all slots of the workers.
         keep = self.callbacks.is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end_fetch(claimed, started, keep)

@@ -88,7 +88,7 @@ class GenerationAdmin(ReadOnly):
     list_filter = (Lives,)
     search_fields = ("=id", "node", "machine")
     fields = (
-        "node", "machine", "pid", "started_at", "condition", "why", "holds", "workers", "state",
+        "node", "machine", "pid", "started_at", "condition_and_why", "holds", "workers", "state",
         "since", "version", "skew", "candidate", "problem", "took", "reloads", "follows", "pulled",
         "pull_problem",
     )  # fmt: skip
@@ -125,10 +125,15 @@ class GenerationAdmin(ReadOnly):
         node = node_of(life)
         return condition_badge(node.condition) if node else "-"
 
-    @admin.display(description=_("why"))
-    def why(self, life: Generation) -> SafeString | str:
+    @admin.display(description=_("condition"))
+    def condition_and_why(self, life: Generation) -> SafeString | str:
         node = node_of(life)
-        return laid_out("\n".join(node.troubles)) if node and node.troubles else "-"
+        if node is None:
+            return "-"
+        told = condition_badge(node.condition)
+        if node.condition != nodes.ABNORMAL:
+            return told
+        return format_html("{} {}", told, "; ".join(node.reasons))
 
     @admin.display(description=_("code"))
     def state(self, life: Generation) -> SafeString | str:

@@ -133,6 +133,7 @@ class ScheduleAdmin(Owner):
         if change:  # the steward may have moved it on while the form was open
             row = Schedule.objects.select_for_update().only("next_at").get(pk=obj.pk)
             obj.next_at = row.next_at
+            obj.problem, obj.problem_since = "", None  # what was wrong may be right now
         else:
             obj.user_id = request.user.pk
         super().save_model(request, obj, form, change)
@@ -237,6 +238,7 @@ class ScheduleAdmin(Owner):
             Schedule.objects.filter(pk=schedule.pk).update(enabled=on)
             try:
                 schedules.plan(schedule)
+                schedules.clear(schedule)
             except BadTiming as error:
                 Schedule.objects.filter(pk=schedule.pk).update(enabled=False)
                 self.message_user(request, f"{schedule}: {error}", messages.ERROR)

@@ -30,6 +30,7 @@ from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.models import Task
 from crawlservice.progress import Progress, read
 from crawlservice.roles import may_steer, may_submit
+from crawlservice.submit import limits_as_written
 from crawlservice.versions import pages_by_version
 
 
@@ -77,6 +78,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "title": str(task),
         "opts": Task._meta,
         "is_fullwidth": "1",
+        "limits": limits_as_written(task),
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
         **_now(request, task),
         **_findings(task),

@@ -195,6 +195,8 @@ class ScheduleOut(BaseModel):
     enabled: bool
     created_at: datetime
     next_at: datetime | None
+    problem: str = Field(description="why it cannot start; empty when the last start went well")
+    problem_since: datetime | None
 
 
 class SchedulesOut(BaseModel):

@@ -1,4 +1,4 @@
-"""The outbox: what happened to tasks, and who is told of it."""
+"""The outbox: what happened to tasks and schedules, and who is told of it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import SPIDER, Task
+from crawlservice.models.task import SPIDER, Schedule, Task
 
 
 class Event(models.Model):
-    """Outbox: what happened to a task, written in the transaction that made it happen."""
+    """Outbox: what happened to a task or a schedule, written in the transaction that made it
+    happen. ``detail``: what else there is to say of it."""
 
     class Kind(models.TextChoices):
         FINISHED = "finished", _("finished")
         FAILED = "failed", _("failed")  # finished, but nothing except errors came of it
         CANCELLED = "cancelled", _("cancelled")
+        SCHEDULE_FAILED = "schedule_failed", _("schedule failed")  # it cannot start its spider
 
-    task = models.ForeignKey(Task, models.CASCADE, verbose_name=_("task"))
+    task = models.ForeignKey(Task, models.CASCADE, null=True, blank=True, verbose_name=_("task"))
+    schedule = models.ForeignKey(
+        Schedule, models.CASCADE, null=True, blank=True, verbose_name=_("schedule")
+    )
+    detail = models.JSONField(_("detail"), null=True, blank=True)
     kind = models.CharField(_("kind"), max_length=20, choices=Kind)
     created_at = models.DateTimeField(_("created"), db_default=Now())
     delivered_at = models.DateTimeField(
@@ -36,7 +42,13 @@ class Event(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.task_id}"
+        return f"{self.kind} {self.task_id or self.schedule}"
+
+    @property
+    def spider(self) -> str | None:
+        """That of its task or schedule."""
+        of = self.task or self.schedule
+        return of.spider if of else None
 
 
 class Webhook(models.Model):

@@ -135,6 +135,16 @@ class Schedule(models.Model):
     )
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     next_at = models.DateTimeField(_("next"), null=True, blank=True, editable=False, db_index=True)
+    # With a default of the database: a node of before this column may still be writing.
+    problem = models.TextField(
+        _("problem"),
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text=_("why it cannot start; empty when the last start went well"),
+    )
+    problem_since = models.DateTimeField(_("since"), null=True, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("schedule")

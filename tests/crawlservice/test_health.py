@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from crawlframe.frontier import Frontier
 from crawlservice import database, health
 from crawlservice.era import renew
-from crawlservice.models import Page, Task
+from crawlservice.models import Page, Schedule, Task
 from crawlservice.submit import cancel, submit
 from tests.conftest import NewDatabase, django_on
 from tests.crawlservice.conftest import redis_at
@@ -101,6 +101,8 @@ def test_metrics_count_what_there_is(
     join("beta", version="1f00", workers=2, state="refused")
     join("gamma", version="2f00", state="live")
     join("gone", lease=-5)
+    Schedule.objects.create(name="nightly", spider="shopp", every=60, problem="no such spider")
+    Schedule.objects.create(name="daily", spider="shop", every=60, enabled=False)
     found = numbers(get("/metrics"))
     expected = {
         ("crawlframe_up", "database"): 1,
@@ -116,6 +118,10 @@ def test_metrics_count_what_there_is(
         ("crawlframe_active_requests", "NA"): 3,
         ("crawlframe_active_requests", "NE"): 0,
         ("crawlframe_remaining_requests", "delayed"): 0,
+        ("crawlframe_schedules", "enabled"): 1,
+        ("crawlframe_schedules", "disabled"): 1,
+        ("crawlframe_schedule_failing", "nightly", "shopp"): 1,
+        ("crawlframe_schedule_failing", "daily", "shop"): 0,
         ("crawlframe_era",): 0,
         ("crawlframe_era_whole",): 1,
         ("crawlframe_nodes", "live"): 2,

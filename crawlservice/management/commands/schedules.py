@@ -33,6 +33,10 @@ class Command(ServiceCommand):
             table.add_row(*map(plain, cells), schedule.last_outcome or "-", task)
         if table.row_count:
             self.console.print(table)
+            for schedule in found:
+                if schedule.problem:
+                    problem = f"{schedule.name} cannot start: {schedule.problem}"
+                    self.stdout.write(f"\n{plain(problem)}")
         else:
             self.stdout.write("no schedules; add one in the admin, under Schedules")
 
