@@ -86,6 +86,7 @@ class Reconciliation:
                 rows[admission.rid].state == Page.State.ERROR,
                 _follow_ups(rows[admission.rid]),
                 items=rows[admission.rid].items,
+                cancelled=rows[admission.rid].cancelled,
             )
             for admission in pending
             if admission.rid in rows
@@ -95,7 +96,9 @@ class Reconciliation:
 
     def _rows(self, admissions: list[Admission]) -> dict[bytes, Page]:
         rids = [UUID(bytes=admission.rid) for admission in admissions]
-        rows = Page.objects.filter(rid__in=rids).only("rid", "state", "follow_ups", "items")
+        rows = Page.objects.filter(rid__in=rids).only(
+            "rid", "state", "reason", "follow_ups", "items"
+        )
         return {row.rid.bytes: row for row in rows}
 
     def _tell(self, rows: int) -> None:

@@ -15,6 +15,7 @@ from crawlframe.request import Admission
 
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
+    "cancelled",
 ]  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from crawlframe.node import callbacks
 from crawlframe.node.callbacks import Call, Callbacks
 from crawlframe.node.marks import LOOP
 from crawlframe.node.sieve import Sieve
-from crawlframe.outcome import Collector, Outcome, Verdict, clean_text
+from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict, clean_text
 from crawlframe.registry import Registry
 from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
@@ -115,7 +115,7 @@ class RequestRunner:
         outcome.url, outcome.depth = request.url, request.depth
         outcome.callback = request.callback or "parse"
         if view.state == "cancelling":
-            return outcome.end(Verdict.ERROR, "cancelled")
+            return outcome.end(Verdict.ERROR, CANCELLED)
         if claimed.deliveries > self._settings.max_deliveries:
             return outcome.end(
                 Verdict.ERROR, "poison", f"{claimed.deliveries} workers died with this request"
