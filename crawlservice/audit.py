@@ -10,6 +10,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from crawlframe.frontier import Frontier
+from crawlframe.outcome import CANCELLED
 from crawlframe.request import unpack_admissions
 from crawlservice.era import newest
 from crawlservice.models import Event, Generation, Item, Page, Task
@@ -44,9 +45,9 @@ def audit(task: Task) -> list[str]:
     """Every way in which a task breaks the promise, in plain words; empty is good.
 
     What must hold at every instant is looked at in one statement each, so a running task may be
-    audited too; counters are compared once it has ended."""
+    audited too; counters are compared once it has ended and all its rows are written."""
     problems = [*_items_and_pages(task), *_other_runs(task), *_orphans(task), *_ends(task)]
-    if task.state not in Task.ACTIVE:
+    if task.state not in Task.ACTIVE and task.unwritten is None:
         problems += [*_counters(task), *_closure(task)]
     return [f"task {task.pk}: {problem}" for problem in problems]
 
@@ -103,6 +104,7 @@ def _counters(task: Task) -> Iterator[str]:
         na=Count("pk"),
         nf=Count("pk", filter=Q(state=Page.State.DONE)),
         ne=Count("pk", filter=Q(state=Page.State.ERROR)),
+        cancelled=Count("pk", filter=Q(state=Page.State.ERROR, reason=CANCELLED)),
     )
     found = rows | {"items": Item.objects.filter(task=task).count()}
     for name, number in found.items():

@@ -33,6 +33,11 @@ class Progress:
     delayed: int = 0
     in_progress: int = 0
     parked: int = 0
+    cancelled: int = 0
+
+    @property
+    def errors(self) -> int:
+        return self.ne - self.cancelled
 
     @property
     def nr(self) -> int:
@@ -68,10 +73,13 @@ def _counts(active: list[int]) -> dict[int, Counts | None]:
 
 def _combine(task: Task, counts: Counts | None) -> Progress:
     if counts is None:
-        return Progress(task, False, task.na, task.nf, task.ne, task.items)
+        return Progress(
+            task, False, task.na, task.nf, task.ne, task.items, cancelled=task.cancelled
+        )
     return Progress(
         task, True, counts.na, counts.nf, counts.ne, counts.items, counts.duplicates,
         counts.limited, counts.ready, counts.delayed, counts.in_progress, counts.parked,
+        counts.cancelled,
     )  # fmt: skip
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from uuid import UUID
 
 from crawlframe import faults
 from crawlframe.frontier import Completion, Counts, Frontier
 from crawlframe.request import Admission, unpack_admissions
 from crawlservice.models import Page, Task
-from crawlservice.submit import limits_of
+from crawlservice.submit import SWEEP, limits_of
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ class Reconciliation:
                 rows[admission.rid].state == Page.State.ERROR,
                 _follow_ups(rows[admission.rid]),
                 items=rows[admission.rid].items,
+                cancelled=rows[admission.rid].cancelled,
             )
             for admission in pending
             if admission.rid in rows
@@ -95,7 +97,9 @@ class Reconciliation:
 
     def _rows(self, admissions: list[Admission]) -> dict[bytes, Page]:
         rids = [UUID(bytes=admission.rid) for admission in admissions]
-        rows = Page.objects.filter(rid__in=rids).only("rid", "state", "follow_ups", "items")
+        rows = Page.objects.filter(rid__in=rids).only(
+            "rid", "state", "reason", "follow_ups", "items"
+        )
         return {row.rid.bytes: row for row in rows}
 
     def _tell(self, rows: int) -> None:
@@ -111,10 +115,12 @@ class Reconciliation:
 
 def align(task: Task, frontier: Frontier, counts: Counts) -> None:
     """What was decided while Redis was away, or forgot it, reaches Redis now."""
+    cancel = partial(frontier.cancel, seconds=SWEEP)
     change = {
         "running": frontier.resume,
         "paused": frontier.pause,
-        "cancelling": frontier.cancel,
+        "cancelling": cancel,
+        "cancelled": cancel,  # but Redis still knows it: what has no row is not to be fetched
     }.get(task.state)
     if change is None or task.state == counts.state:
         return

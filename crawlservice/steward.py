@@ -29,7 +29,9 @@ from crawlservice.models import Page, Task
 from crawlservice.pruning import Pruner
 from crawlservice.reconcile import Reconciliation, align
 from crawlservice.sampling import Sampler
+from crawlservice.settlement import Settler
 from crawlservice.store import DjangoLedger
+from crawlservice.submit import SWEEP
 from crawlservice.watchdog import Watchdog
 from crawlservice.webhooks import hand_out
 
@@ -54,6 +56,7 @@ class Steward:
         self._ledger = DjangoLedger()
         self._sampler = Sampler()
         self._pruner = Pruner(frontier.leases.left)
+        self._settler = Settler()
         self._settings = settings
         self._post: Post | None = None
         self._name = f"{settings.key_prefix}:steward"
@@ -107,6 +110,7 @@ class Steward:
                 schedules.turn(self._still_here)
                 self._tell_webhooks()
                 self._pruner.turn()
+                self._settler.turn()
             self._well, self._trouble = time.monotonic(), ""
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
             trouble = " ".join(str(error).split())
@@ -181,7 +185,7 @@ class Steward:
                 continue
             align(tasks[pk], self._frontier, counts)
             if counts.state == Task.State.CANCELLING and counts.delayed:
-                self._frontier.cancel(pk)  # a request in flight went to wait for its retry
+                self._frontier.cancel(pk, SWEEP)  # a request in flight went to wait for its retry
         self._end(tasks, {pk: counts for pk, counts in found.items() if counts and counts.nr == 0})
         for pk in tasks.keys() - known:
             self._restore(tasks[pk])
@@ -209,8 +213,12 @@ class Steward:
     def _end(self, tasks: dict[int, Task], ready: dict[int, Counts]) -> None:
         if self._frontier.partitions > 1:
             # One of them may have lost requests whose parents another completed. Numbers agree
-            # then, and nobody has noticed yet.
-            ready = {pk: counts for pk, counts in ready.items() if not self._bring_back(tasks[pk])}
+            # then, and nobody has noticed yet. Of a cancelled task the database finds them later.
+            ready = {
+                pk: counts
+                for pk, counts in ready.items()
+                if tasks[pk].state == Task.State.CANCELLING or not self._bring_back(tasks[pk])
+            }
         ended = end_tasks(self._ledger, self._frontier, ready)
         for pk in ready.keys() - ended:
             if not self._bring_back(tasks[pk]):

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from crawlframe import faults
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
-from crawlframe.outcome import Outcome, Verdict, clean_text
+from crawlframe.outcome import CANCELLED, Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Event, Item, Page, Task
 from crawlservice.watchdog import Watchdog
@@ -82,7 +82,7 @@ SQLITE_ITEMS = (
 )
 END = (
     f"UPDATE {Task._meta.db_table} SET state = %s, finished_at = %s, na = %s, nf = %s, ne = %s, "
-    "items = %s WHERE id = %s"
+    "cancelled = %s, items = %s, unwritten = %s WHERE id = %s"
 )
 
 
@@ -121,7 +121,9 @@ class DjangoLedger:
         for outcome in ordered:
             if outcome.rid in won:
                 failed = outcome.verdict is Verdict.ERROR
-                recorded[outcome.rid] = Recorded(failed, outcome.follow_ups, len(outcome.items))
+                recorded[outcome.rid] = Recorded(
+                    failed, outcome.follow_ups, len(outcome.items), outcome.cancelled
+                )
         return recorded
 
     def finish(self, tasks: Mapping[int, Counts], strays: int = 0) -> set[int]:
@@ -141,34 +143,47 @@ def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
     pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
     sums = pages.annotate(rows=Count("*"), sum=Sum("items"))
     held = {task: (rows, items) for task, rows, items in sums}
-    ready = {}
-    for task, counts in tasks.items():
-        rows, items = held.get(task, (0, 0))
-        if counts.nr == 0 and rows - strays == counts.na:
-            ready[task] = {"na": counts.na, "nf": counts.nf, "ne": counts.ne, "items": items}
     # In order, so that two who end some of the same tasks cannot deadlock.
-    active = Task.objects.filter(pk__in=ready, state__in=Task.ACTIVE).order_by("pk")
+    locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update()
+    clocked = locked.annotate(clock=Now()).values_list("pk", "state", "clock")
+    states = {task: (state, clock) for task, state, clock in clocked}
     adapt = default_connection.ops.adapt_datetimefield_value
-    changes, events = [], []
-    locked = active.select_for_update().annotate(clock=Now())
-    for task, state, clock in locked.values_list("pk", "state", "clock"):
-        numbers = ready[task]
-        after = Task.State.CANCELLED if state == Task.State.CANCELLING else Task.State.FINISHED
-        changes.append([after.value, adapt(clock), *numbers.values(), task])
-        events.append(Event(task_id=task, kind=_kind(after, numbers)))
+    ended, changes, events = set(), [], []
+    for task, counts in sorted(tasks.items()):
+        rows, items = held.get(task, (0, 0))
+        state, clock = states.get(task, ("", None))
+        missing = counts.na - (rows - strays)
+        if counts.nr > 0 or not _may_end(state, missing, counts):
+            continue
+        ended.add(task)
+        if state in Task.ACTIVE:
+            after = Task.State.CANCELLED if state == Task.State.CANCELLING else Task.State.FINISHED
+            numbers = (counts.na, counts.nf, counts.ne, counts.cancelled, items)
+            unwritten = max(0, missing) if counts.cancelled else None
+            changes.append([after.value, adapt(clock), *numbers, unwritten, task])
+            events.append(Event(task_id=task, kind=_kind(after, counts, items)))
     if changes:
         with default_connection.cursor() as cursor:
             cursor.executemany(END, changes)
         Event.objects.bulk_create(events)
-    return set(ready)
+    return ended
 
 
-def _kind(state: Task.State, numbers: dict[str, int]) -> Event.Kind:
+def _may_end(state: str, missing: int, counts: Counts) -> bool:
+    """``missing``: rows that the ledger has not of what was admitted. Those of cancelled requests
+    are written later (settlement.py), and some of them had a row already: of a run whose worker
+    died before it told the frontier."""
+    if state in (Task.State.CANCELLING, Task.State.CANCELLED) and counts.cancelled:
+        return missing <= counts.cancelled
+    return missing == 0
+
+
+def _kind(state: Task.State, counts: Counts, items: int) -> Event.Kind:
     """A task has failed when its start did, or all that its start led to."""
     if state == Task.State.CANCELLED:
         return Event.Kind.CANCELLED
-    fruitless = numbers["nf"] <= 1 and numbers["items"] == 0
-    return Event.Kind.FAILED if numbers["ne"] and fruitless else Event.Kind.FINISHED
+    fruitless = counts.nf <= 1 and items == 0
+    return Event.Kind.FAILED if counts.ne and fruitless else Event.Kind.FINISHED
 
 
 def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:
@@ -287,11 +302,15 @@ def _read(rids: list[bytes]) -> dict[bytes, Recorded]:
     if not rids:
         return {}
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
+    columns = ("rid", "state", "reason", "follow_ups", "items")
     return {
         rid.bytes: Recorded(
-            state == Page.State.ERROR, unpack_admissions(packed) if packed else [], items
+            state == Page.State.ERROR,
+            unpack_admissions(packed) if packed else [],
+            items,
+            state == Page.State.ERROR and reason == CANCELLED,
         )
-        for rid, state, packed, items in rows.values_list("rid", "state", "follow_ups", "items")
+        for rid, state, reason, packed, items in rows.values_list(*columns)
     }
 
 

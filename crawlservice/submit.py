@@ -29,6 +29,8 @@ from crawlservice.models import Schedule, Task
 from crawlservice.redis import frontier
 from crawlservice.roles import User
 
+SWEEP = 2.0  # seconds that one caller takes what waits out of Redis; then a steward goes on
+
 
 class UnknownTask(CrawlframeError):
     """There is no task with this number."""
@@ -192,7 +194,7 @@ def resume(task_id: int) -> None:
 def cancel(task_id: int) -> None:
     """Ends the task without fetching the rest. Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
-    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id))
+    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id, SWEEP))
 
 
 def get_task(task_id: int) -> Task:

@@ -6,8 +6,6 @@ Redis again from the ledger, and opened it. What belongs to an earlier era is re
 
 from __future__ import annotations
 
-import re
-
 from crawlframe.frontier.keys import KEYS, LASTING
 from crawlframe.frontier.partitions import Era, Partitions
 
@@ -49,8 +47,7 @@ class Eras(Partitions):
         lasting = {KEYS[name][0].partition(":")[0].encode() for name in LASTING}
         for keys in self.keys:
             tag = keys.tag.encode()
-            pattern = re.sub(rb"([\[\]*?\\])", rb"\\\1", tag) + b"*"
-            for key in self.redis.scan_iter(match=pattern, count=1000):
+            for key in self.redis.scan_iter(match=keys.pattern(), count=1000):
                 if key[len(tag) :].partition(b":")[0] not in lasting:
                     self.redis.unlink(key)
 

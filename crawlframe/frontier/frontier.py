@@ -228,7 +228,7 @@ class Frontier(Tasks):
         local = completion.follow_ups
         if self.partitions > 1:
             local = [f for f in local if self.partition_of(f.host) == partition]
-        failed = int(completion.failed)
+        failed = 2 if completion.cancelled else int(completion.failed)
         task, counted = str(completion.task), [completion.duplicates, completion.items]
         return [completion.rid, task, failed, counted, 0, local]
 

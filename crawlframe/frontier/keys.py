@@ -12,6 +12,8 @@ oldest first, at most 8. Parked requests are grouped by it: each version finds w
 
 from __future__ import annotations
 
+import re
+
 # name: (suffix, type, meaning). A suffix with a dot takes an argument in Lua: NAME(argument).
 KEYS: dict[str, tuple[str, str]] = {
     "HOSTS": (
@@ -73,6 +75,10 @@ class Keys:
     def __call__(self, name: str, argument: object = "") -> str:
         """``keys("TASK", 7)`` -> ``cf:{0}:task:7``. Raises KeyError on an unknown name."""
         return self.tag + KEYS[name][0].replace(".", str(argument))
+
+    def pattern(self, rest: str = "*") -> str:
+        """What SCAN takes for the keys of this partition whose suffix matches ``rest``."""
+        return re.sub(r"([\[\]*?\\])", r"\\\1", self.tag) + rest
 
 
 def lua_prelude() -> str:

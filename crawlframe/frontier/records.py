@@ -89,7 +89,7 @@ class Claim:
 @dataclass
 class Completion:
     """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
-    ``items``: how many the row has."""
+    ``items``: how many the row has; ``cancelled``: it failed for no other reason."""
 
     rid: bytes
     task: int
@@ -98,6 +98,7 @@ class Completion:
     follow_ups: list[Admission] = field(default_factory=list)
     duplicates: int = 0
     items: int = 0
+    cancelled: bool = False
 
 
 class Counts(NamedTuple):
@@ -113,10 +114,15 @@ class Counts(NamedTuple):
     delayed: int
     parked: int
     items: int = 0
+    cancelled: int = 0  # those of NE that ended because their task was cancelled
 
     @property
     def nr(self) -> int:
         return self.na - self.nf - self.ne
+
+    @property
+    def errors(self) -> int:
+        return self.ne - self.cancelled
 
     @property
     def ready(self) -> int:

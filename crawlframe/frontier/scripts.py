@@ -38,6 +38,7 @@ class Scripts:
     admit: Script
     announce: Script
     audit: Script
+    cancel: Script
     claim: Script
     close: Script
     complete: Script

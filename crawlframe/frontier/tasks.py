@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import time
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from crawlframe.errors import FrontierError
@@ -13,8 +16,10 @@ from crawlframe.frontier.partitions import Partitions, pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.request import Admission
 
+LOOK = 2_000  # keys that one step of a search for lanes looks at
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
+    "cancelled",
 ]  # fmt: skip
 
 
@@ -55,18 +60,47 @@ class Tasks(Partitions):
         self.unpark(task)
         self._set_state(task, "running", "end")
 
-    def cancel(self, task: int) -> None:
-        """What waits of the task is claimed as soon as its hosts are due, without further delays,
-        for workers to end it without a fetch."""
+    def cancel(self, task: int, seconds: float = math.inf) -> bool:
+        """What waits of the task ends, counted as cancelled; so does what it still finds. What is
+        given back later is claimed without further delays, for workers to end it without a fetch.
+
+        Returns False when ``seconds`` were not enough. The state of the task stays "changing"
+        then, until it is done again."""
+        until = time.monotonic() + seconds
         self._set_state(task, "cancelling")
         self.unpark(task)
+        self._hasten(task)
+        if not all(
+            self._end_waiting(partition, task, until) for partition in range(self.partitions)
+        ):
+            return False
+        self._set_state(task, "cancelling", "end")
+        return True
+
+    def _hasten(self, task: int) -> None:
+        """What is delayed goes back to its lanes."""
         for partition in range(self.partitions):
             cursor: Any = 0
             while True:
                 cursor = self.run("hasten", partition, task, cursor)
                 if int(cursor) == 0:
                     break
-        self._set_state(task, "cancelling", "end")
+
+    def _end_waiting(self, partition: int, task: int, until: float) -> bool:
+        """Empties the task's lanes. A lane that comes into being meanwhile may be passed over."""
+        keys = self.keys[partition]
+        start = len(keys("LANE"))
+        names = self.redis.scan_iter(match=keys.pattern(f"q:{task}:*"), count=LOOK)
+        while some := list(islice(names, MAX_ENTRIES)):
+            lanes = [name.decode()[start:] for name in some]
+            while lanes:
+                if time.monotonic() > until:
+                    return False
+                emptied = self.run("cancel", partition, task, pack(lanes))
+                if emptied < 0:
+                    return True  # it has ended
+                lanes = lanes[emptied:]
+        return True
 
     def unpark(self, task: int) -> int:
         """Parked requests of the task go back to their queues; answers how many."""
@@ -175,7 +209,7 @@ class Tasks(Partitions):
             left = 1
             while left > 0:
                 left = self.run("state", partition, task, state, part)
-            if left < 0:
+            if left < 0 and part == "begin":  # else it has ended meanwhile
                 raise FrontierError(f"task {task} is not in the frontier")
 
 

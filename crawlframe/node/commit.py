@@ -234,6 +234,7 @@ class Committer(threading.Thread):
                     row.follow_ups,
                     outcome.duplicates,
                     row.items,
+                    row.cancelled,
                 )
             )
         ended = self._frontier.complete(completions)

@@ -34,7 +34,7 @@ from crawlframe.node.backoff import backoff, retry_after
 from crawlframe.node.callbacks import Call, Callbacks
 from crawlframe.node.marks import LOOP
 from crawlframe.node.sieve import Sieve
-from crawlframe.outcome import Collector, Outcome, Verdict, clean_text
+from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict, clean_text
 from crawlframe.record import read_head
 from crawlframe.registry import Registry
 from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
@@ -115,7 +115,7 @@ class RequestRunner:
             outcome.url, outcome.depth = request.url, request.depth
             outcome.callback = request.callback or "parse"
             if view.state == "cancelling":
-                return outcome.end(Verdict.ERROR, "cancelled")
+                return outcome.end(Verdict.ERROR, CANCELLED)
             if poison := claimed.poison(self._settings.max_deliveries):
                 return outcome.end(Verdict.ERROR, "poison", poison)
             crawl = await self._crawl(claimed.task, rid)
@@ -133,7 +133,7 @@ class RequestRunner:
         except MissingCode as error:
             outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
             if view.state == "cancelling":
-                return outcome.end(Verdict.ERROR, "cancelled")
+                return outcome.end(Verdict.ERROR, CANCELLED)
             return outcome.end(Verdict.PARK, trim(str(error), 500))
         except BadRequest as error:
             return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))

@@ -53,6 +53,7 @@ class Sample(models.Model):
     task = models.ForeignKey(Task, models.CASCADE, null=True, db_index=False)
     nf = models.BigIntegerField()
     ne = models.BigIntegerField()
+    cancelled = models.BigIntegerField(default=0, db_default=0)
     items = models.BigIntegerField()
     ready = models.BigIntegerField()
     in_progress = models.BigIntegerField()

@@ -40,6 +40,18 @@ class Task(models.Model):
     nf = models.BigIntegerField(_("finished"), default=0)
     ne = models.BigIntegerField(_("errors"), default=0)
     items = models.BigIntegerField(_("items"), default=0)
+    cancelled = models.BigIntegerField(
+        _("cancelled"),
+        default=0,
+        db_default=0,
+        help_text=_("requests that ended because the task was cancelled; NE counts them too"),
+    )
+    unwritten = models.BigIntegerField(
+        _("rows to be written"),
+        null=True,
+        blank=True,
+        help_text=_("cancelled requests whose rows are still to be written; empty: none"),
+    )
     retries = models.PositiveIntegerField(
         _("retries"),
         default=0,
@@ -74,6 +86,11 @@ class Task(models.Model):
             models.Index(fields=("spider", "id"), name="task_spider"),
             models.Index(fields=("schedule", "id"), name="task_schedule"),
             models.Index(fields=("user", "id"), name="task_user"),
+            models.Index(
+                fields=("id",),
+                condition=models.Q(unwritten__isnull=False),
+                name="task_unwritten",
+            ),
         )
         permissions = (
             ("submit_task", _("Can submit tasks, and steer those of their own")),

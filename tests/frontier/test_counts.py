@@ -35,6 +35,7 @@ def test_every_place_is_counted(bench: Bench) -> None:
         "delayed": 2,
         "parked": 1,
         "items": 2,
+        "cancelled": 0,
     }
     assert (counts.nr, counts.ready) == (5, 1)
 

@@ -98,12 +98,16 @@ def test_a_retry_of_a_cancelled_task_does_not_wait(bench: Bench) -> None:
     assert bench.names(bench.claim_all()) == ["one"]
 
 
-def test_delayed_follow_ups_of_a_cancelled_task_do_not_wait(bench: Bench) -> None:
+@pytest.mark.parametrize("delay", [0, 60_000])
+def test_follow_ups_of_a_cancelled_task_end_as_they_come(bench: Bench, delay: int) -> None:
     bench.open(bench.request("one"))
     [one] = bench.claim()
     bench.frontier.cancel(1)
-    bench.complete(one, bench.request("two", delay=60_000))
-    assert bench.names(bench.claim()) == ["two"]
+    assert bench.complete(one, bench.request("two", delay=delay), bench.request("one")) == {1}
+    counts = bench.counts()
+    assert (counts.na, counts.nf, counts.ne, counts.cancelled) == (2, 1, 1, 1)
+    assert counts.duplicates == 1
+    assert bench.claim_all() == []
 
 
 # -- release --------------------------------------------------------------------------------------

@@ -51,6 +51,7 @@ class Task:
     na: int = 0
     nf: int = 0
     ne: int = 0
+    cancelled: int = 0
     duplicates: int = 0
     limited: int = 0
     # rid -> "ready", "soon", "late", "parked", a generation, or "ended"
@@ -77,8 +78,17 @@ class Task:
         else:
             self.na += 1
             self.place(admission.rid, admission.delay)
+            if self.state == "cancelling":
+                self.cancel(admission.rid)
             return True
         return False
+
+    def cancel(self, rid: bytes) -> None:
+        self.places[rid] = "ended"
+        self.tries.pop(rid, None)
+        self.versions.pop(rid, None)
+        self.ne += 1
+        self.cancelled += 1
 
 
 class Machine(RuleBasedStateMachine):
@@ -90,6 +100,7 @@ class Machine(RuleBasedStateMachine):
         self.frontier = Frontier(redis, partitions=partitions)
         self.tasks: dict[int, Task] = {}
         self.closed: set[int] = set()
+        self.changing: set[int] = set()  # their cancel was cut short
         self.strictest = 10**9
         self.generations = [1, 2]  # alive
         self.fenced: list[int] = []
@@ -203,13 +214,24 @@ class Machine(RuleBasedStateMachine):
         assert self.frontier.unpark(task) == parked
         self.again = lambda: self.frontier.unpark(task)
 
-    @rule(task=task_ids)
-    def cancel(self, task: int) -> None:
+    @rule(task=task_ids, whole=st.booleans())
+    def cancel(self, task: int, whole: bool) -> None:
+        """``whole``: what waits is ended; else whoever cancels dies before that."""
         if task in self.tasks:
-            self.tasks[task].state = "cancelling"
-            self.bring_back(task, "parked", "soon", "late")
-            self.again = lambda: self.frontier.cancel(task)
+            mine = self.tasks[task]
+            mine.state = "cancelling"
+            self.changing = self.changing - {task} if whole else self.changing | {task}
+            self.again = lambda: self.begin_cancel(task)
+            if whole:
+                self.again = lambda: self.frontier.cancel(task)
+                for rid, place in mine.pending.items():
+                    if not isinstance(place, int):
+                        mine.cancel(rid)
             self.again()
+
+    def begin_cancel(self, task: int) -> None:
+        for partition in range(self.partitions):
+            self.frontier.run("state", partition, task, "cancelling", "begin")
 
     @rule(task=task_ids)
     def close(self, task: int) -> None:
@@ -249,7 +271,7 @@ class Machine(RuleBasedStateMachine):
         sequence = self.sequences[generation]
         if generation in self.fenced:
             with pytest.raises(Fenced):
-                self.frontier.claim(generation, sequence, n)
+                self.frontier.claim(generation, sequence, max(n, 1))  # for 0 nobody is asked
             return
         self.claimed(generation, sequence, n, self.told(generation, chosen, late=late))
 
@@ -315,15 +337,17 @@ class Machine(RuleBasedStateMachine):
             for other in self.hungry - {generation}
         )
 
-    @rule(data=st.data(), failed=st.booleans(), delay=delays)
-    def complete(self, data: st.DataObject, failed: bool, delay: int) -> None:
+    @rule(data=st.data(), failed=st.booleans(), cancelled=st.booleans(), delay=delays)
+    def complete(self, data: st.DataObject, failed: bool, cancelled: bool, delay: int) -> None:
         """Any requests may be completed, whoever holds them: the ledger says that they are done."""
         chosen = data.draw(st.lists(st.tuples(task_ids, st.integers(0, NAMES - 1)), max_size=4))
         completions = []
         for task, name in dict.fromkeys(chosen):
             links = [self.admission(task, link, delay) for link in data.draw(name_sets)]
             one = self.admission(task, name)
-            completions.append(Completion(one.rid, task, one.host, failed, links, 1))
+            completions.append(
+                Completion(one.rid, task, one.host, failed, links, 1, 0, failed and cancelled)
+            )
         self.completed(completions)
 
     @rule(choice=st.integers(0, 9), follow_ups=name_sets, delay=delays)
@@ -357,6 +381,7 @@ class Machine(RuleBasedStateMachine):
                     task = self.tasks[completion.task]
                     task.nf += not completion.failed
                     task.ne += completion.failed
+                    task.cancelled += completion.cancelled
                     task.duplicates += completion.duplicates
                     task.places[completion.rid] = "ended"
                     task.tries.pop(completion.rid, None)
@@ -510,8 +535,9 @@ class Machine(RuleBasedStateMachine):
             assert counts is not None
             pending |= set(task.pending)
             places = list(task.pending.values())
-            assert counts.state == task.state
+            assert counts.state == ("changing" if number in self.changing else task.state)
             assert (counts.na, counts.nf, counts.ne) == (task.na, task.nf, task.ne)
+            assert counts.cancelled == task.cancelled
             assert counts.parked == places.count("parked")
             assert counts.in_progress == sum(isinstance(place, int) for place in places)
             assert counts.delayed == places.count("soon") + places.count("late")
@@ -567,10 +593,16 @@ class Machine(RuleBasedStateMachine):
         """The end of every life: all tasks are ended, and nothing is left in Redis."""
         for generation in list(self.generations):
             self.frontier.leases.replay(generation)
-        for number in self.tasks:
-            self.frontier.cancel(number)
+        left: set[bytes] = set()
+        for number, task in self.tasks.items():
+            self.frontier.unpark(number)
+            self.begin_cancel(number)
+            if number == TASKS[0]:  # the others are ended by whoever claims them
+                self.frontier.cancel(number)
+            else:
+                self.frontier._hasten(number)
+                left.update(task.pending)
         last = max(self.generations + self.fenced) + 1
-        left = {rid for task in self.tasks.values() for rid in task.pending}
         for sequence in range(200):
             claim = self.frontier.claim(last, sequence, 7)
             got = {request.rid for request in claim.requests}

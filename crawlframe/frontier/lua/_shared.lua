@@ -22,8 +22,9 @@ end
 
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
-  'items', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit', 'cookies'}
-local COUNTERS = 12  -- the first fields are numbers that verbs change
+  'items', 'cancelled', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
+  'cookies'}
+local COUNTERS = 13  -- the first fields are numbers that verbs change
 local tasks = {}
 
 local function task_of(id)
@@ -246,12 +247,24 @@ local function mark_seen(task, fingerprint, hash)
 end
 
 -- Admission. Requests come in groups {<rank>:<host>, delay ms, {rid, fingerprint, hash, record, ...}}.
+-- Those of a task that is being cancelled have ended as they are admitted.
 local entering, bodies = {}, {}  -- by lane and with records: what admit() took in, for enter()
+
+local function take_in(task, lane, delay, rid, record)
+  bodies[#bodies + 1] = rid
+  bodies[#bodies + 1] = record
+  if delay > 0 then
+    call('ZADD', DELAYED, integer(now_ms() + delay), rid)
+    call('HSET', OWN, rid, 'd|' .. lane)
+    count(task, 'delayed', 1)
+  else
+    append(entering, lane, rid)
+  end
+end
 
 local function admit(task, groups)
   for _, group in ipairs(groups) do
     local lane, delay, flat = task.id .. ':' .. group[1], group[2], group[3]
-    if task.state == 'cancelling' then delay = 0 end
     for i = 1, #flat, 4 do
       local rid, fingerprint, hash = flat[i], flat[i + 1], flat[i + 2]
       if task.limit > 0 and task.na >= task.limit then
@@ -259,14 +272,11 @@ local function admit(task, groups)
         count(task, seen and 'duplicates' or 'limited', 1)
       elseif mark_seen(task, fingerprint, hash) then
         count(task, 'na', 1)
-        bodies[#bodies + 1] = rid
-        bodies[#bodies + 1] = flat[i + 3]
-        if delay > 0 then
-          call('ZADD', DELAYED, integer(now_ms() + delay), rid)
-          call('HSET', OWN, rid, 'd|' .. lane)
-          count(task, 'delayed', 1)
+        if task.state == 'cancelling' then
+          count(task, 'ne', 1)
+          count(task, 'cancelled', 1)
         else
-          append(entering, lane, rid)
+          take_in(task, lane, delay, rid, flat[i + 3])
         end
       else
         count(task, 'duplicates', 1)

@@ -1,0 +1,152 @@
+"""Settlement: the ledger rows of requests that a cancelled task took out of Redis unfetched.
+
+The database knows every request that was ever admitted: seeds and recorded follow-ups. Those
+without a row get one, with the reason "cancelled", in the background; ``Task.unwritten`` says how
+many are to come. Redis is not asked, so it may be broken off at any point and begun again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Count, F, Q, Sum
+
+from crawlframe.errors import BadRequest
+from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.request import Admission, Request, unpack_admissions
+from crawlservice.models import Page, Task
+from crawlservice.oftask import of_task
+from crawlservice.store import DjangoLedger
+from crawlservice.submit import limits_of
+
+log = logging.getLogger(__name__)
+
+BATCH = 500  # requests at a time
+LISTS = 100  # rows whose follow-ups are read at a time
+SLICE = 1.0  # seconds of one turn: other chores wait meanwhile
+
+
+class Settler:
+    """Settles one task after the other, a slice of time in each turn."""
+
+    def __init__(self) -> None:
+        self._steps: Iterator[bool] = iter(())
+
+    def turn(self, seconds: float = SLICE) -> None:
+        """Writes rows for about so long, if any are to be written. Raises LedgerAway,
+        LedgerRefused and django.db.Error; the next turn begins with the first row again then."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if not next(self._steps, False):
+                tasks = Task.objects.filter(unwritten__isnull=False, state=Task.State.CANCELLED)
+                if (task := tasks.order_by("pk").first()) is None:
+                    return
+                self._steps = settle(task)
+
+
+def settle(task: Task) -> Iterator[bool]:
+    """Yields True after each batch.
+
+    One walk finds all. A request that has a row when the walk meets it has one with a later number
+    than the row that led to it, so its own follow-ups are still ahead."""
+    for batch in _batches(task):
+        if not _write(task.pk, batch):
+            break
+        yield True
+    _end(task.pk)
+
+
+def _batches(task: Task) -> Iterator[list[Admission]]:
+    """Everything that was ever to be admitted, in the order in which it was recorded."""
+    batch = unpack_admissions(task.seeds)
+    for packed in _lists(task.pk):
+        batch += unpack_admissions(packed)
+        while len(batch) >= BATCH:
+            yield batch[:BATCH]
+            del batch[:BATCH]
+    yield batch
+
+
+def _lists(task: int) -> Iterator[bytes]:
+    """The follow-ups of each row, also of those that are written meanwhile."""
+    rows = Page.objects.filter(follow_ups__isnull=False)
+    last = 0
+    while some := [*of_task(rows, task, after=last).values_list("pk", "follow_ups")[:LISTS]]:
+        yield from (packed for _, packed in some if packed is not None)
+        last = some[-1][0]
+
+
+@transaction.atomic
+def _write(task_id: int, batch: list[Admission]) -> bool:
+    """Gives those of a batch a row that have none. Returns False when no more are to be written.
+
+    What a page limit left out has no row. Which requests that was, only Redis knew: the first ones
+    to be recorded are taken to be those that were admitted, as when Redis is filled anew."""
+    if (task := _locked(task_id)) is None:
+        return False
+    assert task.unwritten is not None
+    limit = limits_of(task).page_limit
+    room = task.unwritten + max(0, limit - task.na) if limit else len(batch)
+    missing = _without_row(batch)[:room]
+    DjangoLedger().commit([_outcome(task_id, admission) for admission in missing])
+    written = len(missing)
+    Task.objects.filter(pk=task_id).update(
+        unwritten=max(0, task.unwritten - written),
+        na=F("na")
+        + max(0, written - task.unwritten),  # led to by a row that Redis had not heard of
+    )
+    return room > written or not limit
+
+
+def _without_row(batch: list[Admission]) -> list[Admission]:
+    named = {admission.rid: admission for admission in batch}
+    rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in named]).order_by()
+    written = {rid.bytes for rid in rows.values_list("rid", flat=True)}
+    return [admission for rid, admission in named.items() if rid not in written]
+
+
+def _outcome(task: int, admission: Admission) -> Outcome:
+    outcome = Outcome(admission.rid, task, admission.host, admission.record, 0, 0)
+    try:
+        request = Request.decode(admission.record)
+    except BadRequest as error:
+        return outcome.end(Verdict.ERROR, CANCELLED, str(error))
+    outcome.url, outcome.depth = request.url, request.depth
+    outcome.callback = request.callback or "parse"
+    return outcome.end(Verdict.ERROR, CANCELLED)
+
+
+@transaction.atomic
+def _end(task_id: int) -> None:
+    """All rows are there, and their numbers are the task's from now on."""
+    if _locked(task_id) is None:
+        return
+    error = Q(state=Page.State.ERROR)
+    numbers = (
+        Page.objects.filter(task=task_id)
+        .order_by()
+        .aggregate(
+            na=Count("pk"),
+            nf=Count("pk", filter=Q(state=Page.State.DONE)),
+            ne=Count("pk", filter=error),
+            cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
+            items=Sum("items", default=0),
+        )
+    )
+    Task.objects.filter(pk=task_id).update(**numbers, unwritten=None)
+    log.info(
+        "task %d: the rows of its %d cancelled requests are written", task_id, numbers["cancelled"]
+    )
+
+
+def _locked(task_id: int) -> Task | None:
+    """The task if it has rows to be written; nobody changes it until the transaction ends."""
+    waiting = Task.objects.filter(pk=task_id, state=Task.State.CANCELLED, unwritten__isnull=False)
+    return (
+        waiting.select_for_update(no_key=True)
+        .only("settings", "priority", "na", "unwritten")
+        .first()
+    )
