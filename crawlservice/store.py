@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 from django.db import DataError, Error, IntegrityError, OperationalError, transaction
 from django.db import connection as default_connection
-from django.db.models import Count, Sum
+from django.db.models import Count, Max, Q, Sum
 from django.utils import timezone
 
 from crawlframe import faults
@@ -20,6 +20,7 @@ from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Event, Item, Page, Task
+from crawlservice.outcomes import Decision, Ending, decide
 
 PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
 
@@ -80,9 +81,16 @@ SQLITE_ITEMS = (
     f"INSERT INTO {ITEM} (rid, task_id, ordinal, data, version) VALUES (%s, %s, %s, %s, %s)"
 )
 END = (
-    f"UPDATE {Task._meta.db_table} SET state = %s, finished_at = %s, na = %s, nf = %s, ne = %s, "
-    "items = %s WHERE id = %s"
+    f"UPDATE {Task._meta.db_table} SET state = %s, outcome = %s, reason = %s, finished_at = %s, "
+    "na = %s, nf = %s, ne = %s, items = %s WHERE id = %s"
 )
+
+KINDS = {
+    Task.Outcome.FINISHED: Event.Kind.FINISHED,
+    Task.Outcome.FINISHED_WITH_ERRORS: Event.Kind.FINISHED,  # as receivers have always had it
+    Task.Outcome.FAILED: Event.Kind.FAILED,
+    Task.Outcome.CANCELLED: Event.Kind.CANCELLED,
+}
 
 
 class DjangoLedger:
@@ -128,35 +136,34 @@ class DjangoLedger:
 
 def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
     pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
-    sums = pages.annotate(rows=Count("*"), sum=Sum("items"))
-    held = {task: (rows, items) for task, rows, items in sums}
+    deepest = Max("depth", filter=Q(state=Page.State.DONE))
+    sums = pages.annotate(rows=Count("*"), sum=Sum("items"), deepest=deepest)
+    held = {task: found for task, *found in sums}
     ready = {}
     for task, counts in tasks.items():
-        rows, items = held.get(task, (0, 0))
+        rows, items, deepest = held.get(task, (0, 0, None))
         if counts.nr == 0 and rows - strays == counts.na:
-            ready[task] = {"na": counts.na, "nf": counts.nf, "ne": counts.ne, "items": items}
+            numbers = (counts.na, counts.nf, counts.ne, items)
+            ready[task] = Ending(*numbers, limited=counts.limited, deepest=deepest)
     # In order, so that two who end some of the same tasks cannot deadlock.
     active = Task.objects.filter(pk__in=ready, state__in=Task.ACTIVE).order_by("pk")
     now = default_connection.ops.adapt_datetimefield_value(timezone.now())
     changes, events = [], []
-    for task, state in active.select_for_update().values_list("pk", "state"):
-        numbers = ready[task]
-        after = Task.State.CANCELLED if state == Task.State.CANCELLING else Task.State.FINISHED
-        changes.append([after.value, now, *numbers.values(), task])
-        events.append(Event(task_id=task, kind=_kind(after, numbers)))
+    for task in active.select_for_update().defer("seeds"):
+        end = ready[task.pk]
+        if task.state == Task.State.CANCELLING:
+            after, decided = Task.State.CANCELLED, Decision(Task.Outcome.CANCELLED)
+        else:
+            after, decided = Task.State.FINISHED, decide(task, end)
+        outcome, reason = decided.outcome.value, decided.reason
+        numbers = (end.na, end.nf, end.ne, end.items)
+        changes.append([after.value, outcome, reason, now, *numbers, task.pk])
+        events.append(Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason))
     if changes:
         with default_connection.cursor() as cursor:
             cursor.executemany(END, changes)
         Event.objects.bulk_create(events)
     return set(ready)
-
-
-def _kind(state: Task.State, numbers: dict[str, int]) -> Event.Kind:
-    """A task has failed when its start did, or all that its start led to."""
-    if state == Task.State.CANCELLED:
-        return Event.Kind.CANCELLED
-    fruitless = numbers["nf"] <= 1 and numbers["items"] == 0
-    return Event.Kind.FAILED if numbers["ne"] and fruitless else Event.Kind.FINISHED
 
 
 def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:

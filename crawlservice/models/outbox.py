@@ -6,19 +6,29 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import SPIDER, Task
+from crawlservice.models.task import REASON, SPIDER, Task
 
 
 class Event(models.Model):
     """Outbox: what happened to a task, written in the transaction that made it happen."""
 
     class Kind(models.TextChoices):
-        FINISHED = "finished", _("finished")
-        FAILED = "failed", _("failed")  # finished, but nothing except errors came of it
+        FINISHED = "finished", _("finished")  # with errors or without
+        FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
 
     task = models.ForeignKey(Task, models.CASCADE, verbose_name=_("task"))
     kind = models.CharField(_("kind"), max_length=20, choices=Kind)
+    outcome = models.CharField(
+        _("outcome"),
+        max_length=20,
+        choices=Task.Outcome,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("of the task when this happened"),
+    )
+    reason = models.CharField(_("reason"), max_length=REASON, blank=True, default="", db_default="")
     created_at = models.DateTimeField(_("created"), db_default=Now())
     delivered_at = models.DateTimeField(
         _("delivered"), null=True, blank=True, help_text=_("when webhooks were given it to deliver")
