@@ -89,6 +89,9 @@ def _of_database() -> Iterator[Metric]:
     counts = Task.objects.order_by().values_list("state").annotate(n=Count("pk"))
     found = dict.fromkeys(Task.State.values, 0) | dict(counts)
     yield _gauges("tasks", "tasks by state", "state", found)
+    ended = Task.objects.order_by().exclude(outcome="").values_list("outcome")
+    outcomes = dict.fromkeys(Task.Outcome.values, 0) | dict(ended.annotate(n=Count("pk")))
+    yield _gauges("ended_tasks", "tasks that have ended, by outcome", "outcome", outcomes)
     yield GaugeMetricFamily("crawlframe_era", "number of the latest era", value=newest())
 
 
