@@ -34,6 +34,9 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_body: int = 32 << 20  # bytes, also after decompression
     max_redirects: int = 10
     cookies: bool = True
+    # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
+    # Left out of what is published while it is unset: older nodes refuse what they do not know.
+    failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         for name in ("delay", "depth_limit", "page_limit", "retries", "max_redirects"):
@@ -42,6 +45,8 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("concurrency", "timeout", "max_body"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
+        if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
+            raise ValueError("failed_share must be from 0 to 1")
         if self.downloader not in ("curl", "requests"):
             raise ValueError(f"downloader must be 'curl' or 'requests', not {self.downloader!r}")
 

@@ -16,16 +16,16 @@ from rich.console import Console
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.registry import Registry, find_package
-from crawlframe.request import ROOT_URL
 from crawlframe.spider import SpiderInfo
 from crawlframe.version import code_version
 from crawlservice import arguments as spider_arguments
+from crawlservice import outcomes
 from crawlservice.democheck import compare
 from crawlservice.demosite import DemoServer, DemoSiteError
 from crawlservice.export import check_target, export
 from crawlservice.journal import change, record
 from crawlservice.localnode import LocalNode, NodeEnded
-from crawlservice.models import Page, Task
+from crawlservice.models import Task
 from crawlservice.progress import Progress
 from crawlservice.redis import frontier
 from crawlservice.report import report
@@ -73,8 +73,8 @@ class Crawl:
         """Returns when the task has ended and everything is shown.
 
         Raises CrawlframeError: before anything was done for bad input, NodeEnded when the crawling
-        process died, CrawlFailed when nothing was fetched or the demo's items are not right; and
-        KeyboardInterrupt after the node was stopped."""
+        process died, CrawlFailed when the demo's items are not right, Unsuccessful when the task
+        has failed or was cancelled; and KeyboardInterrupt after the node was stopped."""
         Settings.from_env(workers=self.workers, concurrency=self.concurrency)
         if self.output is not None:
             check_target(self.output)
@@ -204,13 +204,7 @@ class Crawl:
         self.console.print(report(task, more))
         if not right:
             raise CrawlFailed(f"task {task.pk}: not the items of the demo site: {verdict}")
-        if task.na == 1 and not last.ne and not last.items:
-            raise CrawlFailed(
-                f"task {task.pk}: start led to no request; are its URLs in allowed_domains?"
-            )
-        good = Page.objects.filter(task=task, state=Page.State.DONE).exclude(url=ROOT_URL)
-        if last.ne and not good.exists():
-            raise CrawlFailed(f"task {task.pk}: nothing could be fetched; the errors are above")
+        outcomes.check(task)
 
     def _next(self) -> list[str]:
         lines = ["python manage.py tasks   (all tasks)"]

@@ -90,6 +90,9 @@ def _of_database() -> Iterator[Metric]:
     found = dict.fromkeys(Task.State.values, 0) | dict(counts)
     yield _gauges("tasks", "tasks by state", "state", found)
     yield from _of_schedules()
+    ended = Task.objects.order_by().exclude(outcome="").values_list("outcome")
+    outcomes = dict.fromkeys(Task.Outcome.values, 0) | dict(ended.annotate(n=Count("pk")))
+    yield _gauges("ended_tasks", "tasks that have ended, by outcome", "outcome", outcomes)
     yield GaugeMetricFamily("crawlframe_era", "number of the latest era", value=newest())
 
 

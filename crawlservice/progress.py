@@ -44,6 +44,11 @@ class Progress:
         return self.na - self.nf - self.ne
 
     @property
+    def done(self) -> int:
+        """Requests that ended, with or without an error."""
+        return self.nf + self.ne
+
+    @property
     def ended(self) -> bool:
         return self.task.state not in Task.ACTIVE
 
@@ -103,7 +108,3 @@ class RateMeter:
             return 0.0
         (start, first), (end, last) = self._seen[0], self._seen[-1]
         return max(0, last - first) / (end - start) if end > start else 0.0
-
-    def eta(self, remaining: int) -> float | None:
-        """Seconds until ``remaining`` requests have ended at this rate; None when nothing moves."""
-        return remaining / self.rate if self.rate > 0 else None

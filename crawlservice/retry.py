@@ -31,7 +31,8 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
     _make_forgotten(task_id)
     with transaction.atomic():
         ended = Task.objects.filter(pk=task_id, state__in=ENDED, unwritten=None)
-        if not ended.update(state=Task.State.RUNNING, finished_at=None, retries=F("retries") + 1):
+        again = {"state": Task.State.RUNNING, "finished_at": None, "outcome": "", "reason": ""}
+        if not ended.update(**again, retries=F("retries") + 1):
             raise _not_ended(get_task(task_id))
         errors = Page.objects.filter(task=task_id, state=Page.State.ERROR)
         if rids is not None:

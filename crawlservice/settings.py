@@ -43,6 +43,17 @@ def _number(variable: str, default: int, least: int = 1, most: int = 10**9) -> i
     return int(text)
 
 
+def _share(variable: str, default: float) -> float:
+    text = _text(variable) or str(default)
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ConfigError(f"{variable}={text!r} must be a number from 0 to 1, such as 0.5")
+    return share
+
+
 def _networks(variable: str, default: str) -> list[IPv4Network | IPv6Network]:
     try:
         return [ip_network(word) for word in _words(variable) or default.split()]
@@ -84,6 +95,7 @@ X_FRAME_OPTIONS = "DENY"
 API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
 API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
 METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
+FAILED_SHARE = _share("CRAWLFRAME_FAILED_SHARE", 0.5)  # of pages; with more errors a task failed
 # Days; 0 = for ever. See pruning.py.
 KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
 KEEP_EVENTS = _number("CRAWLFRAME_KEEP_EVENTS", 30, least=0, most=36_500)

@@ -11,7 +11,7 @@ from uuid import UUID
 import orjson
 from django.db import DataError, Error, IntegrityError, OperationalError, transaction
 from django.db import connection as default_connection
-from django.db.models import Count, Sum
+from django.db.models import Count, Max, Q, Sum
 from django.db.models.functions import Now
 
 from crawlframe import faults
@@ -20,6 +20,7 @@ from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import CANCELLED, Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Event, Item, Page, Task
+from crawlservice.outcomes import Decision, Ending, decide
 from crawlservice.watchdog import Watchdog
 
 PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
@@ -81,9 +82,16 @@ SQLITE_ITEMS = (
     f"INSERT INTO {ITEM} (rid, task_id, ordinal, data, version) VALUES (%s, %s, %s, %s, %s)"
 )
 END = (
-    f"UPDATE {Task._meta.db_table} SET state = %s, finished_at = %s, na = %s, nf = %s, ne = %s, "
-    "cancelled = %s, items = %s, unwritten = %s WHERE id = %s"
+    f"UPDATE {Task._meta.db_table} SET state = %s, outcome = %s, reason = %s, finished_at = %s, "
+    "na = %s, nf = %s, ne = %s, cancelled = %s, items = %s, unwritten = %s WHERE id = %s"
 )
+
+KINDS = {
+    Task.Outcome.FINISHED: Event.Kind.FINISHED,
+    Task.Outcome.FINISHED_WITH_ERRORS: Event.Kind.FINISHED,  # as receivers have always had it
+    Task.Outcome.FAILED: Event.Kind.FAILED,
+    Task.Outcome.CANCELLED: Event.Kind.CANCELLED,
+}
 
 
 class DjangoLedger:
@@ -141,27 +149,23 @@ class DjangoLedger:
 
 def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
     pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
-    sums = pages.annotate(rows=Count("*"), sum=Sum("items"))
-    held = {task: (rows, items) for task, rows, items in sums}
+    deepest = Max("depth", filter=Q(state=Page.State.DONE))
+    sums = pages.annotate(rows=Count("*"), sum=Sum("items"), deepest=deepest)
+    held = {pk: found for pk, *found in sums}
     # In order, so that two who end some of the same tasks cannot deadlock.
     locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update()
-    clocked = locked.annotate(clock=Now()).values_list("pk", "state", "clock")
-    states = {task: (state, clock) for task, state, clock in clocked}
-    adapt = default_connection.ops.adapt_datetimefield_value
+    known = {task.pk: task for task in locked.defer("seeds").annotate(clock=Now())}
     ended, changes, events = set(), [], []
-    for task, counts in sorted(tasks.items()):
-        rows, items = held.get(task, (0, 0))
-        state, clock = states.get(task, ("", None))
-        missing = counts.na - (rows - strays)
-        if counts.nr > 0 or not _may_end(state, missing, counts):
+    for pk, counts in tasks.items():
+        rows, items, depth = held.get(pk, (0, 0, None))
+        task, missing = known.get(pk), counts.na - (rows - strays)
+        if counts.nr > 0 or not _may_end(task, missing, counts):
             continue
-        ended.add(task)
-        if state in Task.ACTIVE:
-            after = Task.State.CANCELLED if state == Task.State.CANCELLING else Task.State.FINISHED
-            numbers = (counts.na, counts.nf, counts.ne, counts.cancelled, items)
-            unwritten = max(0, missing) if counts.cancelled else None
-            changes.append([after.value, adapt(clock), *numbers, unwritten, task])
-            events.append(Event(task_id=task, kind=_kind(after, counts, items)))
+        ended.add(pk)
+        if task is not None and task.state in Task.ACTIVE:
+            change, event = _ended(task, counts, items, depth, missing)
+            changes.append(change)
+            events.append(event)
     if changes:
         with default_connection.cursor() as cursor:
             cursor.executemany(END, changes)
@@ -169,21 +173,31 @@ def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
     return ended
 
 
-def _may_end(state: str, missing: int, counts: Counts) -> bool:
+def _may_end(task: Task | None, missing: int, counts: Counts) -> bool:
     """``missing``: rows that the ledger has not of what was admitted. Those of cancelled requests
     are written later (settlement.py), and some of them had a row already: of a run whose worker
     died before it told the frontier."""
-    if state in (Task.State.CANCELLING, Task.State.CANCELLED) and counts.cancelled:
+    if task and task.state in (Task.State.CANCELLING, Task.State.CANCELLED) and counts.cancelled:
         return missing <= counts.cancelled
     return missing == 0
 
 
-def _kind(state: Task.State, counts: Counts, items: int) -> Event.Kind:
-    """A task has failed when its start did, or all that its start led to."""
-    if state == Task.State.CANCELLED:
-        return Event.Kind.CANCELLED
-    fruitless = counts.nf <= 1 and items == 0
-    return Event.Kind.FAILED if counts.ne and fruitless else Event.Kind.FINISHED
+def _ended(
+    task: Any, counts: Counts, items: int, depth: int | None, missing: int
+) -> tuple[list[Any], Event]:
+    """The values of END for a task, which has the database's ``clock``, and the event."""
+    _, na, nf, ne, *_ = counts
+    if task.state == Task.State.CANCELLING:
+        after, decided = Task.State.CANCELLED, Decision(Task.Outcome.CANCELLED)
+    else:
+        end = Ending(na, nf, ne, items, counts.limited, depth, counts.cancelled)
+        after, decided = Task.State.FINISHED, decide(task, end)
+    outcome, reason = decided.outcome.value, decided.reason
+    now = default_connection.ops.adapt_datetimefield_value(task.clock)
+    unwritten = max(0, missing) if counts.cancelled else None
+    change = [after.value, outcome, reason, now, na, nf, ne, counts.cancelled, items, unwritten]
+    event = Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason)
+    return [*change, task.pk], event
 
 
 def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from django.contrib.auth.models import User as Account
 from django.db import transaction
 from redis import RedisError
@@ -23,8 +24,9 @@ from crawlframe.request import (
     root_admission,
     unpack_admissions,
 )
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider import SpiderInfo, SpiderSettings
 from crawlservice import arguments as spider_arguments
+from crawlservice import outcomes
 from crawlservice.models import Schedule, Task
 from crawlservice.redis import frontier
 from crawlservice.roles import User
@@ -68,16 +70,14 @@ def submit(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
         )
     info = info or published(spider)
-    checked = spider_arguments.check(info, arguments, from_text=from_text)
+    # Sorted, so that equal arguments are equal in a database that keeps JSON as text, too.
+    checked = dict(sorted(spider_arguments.check(info, arguments, from_text=from_text).items()))
     task = Task(
         spider=info.name,
         arguments=checked,
         priority=priority,
-        settings={
-            "delay": round(info.settings.delay * 1000),
-            "concurrency": info.settings.concurrency,
-            "page_limit": info.settings.page_limit,
-        },
+        settings=_published(info.settings),
+        previous_na=outcomes.previous_na(info.name, checked),
         seeds=b"",
         user=user if isinstance(user, Account) else None,
         schedule=schedule,
@@ -91,6 +91,17 @@ def submit(
         task.save(update_fields=["seeds"])
         _tell("is recorded", task.pk, lambda: _open_recorded(task))
     return task
+
+
+def _published(settings: SpiderSettings) -> dict[str, Any]:
+    """What is kept of a spider's settings with its task."""
+    kept = {
+        "delay": round(settings.delay * 1000),
+        "concurrency": settings.concurrency,
+        "page_limit": settings.page_limit,
+    }
+    share = settings.failed_share
+    return kept if share is msgspec.UNSET else kept | {"failed_share": share}
 
 
 def _open_recorded(task: Task) -> None:
@@ -157,7 +168,8 @@ def _nothing_submitted() -> Iterator[None]:
 
 def limits_of(task: Task) -> TaskLimits:
     """What the frontier needs to know of a task."""
-    limits = TaskLimits(priority=task.priority, **task.settings)
+    known = {name: task.settings[name] for name in TaskLimits._fields if name in task.settings}
+    limits = TaskLimits(priority=task.priority, **known)
     if limits.page_limit:  # the request that runs the spider's start is no page
         limits = limits._replace(page_limit=limits.page_limit + 1)
     return limits

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from django.db import DatabaseError, connection
 from django.utils import timezone
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from crawlservice import nodes
+from crawlservice.forecast import Forecast, forecasts
 from crawlservice.models import Task
 from crawlservice.nodes import Node
 from crawlservice.progress import Progress, RateMeter, read
-from crawlservice.terminal import duration, plain
+from crawlservice.terminal import bar, duration, plain, share, status, time_left
 
 MOST = 200  # tasks that are looked at, the latest ones
 GOOD, BAD = ("live", "checking"), ("refused", nodes.OFFLINE)
@@ -31,7 +31,7 @@ class Meters:
     errors: RateMeter = field(default_factory=RateMeter)
 
     def show(self, now: Progress) -> None:
-        self.pages.show(now.nf + now.ne)
+        self.pages.show(now.done)
         self.items.show(now.items)
         self.errors.show(now.ne)
 
@@ -40,7 +40,7 @@ class ClusterView:
     """``look`` at the cluster as often as you like; it draws itself, or tells itself in a line."""
 
     def __init__(self) -> None:
-        self.tasks: list[Progress] = []
+        self.tasks: list[Forecast] = []
         self.nodes: list[Node] = []
         self.problem = ""
         self._meters: dict[int, Meters] = {}
@@ -68,7 +68,7 @@ class ClusterView:
             # What was done before the first look was not done in this moment.
             if now.live or (now.ended and now.task.pk in self._meters):
                 self._meters.setdefault(now.task.pk, Meters()).show(now)
-        self.tasks = [now for now in found if not now.ended]
+        self.tasks = forecasts(now for now in found if not now.ended)
         for now in found:
             if now.ended and self._meters[now.task.pk].pages.rate == 0:
                 del self._meters[now.task.pk]
@@ -131,17 +131,17 @@ class ClusterView:
 
     def _task_table(self, room: int) -> Table:
         table = _table("task", "state", "")
-        for name in ("done", "pages/s", "NA", "NF", "NE", "NR", "items", "ETA"):
+        for name in ("", "pages/s", "requests", "done", "errors", "left", "items", "time left"):
             table.add_column(name, justify="right")
-        for now in self.tasks[:room]:
-            task, done = now.task, now.nf + now.ne
-            meters = self._meters.get(task.pk) or Meters()
-            runs = task.state == Task.State.RUNNING
+        for known in self.tasks[:room]:
+            now, task = known.progress, known.progress.task
+            rate = (self._meters.get(task.pk) or Meters()).pages.rate
             table.add_row(
-                plain(str(task)), task.state, ProgressBar(max(now.na, 1), done, width=20),
-                f"{done / now.na:.0%}" if now.na else "-", f"{meters.pages.rate:,.0f}",
+                plain(str(task)), status(task), bar(known, 20),
+                share(known) or "-",
+                f"{rate:,.0f}",
                 *(f"{number:,}" for number in (now.na, now.nf, now.ne, now.nr, now.items)),
-                duration(meters.pages.eta(now.nr) if runs else None),
+                time_left(known, rate).removesuffix(" left") or "-",
             )  # fmt: skip
         if not self.tasks:
             table.add_row("none")
@@ -150,10 +150,11 @@ class ClusterView:
         return table
 
     def _waiting(self) -> Iterator[tuple[str, int]]:
-        yield "ready", sum(now.ready for now in self.tasks)
-        yield "in flight", sum(now.in_progress for now in self.tasks)
-        yield "delayed", sum(now.delayed for now in self.tasks)
-        yield "parked", sum(now.parked for now in self.tasks)
+        tasks = [known.progress for known in self.tasks]
+        yield "ready", sum(now.ready for now in tasks)
+        yield "in flight", sum(now.in_progress for now in tasks)
+        yield "delayed", sum(now.delayed for now in tasks)
+        yield "parked", sum(now.parked for now in tasks)
 
     def _living(self) -> str:
         living = sum(node.state != nodes.OFFLINE for node in self.nodes)

@@ -58,22 +58,26 @@ def _make_deliveries(new: QuerySet[Event]) -> None:
             new.update(delivered_at=Now())
             return
         events = list(
-            new.values_list("pk", "kind", Coalesce("task__spider", "schedule__spider"))[:BATCH]
+            new.values_list("pk", "kind", "outcome", Coalesce("task__spider", "schedule__spider"))[
+                :BATCH
+            ]
         )
         Delivery.objects.bulk_create(
             [
                 Delivery(webhook=webhook, event_id=pk)
-                for pk, kind, spider in events
+                for pk, kind, outcome, spider in events
                 for webhook in webhooks
-                if is_wanted(webhook, kind, spider)
+                if is_wanted(webhook, {kind, outcome}, spider)
             ],
             ignore_conflicts=True,
         )
-        new.filter(pk__in=[pk for pk, _, _ in events]).update(delivered_at=Now())
+        new.filter(pk__in=[event[0] for event in events]).update(delivered_at=Now())
 
 
-def is_wanted(webhook: Webhook, kind: str, spider: str | None) -> bool:
-    return webhook.spider in ("", spider) and (not webhook.kinds or kind in webhook.kinds)
+def is_wanted(webhook: Webhook, words: Collection[str], spider: str | None) -> bool:
+    """``words``: kind and outcome of an event. A webhook may name either."""
+    of_kind = not webhook.kinds or any(word in webhook.kinds for word in words)
+    return webhook.spider in ("", spider) and of_kind
 
 
 def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, Letter]]:
@@ -129,6 +133,8 @@ def body(event: Event) -> bytes:
     told: dict[str, Any] = {
         "id": f"evt_{event.pk}",
         "kind": event.kind,
+        "outcome": event.outcome or None,
+        "reason": event.reason,
         "created_at": event.created_at,
         "task": event.task and _task(event.task),
     }

@@ -27,9 +27,11 @@ from crawlframe.errors import CrawlframeError
 from crawlservice import charts, export, findings
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
+from crawlservice.forecast import forecast
 from crawlservice.models import Task
 from crawlservice.progress import Progress, read
 from crawlservice.roles import may_steer, may_submit
+from crawlservice.shown import state_label
 from crawlservice.submit import limits_as_written
 from crawlservice.versions import pages_by_version
 
@@ -144,12 +146,14 @@ def _task(pk: int | str) -> Task:
 def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
     progress = read([task])[0]
     rate = charts.rate(progress)
+    known = forecast(progress)
     return {
         "task": task,
         "progress": progress,
-        "percent": _percent(progress),
+        "known": known,
+        "tone": state_label(task.status)[1],
         "rate": rate,
-        "eta": progress.nr / rate if rate and task.state != Task.State.PAUSED else None,
+        "eta": known.seconds(rate),
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),
         "may_submit": may_submit(request.user),
         "may_delete": progress.ended and request.user.has_perm("crawlservice.delete_task"),
@@ -163,10 +167,6 @@ def _findings(task: Task) -> dict[str, Any]:
         "versions": pages_by_version(task),
         "latest": findings.LATEST,
     }
-
-
-def _percent(progress: Progress) -> float:
-    return 100 * (progress.nf + progress.ne) / progress.na if progress.na else 0.0
 
 
 def _buttons(progress: Progress) -> tuple[Button, ...]:

@@ -23,17 +23,24 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from crawlservice.admin.owner import Owner
 from crawlservice.journal import by, record
-from crawlservice.models import Delivery, Event, Webhook
+from crawlservice.models import Delivery, Event, Task, Webhook
 from crawlservice.webhooks import new_secret, trial
+
+KINDS = [
+    (Event.Kind.FINISHED, _("finished, with errors or without")),
+    (Task.Outcome.FINISHED_WITH_ERRORS, _("finished with errors")),
+    (Event.Kind.FAILED, _("failed")),
+    (Event.Kind.CANCELLED, _("cancelled")),
+]
 
 
 class WebhookForm(forms.ModelForm):
     kinds = forms.MultipleChoiceField(
         label=_("Kinds of events"),
-        choices=Event.Kind.choices,
+        choices=KINDS,
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=_("None: all. Failed: finished, but nothing except errors came of it."),
+        help_text=_("None: all."),
     )
 
     def clean_url(self) -> str:
@@ -96,7 +103,7 @@ class WebhookAdmin(Owner):
 
     @admin.display(description=_("is told of"))
     def wants(self, webhook: Webhook) -> str:
-        labels = dict(Event.Kind.choices)
+        labels = dict(KINDS)
         kinds = ", ".join(str(labels.get(kind, kind)) for kind in webhook.kinds) or gettext("all")
         return f"{kinds} ({webhook.spider})" if webhook.spider else kinds
 

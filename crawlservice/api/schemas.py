@@ -62,13 +62,20 @@ class Retry(Given):
     ) = None
 
 
+Outcome = Literal["finished", "finished_with_errors", "failed", "cancelled"]
+
+
 class TaskOut(BaseModel):
     """A task with its numbers at this moment. While it is active and `live` is false, Redis has not
     been told of it yet, or is away."""
 
     id: int
     spider: str
-    state: str
+    state: str = Field(
+        description="running, paused, cancelling, finished or cancelled; see `outcome`"
+    )
+    outcome: Outcome | None = Field(description="how it ended; null while it has not")
+    reason: str = Field(description="why it ended so, in a sentence")
     arguments: dict[str, Any]
     priority: int
     created_at: datetime
@@ -88,6 +95,14 @@ class TaskOut(BaseModel):
     delayed: int
     in_progress: int
     parked: int
+    expected: int | None = Field(
+        description="requests that it will have had in all; null while nobody can tell, for links "
+        "are still being found"
+    )
+    expected_basis: Literal["admitted", "last_run"] | None = Field(
+        description="admitted: no further requests are expected, `expected` is `na`; last_run: an "
+        "estimate, as many as the last run with the same arguments had"
+    )
 
 
 class TasksOut(BaseModel):
@@ -208,6 +223,7 @@ class RunOut(BaseModel):
     due_at: datetime
     outcome: str
     task: int | None
+    task_outcome: Outcome | None = Field(description="how that task ended; null while it has not")
     problem: str
 
 

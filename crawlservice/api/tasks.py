@@ -16,14 +16,16 @@ from crawlservice.api.paging import TEXT, After, Id, Limit, newest_first
 from crawlservice.api.schemas import (
     NewTask,
     OneOrMany,
+    Outcome,
     RetriedOut,
     Retry,
     TaskIn,
     TaskOut,
     TasksOut,
 )
+from crawlservice.forecast import Forecast, forecasts
 from crawlservice.models import SPIDER, Task
-from crawlservice.progress import Progress, read
+from crawlservice.progress import read
 from crawlservice.retry import retry
 from crawlservice.submissions import Wanted
 
@@ -80,6 +82,7 @@ def new_task(
 def list_tasks(
     request: HttpRequest,
     state: Annotated[State | None, Query()] = None,
+    outcome: Annotated[Outcome | None, Query()] = None,
     spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
     after: After = None,
     limit: Limit = 100,
@@ -88,6 +91,8 @@ def list_tasks(
     rows = Task.objects.defer("seeds").select_related("user")
     if state is not None:
         rows = rows.filter(state=state)
+    if outcome is not None:
+        rows = rows.filter(outcome=outcome)
     if spider is not None:
         rows = rows.filter(spider=spider)
     found, following = newest_first(rows, after, limit)
@@ -133,7 +138,7 @@ def retry_task(
 
 def shown(tasks: Sequence[Task]) -> list[TaskOut]:
     """Tasks with their numbers: one look at Redis for all."""
-    return [_out(progress) for progress in read(tasks)]
+    return [_out(known) for known in forecasts(read(tasks))]
 
 
 def get_task(task_id: int) -> Task:
@@ -198,12 +203,14 @@ def _steer(
     return Status(status, _show(task_id))
 
 
-def _out(progress: Progress) -> TaskOut:
-    task = progress.task
+def _out(known: Forecast) -> TaskOut:
+    progress, task = known.progress, known.progress.task
     return TaskOut(
         id=task.pk,
         spider=task.spider,
         state=task.state,
+        outcome=task.outcome or None,  # type: ignore[arg-type]
+        reason=task.reason,
         arguments=task.arguments,
         priority=task.priority,
         created_at=task.created_at,
@@ -223,4 +230,6 @@ def _out(progress: Progress) -> TaskOut:
         delayed=progress.delayed,
         in_progress=progress.in_progress,
         parked=progress.parked,
+        expected=known.total,
+        expected_basis=known.basis.value or None,  # type: ignore[arg-type]
     )

@@ -24,7 +24,7 @@ def count_cancelled(apps: Any, editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = (("crawlservice", "0009_words"),)
+    dependencies = (("crawlservice", "0011_outcome"),)
 
     operations = (
         migrations.AddField(

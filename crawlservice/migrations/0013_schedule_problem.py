@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0009_words"),
+        ("crawlservice", "0012_cancelled"),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models.task import SPIDER, Schedule, Task
+from crawlservice.models.task import REASON, SPIDER, Schedule, Task
 
 
 class Event(models.Model):
@@ -14,8 +14,8 @@ class Event(models.Model):
     happen. ``detail``: what else there is to say of it."""
 
     class Kind(models.TextChoices):
-        FINISHED = "finished", _("finished")
-        FAILED = "failed", _("failed")  # finished, but nothing except errors came of it
+        FINISHED = "finished", _("finished")  # with errors or without
+        FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
         SCHEDULE_FAILED = "schedule_failed", _("schedule failed")  # it cannot start its spider
 
@@ -25,6 +25,16 @@ class Event(models.Model):
     )
     detail = models.JSONField(_("detail"), null=True, blank=True)
     kind = models.CharField(_("kind"), max_length=20, choices=Kind)
+    outcome = models.CharField(
+        _("outcome"),
+        max_length=20,
+        choices=Task.Outcome,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("of the task when this happened"),
+    )
+    reason = models.CharField(_("reason"), max_length=REASON, blank=True, default="", db_default="")
     created_at = models.DateTimeField(_("created"), db_default=Now())
     delivered_at = models.DateTimeField(
         _("delivered"), null=True, blank=True, help_text=_("when webhooks were given it to deliver")

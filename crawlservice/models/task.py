@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.request import MAX_TASK_PRIORITY
 
 SPIDER = 100  # characters of a spider's name
+REASON = 200  # characters of why a task ended as it did
 USER = settings.AUTH_USER_MODEL
 
 
@@ -24,6 +25,12 @@ class Task(models.Model):
         FINISHED = "finished", _("finished")
         CANCELLED = "cancelled", _("cancelled")
 
+    class Outcome(models.TextChoices):
+        FINISHED = "finished", _("finished")
+        FINISHED_WITH_ERRORS = "finished_with_errors", _("finished with errors")
+        FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
+
     spider = models.CharField(_("spider"), max_length=SPIDER)
     arguments = models.JSONField(_("arguments"), default=dict, blank=True)
     priority = models.SmallIntegerField(
@@ -32,6 +39,24 @@ class Task(models.Model):
     settings = models.JSONField(_("limits"), default=dict, blank=True, help_text=_("as published"))
     state = models.CharField(
         _("state"), max_length=12, choices=State, default=State.RUNNING, db_index=True
+    )
+    # With defaults of the database: a node of before these columns may still be writing.
+    outcome = models.CharField(
+        _("outcome"),
+        max_length=20,
+        choices=Outcome,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("how it ended; empty while it has not"),
+    )
+    reason = models.CharField(
+        _("reason"),
+        max_length=REASON,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("why it ended so"),
     )
     seeds = models.BinaryField(help_text="msgpack list of admissions: what the task starts with")
     created_at = models.DateTimeField(_("created"), db_default=Now())
@@ -51,6 +76,12 @@ class Task(models.Model):
         null=True,
         blank=True,
         help_text=_("cancelled requests whose rows are still to be written; empty: none"),
+    )
+    previous_na = models.BigIntegerField(
+        _("requests of the last run"),
+        null=True,
+        blank=True,
+        help_text=_("that finished with the same arguments before this one was submitted"),
     )
     retries = models.PositiveIntegerField(
         _("retries"),
@@ -77,6 +108,7 @@ class Task(models.Model):
     )
 
     ACTIVE = (State.RUNNING, State.PAUSED, State.CANCELLING)
+    COMPLETED = (Outcome.FINISHED, Outcome.FINISHED_WITH_ERRORS)
 
     class Meta:
         verbose_name = _("task")
@@ -91,6 +123,7 @@ class Task(models.Model):
                 condition=models.Q(unwritten__isnull=False),
                 name="task_unwritten",
             ),
+            models.Index(fields=("outcome", "id"), name="task_outcome"),
         )
         permissions = (
             ("submit_task", _("Can submit tasks, and steer those of their own")),
@@ -99,6 +132,11 @@ class Task(models.Model):
 
     def __str__(self) -> str:
         return f"{self.spider} #{self.pk}"
+
+    @property
+    def status(self) -> str:
+        """The one word that people see: the outcome of an ended task, else its state."""
+        return self.outcome or self.state
 
 
 class Schedule(models.Model):

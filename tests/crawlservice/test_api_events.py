@@ -135,6 +135,8 @@ def test_a_stream_tells_what_was_asked_for(api: Program, task: Task) -> None:
     assert told(spider="site") == [theirs]
     assert told(kind="finished") == [mine, theirs]
     assert told(kind="finished", task=task.pk) == [mine]
+    Event.objects.filter(pk=theirs).update(outcome="failed")
+    assert told(outcome="failed") == [theirs]
     error(api.get("events", sort="id"), 422, "invalid")
 
 

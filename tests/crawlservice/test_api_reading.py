@@ -138,6 +138,7 @@ def test_schedules_are_told_with_their_runs(api: Program, ended_task: Task) -> N
             "due_at": "2026-01-31T06:00:00Z",
             "outcome": "submitted",
             "task": ended_task.pk,
+            "task_outcome": "finished_with_errors",
             "problem": "",
         }
     ]

@@ -231,6 +231,7 @@ def test_tasks_are_listed_page_by_page(api: Program) -> None:
         ({"after": -1}, "after"),
         ({"after": 2**63}, "after"),
         ({"state": "walking"}, "state"),
+        ({"outcome": "good"}, "outcome"),
         ({"spider": ""}, "spider"),
         ({"spider": "a\0"}, "spider"),
         ({"page": 2}, "page"),
@@ -276,6 +277,22 @@ def test_a_task_is_paused_resumed_and_cancelled(api: Program) -> None:
     assert "is cancelling and cannot be paused" in told["message"]
     verbs = Action.objects.order_by("pk").values_list("verb", "task_id")
     assert [*verbs] == [(verb, task.pk) for verb in ("pause", "pause", "resume", "cancel")]
+
+
+def test_a_task_tells_how_it_ended(api: Program, ended_task: Task) -> None:
+    running = submit("shop", {"city": "Bonn"})
+    told = api.get(f"tasks/{ended_task.pk}").json()
+    assert (told["state"], told["outcome"]) == ("finished", "finished_with_errors")
+    assert told["reason"] == ended_task.reason
+    assert (told["expected"], told["expected_basis"]) == (3, "admitted")
+    told = api.get(f"tasks/{running.pk}").json()
+    assert (told["outcome"], told["reason"]) == (None, "")
+    assert (told["expected"], told["expected_basis"]) == (None, None)
+    like = api.post("tasks", ULM).json()
+    assert (like["expected"], like["expected_basis"]) == (3, "last_run")
+    found = api.get("tasks", outcome="finished_with_errors").json()["tasks"]
+    assert [task["id"] for task in found] == [ended_task.pk]
+    assert api.get("tasks", outcome="failed").json()["tasks"] == []
 
 
 def test_ended_tasks_keep_their_state(api: Program, ended_task: Task) -> None:

@@ -115,6 +115,8 @@ def test_metrics_count_what_there_is(
         ("crawlframe_tasks", "running"): 2,
         ("crawlframe_tasks", "cancelling"): 1,
         ("crawlframe_tasks", "paused"): 0,
+        ("crawlframe_ended_tasks", "finished_with_errors"): 1,
+        ("crawlframe_ended_tasks", "failed"): 0,
         ("crawlframe_active_requests", "NA"): 3,
         ("crawlframe_active_requests", "NE"): 0,
         ("crawlframe_remaining_requests", "delayed"): 0,

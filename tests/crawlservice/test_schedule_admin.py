@@ -161,6 +161,7 @@ def test_pages_show_times_and_runs_at_a_fixed_cost(operator: Client) -> None:
     change, change_before = look(f"{LIST}{schedule.pk}/change/")
     assert change.count("06:00:00 CST") == 5
     assert "still ran" in change
+    assert ">running</span>" in change
     _, runs_before = look("/admin/crawlservice/run/")
     for n in range(3):
         post(operator, name=f"{n}")

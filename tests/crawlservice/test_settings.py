@@ -112,6 +112,9 @@ def test_hosts_and_https_of_the_environment(show):
         ("CRAWLFRAME_LOG_LEVEL", "loud", "CRAWLFRAME_LOG_LEVEL='loud' is none of DEBUG"),
         ("CRAWLFRAME_PROXIES", "one", "CRAWLFRAME_PROXIES='one' must be a whole number"),
         ("CRAWLFRAME_KEEP_RUNS", "4000000", "must be a whole number, 0 to 36500"),
+        ("CRAWLFRAME_FAILED_SHARE", "50", "CRAWLFRAME_FAILED_SHARE='50' must be a number from 0"),
+        ("CRAWLFRAME_FAILED_SHARE", "nan", "must be a number from 0 to 1, such as 0.5"),
+        ("CRAWLFRAME_FAILED_SHARE", "half", "must be a number from 0 to 1, such as 0.5"),
         ("DATABASE_URL", "mysql://root:secret@host/db", "DATABASE_URL='mysql://…' cannot be used"),
         ("DATABASE_URL", "nonsense", "DATABASE_URL='nonsense' cannot be used"),
         ("DATABASE_URL", "postgresql://host", "postgresql://user:password@host:5432/name"),
@@ -196,6 +199,7 @@ def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
     )
     for name, value in shown.items():
         assert int(told[f"CRAWLFRAME_{name}"]) == int(value), name
+    assert float(told["CRAWLFRAME_FAILED_SHARE"]) == show("FAILED_SHARE")["FAILED_SHARE"]
     assert told["CRAWLFRAME_BIND"] == webserver.bind
     assert int(told["CRAWLFRAME_WEB_PROCESSES"]) == webserver.workers
     assert int(told["CRAWLFRAME_WEB_THREADS"]) == webserver.threads

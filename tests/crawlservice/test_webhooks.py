@@ -99,6 +99,7 @@ def test_each_event_is_handed_out_once(hook: Hook) -> None:
         ({"spider": "shop"}, True),
         ({"spider": "shops"}, False),
         ({"spider": "shop", "kinds": ["failed"]}, False),
+        ({"kinds": ["failed", "finished_with_errors"]}, True),  # so did the task end
         ({"enabled": False}, False),
     ],
 )
@@ -160,9 +161,10 @@ def test_two_who_believe_to_lead_hand_out_once(hook: Hook, ended_task: Task) -> 
     [
         (0, 1, 0, "running", "failed"),  # the start itself
         (1, 3, 0, "running", "failed"),  # the start, and nothing that it led to
-        (1, 3, 2, "running", "finished"),  # the start had items of its own
-        (2, 9, 0, "running", "finished"),
-        (1, 0, 0, "running", "finished"),
+        (1, 3, 2, "running", "failed"),  # the start had items of its own, and nothing else
+        (1, 0, 0, "running", "failed"),
+        (9, 4, 8, "running", "finished"),  # with errors
+        (9, 0, 8, "running", "finished"),
         (0, 1, 0, "cancelling", "cancelled"),
     ],
 )
@@ -206,6 +208,8 @@ def test_a_signed_letter_arrives(
     event = Event.objects.get()
     assert told.content["id"] == told.headers["webhook-id"] == f"evt_{event.pk}"
     assert told.content["kind"] == "finished"
+    assert told.content["outcome"] == "finished_with_errors"
+    assert told.content["reason"] == ended_task.reason
     task = told.content["task"]
     assert (task["id"], task["spider"], task["arguments"]) == (
         ended_task.pk,

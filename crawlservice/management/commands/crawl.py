@@ -16,7 +16,10 @@ from crawlservice.terminal import Command as ServiceCommand
 
 
 class Command(ServiceCommand):
-    help = "Crawls with one spider on this machine, from start to end."
+    help = (
+        "Crawls with one spider on this machine, from start to end. Exits with 0 when the task has "
+        "finished, with errors or without, 1 when it has failed, 3 when it was cancelled."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("spider", help="its name; checkspiders lists them")
