@@ -32,6 +32,11 @@ class Leases(Partitions):
                 left[int(generation)] = min(ms / 1000, left.get(int(generation), ms / 1000))
         return left
 
+    def knows(self, generation: int) -> bool:
+        """Whether a generation has a lease and has announced itself."""
+        announced = self.redis.hexists(self.keys[0]("NODES"), str(generation))
+        return bool(announced) and generation in self.left()
+
     def nodes(self) -> list[NodeInfo]:
         """Every generation that announced itself and was not replayed, oldest first."""
         left = self.left()
@@ -52,6 +57,16 @@ class Leases(Partitions):
             for generation, number in zip(held, pipe.execute(), strict=True):
                 held[generation] += number
         return held
+
+    def in_progress(self) -> list[bytes]:
+        """The rids that generations hold that were not replayed."""
+        generations = self.left()
+        return [
+            rid
+            for keys in self.keys
+            for generation in generations
+            for rid in self.redis.sscan_iter(keys("INPROGRESS", generation), count=1000)
+        ]
 
     def strays(self, generation: int, held: Collection[bytes]) -> dict[bytes, str]:
         """rid -> host of what a generation has in progress beside the rids in ``held``."""

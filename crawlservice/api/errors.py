@@ -22,6 +22,7 @@ from crawlframe.errors import (
     UnknownSpider,
 )
 from crawlservice.export import ExportError
+from crawlservice.installation import OtherInstallation
 from crawlservice.submit import NotTold, UnknownTask, WrongState
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (WrongState, 409, "wrong_state", ""),
     (ExportError, 422, "export", ""),
     (NotTold, 202, "not_told", ""),
+    (OtherInstallation, 503, "other_installation", ""),
     # What the next three say may name servers.
     (FrontierError, 503, "redis_away", AWAY),
     (ConfigError, 503, "redis_away", AWAY),
