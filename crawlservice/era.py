@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from uuid import UUID
 
@@ -97,10 +97,10 @@ def _rows(tasks: list[int]) -> Counter[int]:
     return found
 
 
-def _rows_of(rids: list[bytes]) -> Counter[int]:
+def _rows_of(rids: Collection[bytes]) -> Counter[int]:
     """How many of these requests have a row, by task."""
     found: Counter[int] = Counter()
-    for some in chunks(rids):
+    for some in chunks([*rids]):
         pages = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in some])
         found.update(pages.values_list("task_id", flat=True))
     return found

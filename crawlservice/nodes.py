@@ -151,6 +151,12 @@ def _dead(present: Iterable[Node]) -> Iterator[Node]:
                 yield _gone(life)
 
 
+def unreadable() -> int:
+    """How many rows of Redis could not be read and were set aside. Raises RedisError and
+    CrawlframeError."""
+    return len(frontier().quarantined())
+
+
 def why_unknown() -> str:
     """What to say where ``look`` is None."""
     return refusal() or gettext("Redis does not answer")
@@ -195,7 +201,7 @@ def _node(info: NodeInfo) -> Node:
         version=code.version,
         candidate=code.candidate,
         problem=code.problem,
-        since=datetime.fromtimestamp(code.changed_at, UTC) if code.changed_at else None,
+        since=_since(info),
         seconds=code.seconds,
         reloads=code.reloads,
         follows=code.follows,
@@ -228,6 +234,12 @@ def _gone(life: Generation) -> Node:
         pull_problem="",
         given_back=life.given_back,
     )
+
+
+def _since(info: NodeInfo) -> datetime | None:
+    if info.lease_left <= 0:  # nobody has replayed it yet
+        return timezone.now() + timedelta(seconds=info.lease_left)
+    return datetime.fromtimestamp(info.code.changed_at, UTC) if info.code.changed_at else None
 
 
 def _late(info: NodeInfo) -> float:

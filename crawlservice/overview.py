@@ -36,7 +36,8 @@ class Totals:
 class Overview:
     """``running``: the latest SHOWN of the open tasks; ``known``: nodes, or None while Redis is
     away. ``partial``: more than OPEN tasks are open, and the totals are of the latest OPEN.
-    ``refusal``: why Redis is not used although it answers."""
+    ``refusal``: why Redis is not used although it answers. ``unreadable``: rows of Redis that were
+    set aside."""
 
     totals: Totals
     running: list[Progress]
@@ -44,6 +45,7 @@ class Overview:
     skew: str
     partial: bool
     refusal: str = ""
+    unreadable: int = 0
 
     @property
     def troubled(self) -> list[Node]:
@@ -105,7 +107,8 @@ def look() -> Overview:
     lives = None if known is None else [*known.values()]
     skew = nodes.skew_line(lives or ())
     refused = refusal() if known is None else ""
-    return Overview(totals, found[:SHOWN], lives, skew, len(tasks) > OPEN, refused)
+    aside = 0 if known is None else nodes.unreadable()
+    return Overview(totals, found[:SHOWN], lives, skew, len(tasks) > OPEN, refused, aside)
 
 
 @remembered(seconds=15)

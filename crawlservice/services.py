@@ -15,6 +15,7 @@ from crawlframe.node.code import Code
 from crawlframe.registry import Registry
 from crawlservice import installation, lives
 from crawlservice.era import uncounted
+from crawlservice.reconcile import complete_recorded
 from crawlservice.redis import use
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
@@ -63,6 +64,8 @@ class DjangoServices:
             return ""
         with _database():
             found = uncounted(frontier)
+            if not found:
+                complete_recorded(frontier, frontier.leases.in_progress())
         self._compared = True
         return found
 
