@@ -12,6 +12,7 @@ from crawlservice import nodes, progress
 from crawlservice.forecast import Forecast, forecasts
 from crawlservice.models import Event, Page, Schedule, Task
 from crawlservice.nodes import Node
+from crawlservice.redis import refusal
 from crawlservice.remembered import remembered
 
 OPEN = 1_000  # tasks whose numbers are summed
@@ -38,7 +39,8 @@ class Overview:
     """``running``: the latest SHOWN of the open tasks; ``ended``: the last ENDED that have ended,
     the latest first; ``known``: nodes, or None while Redis is away. ``partial``: more than OPEN
     tasks are open, and the totals are of the latest OPEN. ``failing``: schedules that cannot start,
-    SHOWN at most."""
+    SHOWN at most. ``refusal``: why Redis is not used although it answers. ``unreadable``: rows of
+    Redis that were set aside."""
 
     totals: Totals
     running: list[Forecast]
@@ -47,6 +49,8 @@ class Overview:
     skew: str
     partial: bool
     failing: list[Schedule]
+    refusal: str = ""
+    unreadable: int = 0
 
     @property
     def troubled(self) -> list[Node]:
@@ -109,7 +113,10 @@ def look() -> Overview:
     skew = nodes.skew_line(lives or ())
     failing = [*Schedule.objects.exclude(problem="").order_by("problem_since")[:SHOWN]]
     running = forecasts(found[:SHOWN])
-    return Overview(totals, running, _ended(), lives, skew, len(tasks) > OPEN, failing)
+    refused = refusal() if known is None else ""
+    aside = 0 if known is None else nodes.unreadable()
+    partial = len(tasks) > OPEN
+    return Overview(totals, running, _ended(), lives, skew, partial, failing, refused, aside)
 
 
 def _ended() -> list[Task]:

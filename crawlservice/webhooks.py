@@ -140,6 +140,8 @@ def body(event: Event) -> bytes:
     }
     if event.schedule:
         told["schedule"] = {**_schedule(event.schedule), **(event.detail or {})}
+    if event.node:
+        told["node"] = {"name": event.node, **(event.detail or {}), "link": _link("generation")}
     return orjson.dumps(told)
 
 
@@ -168,7 +170,7 @@ def _task(task: Task) -> dict[str, Any]:
         "created_at": task.created_at,
         "finished_at": task.finished_at,
         "schedule": task.schedule_id,
-        "link": f"{settings.PUBLIC_URL}/admin/crawlservice/task/{task.pk}/change/",
+        "link": _link("task", task.pk),
     }
 
 
@@ -179,5 +181,10 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
         "spider": schedule.spider,
         "arguments": schedule.arguments,
         "next_at": schedule.next_at,
-        "link": f"{settings.PUBLIC_URL}/admin/crawlservice/schedule/{schedule.pk}/change/",
+        "link": _link("schedule", schedule.pk),
     }
+
+
+def _link(model: str, pk: int | None = None) -> str:
+    place = f"{pk}/change/" if pk else ""
+    return f"{settings.PUBLIC_URL}/admin/crawlservice/{model}/{place}"

@@ -58,13 +58,13 @@ def read_events(
         Header(alias="Last-Event-ID", ge=0, le=LARGEST, description="the same; it counts more"),
     ] = None,
 ) -> StreamingHttpResponse:
-    """Events as they happen (`finished`, `failed`, `cancelled`, `schedule_failed`), or all after
-    one that is known.
+    """Events as they happen (`finished`, `failed`, `cancelled`, `schedule_failed`, `node_offline`,
+    `node_back`), or all after one that is known.
 
     `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind, outcome,
-    reason, schedule, created_at. A task that finished with errors is of kind `finished`. An event
-    of a schedule has no task, and the others no schedule. The stream
-    ends after five minutes; connect again with Last-Event-ID."""
+    reason, schedule, node, created_at. A task that finished with errors is of kind `finished`. Only
+    events of tasks have a task, of schedules a schedule, of nodes a node. The stream ends after
+    five minutes; connect again with Last-Event-ID."""
     known = last if last is not None else after
     stream = Stream(outbox.newest() if known is None else known, task, spider, kind, outcome)
     if not stream.opened():
@@ -138,6 +138,7 @@ class Stream:
             "id": event.pk,
             "task": event.task_id,
             "spider": event.spider,
+            "node": event.node or None,
             "kind": event.kind,
             "schedule": event.schedule_id,
             "outcome": event.outcome or None,

@@ -8,22 +8,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name="event",
-            name="task",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.CASCADE,
-                to="crawlservice.task",
-                verbose_name="task",
-            ),
-        ),
-        migrations.AddField(
-            model_name="event",
-            name="detail",
-            field=models.JSONField(blank=True, null=True, verbose_name="detail"),
-        ),
         migrations.AddField(
             model_name="event",
             name="schedule",
@@ -44,6 +28,8 @@ class Migration(migrations.Migration):
                     ("failed", "failed"),
                     ("cancelled", "cancelled"),
                     ("schedule_failed", "schedule failed"),
+                    ("node_offline", "node offline"),
+                    ("node_back", "node back"),
                 ],
                 max_length=20,
                 verbose_name="kind",

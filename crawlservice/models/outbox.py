@@ -1,4 +1,4 @@
-"""The outbox: what happened to tasks and schedules, and who is told of it."""
+"""The outbox: what happened to tasks, schedules and nodes, and who is told of it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from crawlservice.models.task import REASON, SPIDER, Schedule, Task
 
 
 class Event(models.Model):
-    """Outbox: what happened to a task or a schedule, written in the transaction that made it
-    happen. ``detail``: what else there is to say of it."""
+    """Outbox: what happened to a task, a schedule or a node, written in the transaction that made
+    it happen. ``detail``: what else there is to say of it."""
 
     class Kind(models.TextChoices):
         FINISHED = "finished", _("finished")  # with errors or without
         FAILED = "failed", _("failed")
         CANCELLED = "cancelled", _("cancelled")
         SCHEDULE_FAILED = "schedule_failed", _("schedule failed")  # it cannot start its spider
+        NODE_OFFLINE = "node_offline", _("node offline")
+        NODE_BACK = "node_back", _("node back")
 
     task = models.ForeignKey(Task, models.CASCADE, null=True, blank=True, verbose_name=_("task"))
     schedule = models.ForeignKey(
         Schedule, models.CASCADE, null=True, blank=True, verbose_name=_("schedule")
     )
+    node = models.CharField(_("node"), max_length=100, blank=True, default="", db_default="")
     detail = models.JSONField(_("detail"), null=True, blank=True)
     kind = models.CharField(_("kind"), max_length=20, choices=Kind)
     outcome = models.CharField(
@@ -52,7 +55,7 @@ class Event(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.task_id or self.schedule}"
+        return f"{self.kind} {self.task_id or self.schedule or self.node}"
 
     @property
     def spider(self) -> str | None:
