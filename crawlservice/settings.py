@@ -61,6 +61,8 @@ REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
 
 DEBUG = _flag("CRAWLFRAME_DEBUG")
 SECRET_KEY = _text("CRAWLFRAME_SECRET_KEY") or secret_key(VAR_DIR)
+# Former keys: what was signed or encrypted with them is still read.
+SECRET_KEY_FALLBACKS = _words("CRAWLFRAME_SECRET_KEY_FALLBACKS")
 EXTRA_HOSTS = _words("CRAWLFRAME_ALLOWED_HOSTS")
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
 CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
