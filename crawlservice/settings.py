@@ -85,6 +85,7 @@ X_FRAME_OPTIONS = "DENY"
 
 API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
 API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
+WEB_DEADLINE = _number("CRAWLFRAME_WEB_DEADLINE", 20, most=3600)  # seconds; see webworker.py
 METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
 # Days; 0 = for ever. See pruning.py.
 KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
