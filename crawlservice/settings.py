@@ -72,6 +72,8 @@ REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
 
 DEBUG = _flag("CRAWLFRAME_DEBUG")
 SECRET_KEY = _text("CRAWLFRAME_SECRET_KEY") or secret_key(VAR_DIR)
+# Former keys: what was signed or encrypted with them is still read.
+SECRET_KEY_FALLBACKS = _words("CRAWLFRAME_SECRET_KEY_FALLBACKS")
 EXTRA_HOSTS = _words("CRAWLFRAME_ALLOWED_HOSTS")
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
 CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
@@ -94,6 +96,7 @@ X_FRAME_OPTIONS = "DENY"
 
 API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
 API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
+WEB_DEADLINE = _number("CRAWLFRAME_WEB_DEADLINE", 20, most=3600)  # seconds; see webworker.py
 METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
 FAILED_SHARE = _share("CRAWLFRAME_FAILED_SHARE", 0.5)  # of pages; with more errors a task failed
 # Days; 0 = for ever. See pruning.py.

@@ -9,9 +9,10 @@ import logging
 import secrets
 from base64 import b64encode
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 from django.conf import settings
@@ -20,6 +21,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 
 from crawlservice.models import Delivery, Event, Schedule, Task, Webhook
+from crawlservice.sealing import SealError, seal, unseal
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +30,17 @@ PAUSES = (30, 120, 600, 3600, 10800, 21600, 43200)
 LAST_TRY = 60  # seconds after which a last try whose sender died is made again
 BATCH = 500  # events at a time
 SECRET_BYTES = 32
+MASK = "***"  # in a URL, for its user and password
 
 
 @dataclass(frozen=True)
 class Letter:
-    """What is sent to whom: one try of one delivery. ``id`` is that of the event."""
+    """What is sent to whom: one try of one delivery. ``id`` is that of the event. ``login`` is
+    ``user:password``, percent-encoded as in a URL, or ""."""
 
     url: str
-    secret: str
+    secret: str = field(repr=False)
+    login: str = field(repr=False)
     id: str
     body: bytes
     delivery: int = 0
@@ -103,8 +108,13 @@ def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, Letter]]:
         attempt = delivery.attempts + 1
         pause = PAUSES[attempt - 1] if attempt <= len(PAUSES) else LAST_TRY
         later = Now() + timedelta(seconds=pause)
-        if rows.filter(attempts=delivery.attempts).update(attempts=attempt, next_at=later):
+        if not rows.filter(attempts=delivery.attempts).update(attempts=attempt, next_at=later):
+            continue
+        try:
             yield webhook.pk, _letter(webhook, delivery, attempt)
+        except SealError as error:
+            Delivery.objects.filter(pk=delivery.pk).update(problem=str(error))
+            log.warning("webhook %s: %s", webhook, error)
 
 
 def settle(letter: Letter, problem: str) -> None:
@@ -129,6 +139,20 @@ def new_secret() -> str:
     return "whsec_" + b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
+def give_secret(webhook: Webhook) -> str:
+    """Sets a new secret, unsaved; returns it, to be shown once."""
+    secret = new_secret()
+    webhook.sealed_secret = seal(secret)
+    return secret
+
+
+def split_login(url: str) -> tuple[str, str]:
+    """``https://user:password@host/`` -> ``https://***@host/`` and ``user:password`` ("": none)."""
+    parts = urlsplit(url)
+    login, at, place = parts.netloc.rpartition("@")
+    return (parts._replace(netloc=f"{MASK}@{place}").geturl(), login) if at else (url, "")
+
+
 def body(event: Event) -> bytes:
     told: dict[str, Any] = {
         "id": f"evt_{event.pk}",
@@ -146,15 +170,22 @@ def body(event: Event) -> bytes:
 
 
 def trial(webhook: Webhook) -> Letter:
-    """A letter that tells of nothing, to try a webhook."""
+    """A letter that tells of nothing, to try a webhook. Raises SealError."""
     name = f"evt_test_{secrets.token_hex(8)}"
     content = orjson.dumps({"id": name, "kind": "test", "created_at": None, "task": None})
-    return Letter(webhook.url, webhook.secret, name, content)
+    return Letter(*_destination(webhook), name, content)
 
 
 def _letter(webhook: Webhook, delivery: Delivery, attempt: int) -> Letter:
     event = delivery.event
-    return Letter(webhook.url, webhook.secret, f"evt_{event.pk}", body(event), delivery.pk, attempt)
+    name = f"evt_{event.pk}"
+    return Letter(*_destination(webhook), name, body(event), delivery.pk, attempt)
+
+
+def _destination(webhook: Webhook) -> tuple[str, str, str]:
+    """Address, secret and login. Raises SealError."""
+    url = webhook.url.replace(f"//{MASK}@", "//", 1)
+    return url, unseal(webhook.sealed_secret), unseal(webhook.sealed_login)
 
 
 def _task(task: Task) -> dict[str, Any]:

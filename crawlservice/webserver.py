@@ -19,14 +19,14 @@ def _number(variable: str, default: int) -> int:
 wsgi_app = "crawlservice.wsgi"
 bind = os.environ.get("CRAWLFRAME_BIND", "").strip() or "127.0.0.1:8000"
 workers = _number("CRAWLFRAME_WEB_PROCESSES", 2)
+worker_class = "crawlservice.webworker.WebWorker"
 # Who watches a stream of events holds a thread as long. A waiting thread costs little.
-worker_class = "gthread"
 threads = _number("CRAWLFRAME_WEB_THREADS", 16)
+worker_connections = 4000  # of each process; a slow one costs some kilobytes
 timeout = 60  # seconds a process may be silent before it is killed; its requests may take longer
 graceful_timeout = 15  # seconds for what is being answered when it is told to stop
 keepalive = 30  # seconds; more than a proxy in front waits between two requests
 max_requests, max_requests_jitter = 50_000, 5_000  # then a process is renewed
-limit_request_line = 8190  # bytes
 # A heartbeat on a slow disk would look like a hanging process.
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None
 control_socket_disable = True  # it would be one for all servers of this user

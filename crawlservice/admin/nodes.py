@@ -90,8 +90,8 @@ class GenerationAdmin(ReadOnly):
     search_fields = ("=id", "node", "machine")
     fields = (
         "node", "machine", "pid", "started_at", "fate", "ended_at", "given_back",
-        "condition_and_why", "holds", "workers", "state", "since", "version", "skew", "candidate", "problem",
-        "took", "reloads", "follows", "pulled", "pull_problem",
+        "condition_and_why", "holds", "workers", "state", "since", "version", "skew", "candidate",
+        "problem", "took", "reloads", "follows", "pulled", "pull_problem",
     )  # fmt: skip
     readonly_fields = fields
     actions = ("forget",)

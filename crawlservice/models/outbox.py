@@ -69,11 +69,9 @@ class Webhook(models.Model):
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     url = models.URLField(_("URL"), max_length=500)
-    secret = models.CharField(
-        _("secret"),
-        max_length=100,
-        help_text=_("signs what is sent (HMAC-SHA256); whoever receives it checks that"),
-    )
+    # Encrypted, see sealing.py. The login is user:password of the URL, where ``url`` has a mask.
+    sealed_secret = models.TextField(_("secret"), editable=False)
+    sealed_login = models.TextField(default="", blank=True, editable=False)
     spider = models.CharField(
         _("spider"),
         max_length=SPIDER,
