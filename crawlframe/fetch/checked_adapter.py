@@ -60,10 +60,18 @@ class CheckedAdapter(HTTPAdapter):
             manager.pool_classes_by_scheme = _pools(self._guard)
         return manager
 
-    def send(self, request: Any, *args: Any, proxies: Any = None, **kwargs: Any) -> Any:
+    def send(
+        self,
+        request: Any,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: Any = True,
+        cert: Any = None,
+        proxies: Any = None,
+    ) -> Any:
         if select_proxy(request.url, proxies):
             self._check_target(request.url)
-        return super().send(request, *args, proxies=proxies, **kwargs)
+        return super().send(request, stream, timeout, verify, cert, proxies)
 
     def _check_target(self, url: str) -> None:
         parts = urlsplit(url)
@@ -101,7 +109,7 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
     class Checked:
         """Mixed into urllib3's connections."""
 
-        response_class = TolerantResponse
+        response_class: Any = TolerantResponse
         proxy: Any
         port: int
         _dns_host: str

@@ -41,6 +41,11 @@ class TransferMemory:
     def account(self) -> Account:
         return Account(self)
 
+    @property
+    def waiting(self) -> int:
+        """Transfers that wait."""
+        return len(self._waiting)
+
     def grow(self, account: Account, size: int, wake: Callable[[], None]) -> bool:
         """Gives ``account`` that many bytes more. False: it must wait, and ``wake`` is called, in
         any thread, when it has them."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from multidict import CIMultiDict
 
 from crawlframe.errors import BadRedirect, BodyTooLarge, FetchTimeout, TooManyRedirects
-from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import decode
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
@@ -135,7 +135,7 @@ class Journey:
         if self._jar is not None:
             cookie = self._jar.header_for(self.url, self._cookies)
         else:
-            cookie = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+            cookie = own_header(self.url, self._cookies)
         if cookie and not any(name.lower() == "cookie" for name, _ in headers):
             headers.append(("Cookie", cookie))
         return headers

@@ -41,7 +41,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty
-from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.cookies import MAX_HEADER, TaskCookies
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.request import Request
@@ -170,6 +170,9 @@ class _Transfer:
 
     def __init__(self, journey: Journey, seconds: float) -> None:
         self.where = journey.where
+        self._headers = dict(
+            journey.headers_to_send()
+        )  # here in the loop: the jar is not for threads
         self._journey = journey
         self._deadline = time.monotonic() + seconds
         self._lock = threading.Lock()
@@ -214,7 +217,7 @@ class _Transfer:
 
     def _send(self, session: requests.Session) -> requests.Response:
         journey = self._journey
-        headers = dict(journey.headers_to_send())
+        headers = self._headers
         _add_session_cookies(session, journey.url, headers)
         limits = journey.limits
         left = max(0.001, self._deadline - time.monotonic())
@@ -273,7 +276,12 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
     ours = headers.get("Cookie", "")
     names = {pair.partition("=")[0] for pair in ours.split("; ")}
     theirs = get_cookie_header(session.cookies, requests.Request(url=url)) or ""
-    more = [pair for pair in theirs.split("; ") if pair.partition("=")[0] not in names]
+    room = MAX_HEADER - len(ours.encode())
+    more = []
+    for pair in theirs.split("; "):
+        if pair and pair.partition("=")[0] not in names and len(pair) + 2 <= room:
+            room -= len(pair) + 2
+            more.append(pair)
     if more:
         headers["Cookie"] = "; ".join([*([ours] if ours else []), *more])
 

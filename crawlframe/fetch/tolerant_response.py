@@ -13,7 +13,7 @@ class TolerantResponse(http.client.HTTPResponse):
     def begin(self) -> None:
         file = self.fp
         if self.headers is None and file is not None:
-            self.fp = _Head(file)  # type: ignore[assignment]
+            self.fp = _Head(file)
         try:
             super().begin()
         finally:

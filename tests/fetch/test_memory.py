@@ -175,7 +175,7 @@ async def main(url, kind):
             wanted = SpiderSettings(downloader=kind)
             response = await downloader.fetch(
                 Request(f"{url}?{number}"), wanted, account=account)
-            await asyncio.sleep(0.15)  # its callback
+            await asyncio.sleep(0.05)  # its callback
             return len(response.body)
     await page(0)
     before = peak()
