@@ -8,12 +8,12 @@ gets an OperationalError, and finds out from the ledger what was done."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
@@ -71,8 +71,8 @@ class Connection(extensions.connection):
             other = psycopg2.connect(self._dsn)
         except psycopg2.Error:
             return False
-        with contextlib.closing(other):
-            timer = threading.Timer(QUESTION, shut, [other])
+        with closing(other):
+            timer = threading.Timer(QUESTION, _shut, [other])
             timer.start()
             try:
                 other.autocommit = True
@@ -84,10 +84,12 @@ class Connection(extensions.connection):
             finally:
                 timer.cancel()
 
-    def give_up(self, seconds: float) -> None:
-        """Whoever waits gets an error now."""
-        self._given_up = seconds
-        shut(self)
+    def give_up(self, since: float) -> None:
+        """Whoever has waited since then gets an error now."""
+        with suppress(psycopg2.Error, OSError), _line_of(self) as line:
+            if self.since == since:  # else it may be another connection's by now
+                self._given_up = time.monotonic() - since
+                line.shutdown(socket.SHUT_RDWR)
 
 
 class Cursor(extensions.cursor):
@@ -150,14 +152,15 @@ class Watchdog:
             if now - one.asked < LATE:
                 continue
             one.asked = now
-            if not one.is_at_work() and one.since == since:
-                one.give_up(time.monotonic() - since)
+            if not one.is_at_work():
+                one.give_up(since)
 
 
-def shut(connection: extensions.connection) -> None:
-    """Ends it from another thread: who waits for its answer sees its end."""
-    with (
-        contextlib.suppress(psycopg2.Error, OSError),
-        socket.socket(fileno=os.dup(connection.fileno())) as line,
-    ):
+def _line_of(connection: extensions.connection) -> socket.socket:
+    """The same socket once more, for another thread."""
+    return socket.socket(fileno=os.dup(connection.fileno()))
+
+
+def _shut(connection: extensions.connection) -> None:
+    with suppress(psycopg2.Error, OSError), _line_of(connection) as line:
         line.shutdown(socket.SHUT_RDWR)

@@ -21,6 +21,7 @@ FRONTS = [
 ]
 VERBATIM = 0xFF  # first byte of a kept record; a lower one is a place in FRONTS
 FATAL = 2  # kills after which a request is poison
+DOUBTFUL = 3  # nodes that died with a request, after which it runs alone
 _MARKS = {front: bytes([n]) for n, front in enumerate(FRONTS)}
 _WHOLE = bytes([VERBATIM])
 _NUMBER = struct.Struct(">q")  # the first half of a rid
@@ -49,8 +50,9 @@ class Claimed(NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """It is blamed for the death of a worker, and must not endanger others."""
-        return 0 < self.kills < FATAL
+        """It is blamed for the death of a worker, or nodes die with it again and again: it must not
+        endanger others."""
+        return 0 < self.kills < FATAL or self.deliveries - self.kills >= DOUBTFUL
 
     def poison(self, max_deliveries: int) -> str:
         """Why it must not be run again; "" when it may."""

@@ -23,7 +23,9 @@ from crawlservice.databaseurl import database_config
 from crawlservice.secret import secret_key
 
 CHECKOUT = Path(__file__).parent.parent.parent
-SECONDS = ("grace", "lease", "beat", "quiet", "load_timeout", "deadline", "max_age")
+SECONDS = (
+    "grace", "lease", "beat", "quiet", "load_timeout", "deadline", "max_age", "database_timeout",
+)  # fmt: skip
 VARIABLE = re.compile(r"CRAWLFRAME_[A-Z_]+|(DATABASE|REDIS)_URL")
 SHOW = """
 import json, sys

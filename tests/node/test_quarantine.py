@@ -66,6 +66,12 @@ def test_only_those_that_are_blamed_are_taken_in(ward: Quarantine) -> None:
     assert ward.held == {suspect.rid}
 
 
+def test_those_with_which_nodes_die_again_and_again_too(ward: Quarantine) -> None:
+    for nodes in range(5):
+        one = Claimed(bytes([nodes]) * 16, 7, "a.example", 0, nodes, b"")
+        assert ward.take(claim(one)) == ([one] if nodes < 3 else [])
+
+
 def test_they_run_one_at_a_time(ward: Quarantine, lone: Child, far: Channel) -> None:
     ward.take(claim(request(1), request(2)))
     for number in (1, 2):
