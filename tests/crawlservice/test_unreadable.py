@@ -26,13 +26,13 @@ from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import texts
 
-SEEDS = range(40)
+SEEDS = (1, 4, 5, 23, 28, 29, 36, 39)  # each of which found a defect
 JUNK = (
     b"", b"junk", b"\xff\xfe", b"{}", b"[]", b"null", b"0x1p", b"1.5", b"9" * 5000, b"-", b"|",
     b"1|", b'{"generation": "x"}', b'{"name": 1}', b"1,2,3,4", b"\x00", b"d|", b"7.1|x",
 )  # fmt: skip
 DECODED = ("nodes", "spiders", "rollout")
-HASHES = ("NODES", "SPIDERS", "ROLLOUT", "OWN", "TRIES", "CURSOR", "REQ")
+HASHES = ("NODES", "SPIDERS", "ROLLOUT", "OWN", "TRIES", "CURSOR")
 OF_TASK = ("TASK", "PARKED", "COOKIES")
 
 
@@ -194,7 +194,7 @@ def test_junk_in_any_hash(
     steward = Steward(Settings(), published)
     for generation in range(100, 150):
         try:
-            readable = [r for r in crawl.claim(published, 9, generation) if len(r.record) < 3]
+            readable = [r for r in crawl.claim(published, 9, generation) if r.record.isdigit()]
             published.complete(crawl.commit(readable))
             published.retake("other code", 9)
             published.unpark(1)
@@ -206,7 +206,12 @@ def test_junk_in_any_hash(
         steward.turn()
         if Task.objects.get().state == "finished":
             break
-    assert Task.objects.get().state == "finished", done
+    assert Task.objects.get().state == "finished", (
+        done,
+        published.counts(1),
+        published.audit()[:3],
+        steward._trouble,
+    )
     pages()
 
 
