@@ -204,12 +204,12 @@ class Crawl:
         self.console.print(report(task, more))
         if not right:
             raise CrawlFailed(f"task {task.pk}: not the items of the demo site: {verdict}")
-        if task.na == 1 and not last.ne and not last.items:
+        if task.na == 1 and not last.errors and not last.items:
             raise CrawlFailed(
                 f"task {task.pk}: start led to no request; are its URLs in allowed_domains?"
             )
         good = Page.objects.filter(task=task, state=Page.State.DONE).exclude(url=ROOT_URL)
-        if last.ne and not good.exists():
+        if last.errors and not good.exists():
             raise CrawlFailed(f"task {task.pk}: nothing could be fetched; the errors are above")
 
     def _next(self) -> list[str]:

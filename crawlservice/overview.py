@@ -6,6 +6,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from django.db.models import Max
+
+from crawlframe.outcome import CANCELLED
 from crawlframe.request import ROOT_URL
 from crawlservice import nodes, progress
 from crawlservice.models import Page, Task
@@ -16,6 +19,7 @@ from crawlservice.remembered import remembered
 OPEN = 1_000  # tasks whose numbers are summed
 SHOWN = 20  # tasks, and hosts
 ROWS = 20_000  # ledger rows of which hosts are judged
+LOOKED = 400_000  # ledger rows among which these are looked for: many may be cancelled
 SEEN = 5  # pages from which a host is called slow
 
 
@@ -107,7 +111,9 @@ def look() -> Overview:
 @remembered(seconds=15)
 def hosts() -> Hosts:
     """Which hosts are slow, and which fail."""
-    rows = Page.objects.exclude(url=ROOT_URL).order_by("-pk")
+    newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    fetched = Page.objects.exclude(url=ROOT_URL).exclude(reason=CANCELLED)
+    rows = fetched.filter(pk__gt=newest - LOOKED).order_by("-pk")
     found: defaultdict[str, Host] = defaultdict(lambda: Host(""))
     number = 0
     columns = rows.values_list("url", "state", "reason", "fetch_ms")[:ROWS]

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.outcome import CANCELLED
 from crawlservice.models import Item, Page, Task
 from crawlservice.progress import Progress, read
 from crawlservice.redis import frontier
@@ -44,16 +45,21 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
             f"{done:,} of {progress.na:,} requests ended: NA {progress.na:,}  NF {progress.nf:,}  "
             f"NE {progress.ne:,}  NR {progress.nr:,}",
         ),
-        ("errors", f"{progress.ne:,}"),
+        ("errors", f"{progress.errors:,}"),
         ("duration", duration(age)),
     ]
     if progress.ended:
-        facts.append(("rate", f"{done / age:,.0f} pages/s" if age else "-"))
+        facts.append(("rate", f"{progress.worked / age:,.0f} pages/s" if age else "-"))
     else:
         waiting = {"ready": progress.ready, "in flight": progress.in_progress}
         waiting |= {"delayed": progress.delayed, "parked": progress.parked}
         facts.append(("remaining", "  ".join(f"{k} {n:,}" for k, n in waiting.items())))
         facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
+    if progress.cancelled:
+        facts.append(("cancelled", f"{progress.cancelled:,}"))
+    if task.unwritten is not None:
+        rows = f"{progress.written:,} of {task.na:,} written, the others follow in the background"
+        facts.append(("ledger rows", rows))
     if progress.limited:
         facts.append(("page limit", f"{progress.limited:,} further links were left out"))
     if by_version := pages_by_version(task):
@@ -72,6 +78,7 @@ def _parked(task: int) -> Counter[str]:
 def errors_table(task: Task) -> Table | None:
     """Errors by reason, the most frequent first; None when there is none."""
     errors = Page.objects.filter(task=task, state=Page.State.ERROR).order_by()
+    errors = errors.exclude(reason=CANCELLED)
     reasons = errors.values_list("reason").annotate(n=Count("pk")).order_by("-n", "reason")
     table = Table("errors", "n", "for instance", box=None, pad_edge=False, header_style="bold")
     table.columns[2].overflow = "fold"

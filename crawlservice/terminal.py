@@ -115,7 +115,7 @@ class TaskView:
     def show(self, progress: Progress) -> None:
         self.progress = progress
         if progress.live:
-            self.meter.show(progress.nf + progress.ne)
+            self.meter.show(progress.worked)
 
     def __rich__(self) -> RenderableType:
         now = self.progress
@@ -128,7 +128,7 @@ class TaskView:
         speed.add_row(bar, share, f"{self.meter.rate:,.0f} pages/s", f"ETA {self._eta(now)}")
         counts = Table.grid(padding=(0, 2))
         numbers = {"NA": now.na, "NF": now.nf, "NE": now.ne, "NR": now.nr, "items": now.items}
-        numbers["errors"] = now.ne
+        numbers["errors"] = now.errors
         counts.add_row(*(f"{name} {number:,}" for name, number in numbers.items()))
         waiting = {"ready": now.ready, "in flight": now.in_progress}
         waiting |= {"delayed": now.delayed, "parked": now.parked, "known links": now.duplicates}
@@ -143,7 +143,7 @@ class TaskView:
         return (
             f"{duration(now.age)}  {now.task}  {now.task.state}  {self.meter.rate:,.0f} pages/s  "
             f"NA {now.na:,}  NF {now.nf:,}  NE {now.ne:,}  NR {now.nr:,}  items {now.items:,}  "
-            f"errors {now.ne:,}  ETA {self._eta(now)}"
+            f"errors {now.errors:,}  ETA {self._eta(now)}"
             + (f"  parked {now.parked:,}" if now.parked else "")
         )
 

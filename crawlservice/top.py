@@ -31,9 +31,9 @@ class Meters:
     errors: RateMeter = field(default_factory=RateMeter)
 
     def show(self, now: Progress) -> None:
-        self.pages.show(now.nf + now.ne)
+        self.pages.show(now.worked)
         self.items.show(now.items)
-        self.errors.show(now.ne)
+        self.errors.show(now.errors)
 
 
 class ClusterView:

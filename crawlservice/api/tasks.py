@@ -215,6 +215,8 @@ def _out(progress: Progress) -> TaskOut:
         na=progress.na,
         nf=progress.nf,
         ne=progress.ne,
+        cancelled=progress.cancelled,
+        unwritten=task.unwritten,
         nr=progress.nr,
         items=progress.items,
         duplicates=progress.duplicates,

@@ -40,7 +40,7 @@ register.filter("condition", condition_badge)
 
 @register.inclusion_tag("admin/crawlservice/_bar.html")
 def bar(progress: Progress) -> dict[str, Any]:
-    """How far a task is: finished, errors, remaining."""
+    """How far a task is: finished, errors, and what remains or was cancelled."""
     whole = max(1, progress.na)
-    nf, ne = 100 * progress.nf / whole, 100 * progress.ne / whole
+    nf, ne = 100 * progress.nf / whole, 100 * progress.errors / whole
     return {"progress": progress, "nf": round(nf, 2), "ne": round(ne, 2), "done": round(nf + ne)}

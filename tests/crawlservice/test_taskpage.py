@@ -54,7 +54,7 @@ def body(client: Client, address: str) -> bytes:
 def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     page = look(admin, ended_task)
     found = tiles(page)
-    numbers = [found[name] for name in ("NA admitted", "NF finished", "NE errors", "NR remaining")]
+    numbers = [found[name] for name in ("NA admitted", "NF finished", "Errors", "NR remaining")]
     assert numbers == ["3", "2", "1", "0"]
     assert (found["Done"], found["Items"]) == ("100.0 %", "2")
     assert "http_404" in page
