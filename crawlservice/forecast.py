@@ -70,8 +70,8 @@ class Forecast:
         """``16 done, 1 known to remain``."""
         now = self.progress
         done = _("{n} done").format(n=f"{now.nf:,}")
-        if now.ne:
-            errors = ngettext("{n} error", "{n} errors", now.ne).format(n=f"{now.ne:,}")
+        if now.errors:
+            errors = ngettext("{n} error", "{n} errors", now.errors).format(n=f"{now.errors:,}")
             done = _("{done}, {errors}").format(done=done, errors=errors)
         if now.ended:
             return done

@@ -80,7 +80,7 @@ class Cluster(Collector):
 
 def _of_database() -> Iterator[Metric]:
     for name, model, what in (
-        ("pages", Page, "ledger rows written: requests that ended"),
+        ("pages", Page, "ledger rows written: requests that ended, also cancelled ones"),
         ("items", Item, "items stored"),
         ("tasks_submitted", Task, "tasks submitted"),
         ("generations", Generation, "lives that nodes began"),
@@ -126,14 +126,18 @@ def _given(model: type[Model]) -> int:
 
 def _of_redis() -> Iterator[Metric]:
     known = nodes.read()
-    tasks = read(Task.objects.filter(state__in=ACTIVE).only("state", "na", "nf", "ne", "items"))
+    tasks = read(
+        Task.objects.filter(state__in=ACTIVE).only("state", "na", "nf", "ne", "cancelled", "items")
+    )
     live = [progress for progress in tasks if progress.live]
 
     def total(name: str) -> int:
         return sum(getattr(progress, name) for progress in live)
 
     counters = {name.upper(): total(name) for name in ("na", "nf", "ne", "nr")}
-    yield _gauges("active_requests", "of active tasks: NA, NF, NE, NR", "count", counters)
+    counters |= {name: total(name) for name in ("errors", "cancelled")}
+    what = "of active tasks: NA, NF, NE (= errors + cancelled), NR"
+    yield _gauges("active_requests", what, "count", counters)
     places = {name: total(name) for name in ("ready", "in_progress", "delayed", "parked")}
     yield _gauges("remaining_requests", "where they wait", "place", places)
     yield GaugeMetricFamily("crawlframe_active_items", "of active tasks", value=total("items"))

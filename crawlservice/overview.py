@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+from django.db.models import Max
+
+from crawlframe.outcome import CANCELLED
 from crawlframe.request import ROOT_URL
 from crawlservice import nodes, progress
 from crawlservice.forecast import Forecast, forecasts
@@ -19,6 +22,7 @@ OPEN = 1_000  # tasks whose numbers are summed
 SHOWN = 20  # tasks, and hosts
 ENDED = 8  # tasks that ended last
 ROWS = 20_000  # ledger rows of which hosts are judged
+LOOKED = 400_000  # ledger rows among which these are looked for: many may be cancelled
 SEEN = 5  # pages from which a host is called slow
 
 
@@ -131,7 +135,9 @@ def _ended() -> list[Task]:
 @remembered(seconds=15)
 def hosts() -> Hosts:
     """Which hosts are slow, and which fail."""
-    rows = Page.objects.exclude(url=ROOT_URL).order_by("-pk")
+    newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    fetched = Page.objects.exclude(url=ROOT_URL).exclude(reason=CANCELLED)
+    rows = fetched.filter(pk__gt=newest - LOOKED).order_by("-pk")
     found: defaultdict[str, Host] = defaultdict(lambda: Host(""))
     number = 0
     columns = rows.values_list("url", "state", "reason", "fetch_ms")[:ROWS]

@@ -40,6 +40,16 @@ class Progress:
         return self.ne - self.cancelled
 
     @property
+    def worked(self) -> int:
+        """Requests that were run: done, or an error. What a rate is made of."""
+        return self.nf + self.errors
+
+    @property
+    def written(self) -> int:
+        """Ledger rows of a cancelled task that are there already."""
+        return self.task.na - (self.task.unwritten or 0)
+
+    @property
     def nr(self) -> int:
         return self.na - self.nf - self.ne
 

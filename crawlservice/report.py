@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.outcome import CANCELLED
 from crawlservice.forecast import forecast
 from crawlservice.models import Item, Page, Task
 from crawlservice.progress import Progress, read
@@ -41,12 +42,12 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         ("items", f"{progress.items:,}"),
         ("requests", f"{progress.na:,}"),
         ("done", f"{progress.nf:,}"),
-        ("errors", f"{progress.ne:,}"),
+        ("errors", f"{progress.errors:,}"),
         ("left", f"{progress.nr:,}"),
         ("duration", duration(age)),
     ]
     if progress.ended:
-        facts.append(("rate", f"{progress.done / age:,.0f} pages/s" if age else "-"))
+        facts.append(("rate", f"{progress.worked / age:,.0f} pages/s" if age else "-"))
     else:
         known = forecast(progress)
         facts.append(("progress", ": ".join(filter(None, (known.share, known.words)))))
@@ -54,6 +55,11 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         waiting |= {"delayed": progress.delayed, "parked": progress.parked}
         facts.append(("waiting", "  ".join(f"{k} {n:,}" for k, n in waiting.items())))
         facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
+    if progress.cancelled:
+        facts.append(("cancelled", f"{progress.cancelled:,}"))
+    if task.unwritten is not None:
+        rows = f"{progress.written:,} of {task.na:,} written, the others follow in the background"
+        facts.append(("ledger rows", rows))
     if progress.limited:
         facts.append(("page limit", f"{progress.limited:,} further links were left out"))
     if by_version := pages_by_version(task):
@@ -80,6 +86,7 @@ def _parked(task: int) -> Counter[str]:
 def errors_table(task: Task) -> Table | None:
     """Errors by reason, the most frequent first; None when there is none."""
     errors = Page.objects.filter(task=task, state=Page.State.ERROR).order_by()
+    errors = errors.exclude(reason=CANCELLED)
     reasons = errors.values_list("reason").annotate(n=Count("pk")).order_by("-n", "reason")
     table = Table("errors", "n", "for instance", box=None, pad_edge=False, header_style="bold")
     table.columns[2].overflow = "fold"

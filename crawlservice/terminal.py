@@ -94,7 +94,7 @@ def task_table(tasks: Iterable[Progress]) -> Table:
     for progress in tasks:
         task = progress.task
         waits = "" if progress.live or progress.ended else " (waits for Redis)"
-        numbers = (progress.na, progress.nf, progress.ne, progress.nr, progress.parked)
+        numbers = (progress.na, progress.nf, progress.errors, progress.nr, progress.parked)
         table.add_row(
             str(task.pk), task.spider, status(task, waits), *(f"{number:,}" for number in numbers),
             f"{progress.items:,}", duration(progress.age),
@@ -147,7 +147,7 @@ class TaskView:
     def show(self, known: Forecast) -> None:
         self.known = known
         if known.progress.live:
-            self.meter.show(known.progress.done)
+            self.meter.show(known.progress.worked)
 
     def __rich__(self) -> RenderableType:
         if self.known is None:
@@ -185,8 +185,8 @@ class TaskView:
 
 
 def _numbers(now: Progress) -> dict[str, int]:
-    numbers = {"requests": now.na, "done": now.nf, "errors": now.ne, "left": now.nr}
-    return numbers | {"items": now.items}
+    numbers = {"requests": now.na, "done": now.nf, "errors": now.errors, "left": now.nr}
+    return numbers | ({"cancelled": now.cancelled} if now.cancelled else {}) | {"items": now.items}
 
 
 def watch(

@@ -31,9 +31,9 @@ class Meters:
     errors: RateMeter = field(default_factory=RateMeter)
 
     def show(self, now: Progress) -> None:
-        self.pages.show(now.done)
+        self.pages.show(now.worked)
         self.items.show(now.items)
-        self.errors.show(now.ne)
+        self.errors.show(now.errors)
 
 
 class ClusterView:
@@ -140,7 +140,7 @@ class ClusterView:
                 plain(str(task)), status(task), bar(known, 20),
                 share(known) or "-",
                 f"{rate:,.0f}",
-                *(f"{number:,}" for number in (now.na, now.nf, now.ne, now.nr, now.items)),
+                *(f"{number:,}" for number in (now.na, now.nf, now.errors, now.nr, now.items)),
                 time_left(known, rate).removesuffix(" left") or "-",
             )  # fmt: skip
         if not self.tasks:

@@ -129,7 +129,7 @@ class TaskAdmin(ReadOnly):
         pages = f"{reverse('admin:crawlservice_page_changelist')}?task={task.pk}"
         items = f"{reverse('admin:crawlservice_item_changelist')}?task={task.pk}"
         places = [(pages, _("pages")), (items, _("items"))]
-        if _progress_of(task).ne:
+        if _progress_of(task).errors:
             places.append((f"{pages}&{ERRORS}", _("errors")))
         return format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
 

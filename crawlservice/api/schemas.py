@@ -86,7 +86,11 @@ class TaskOut(BaseModel):
     live: bool
     na: int = Field(description="requests admitted")
     nf: int = Field(description="requests finished")
-    ne: int = Field(description="requests that ended in an error")
+    ne: int = Field(description="requests that ended in an error, or because of a cancel")
+    cancelled: int = Field(description="those of ne that ended because the task was cancelled")
+    unwritten: int | None = Field(
+        description="of a cancelled task: requests whose pages are still to be written; null: none"
+    )
     nr: int = Field(description="requests remaining")
     items: int
     duplicates: int

@@ -222,6 +222,8 @@ def _out(known: Forecast) -> TaskOut:
         na=progress.na,
         nf=progress.nf,
         ne=progress.ne,
+        cancelled=progress.cancelled,
+        unwritten=task.unwritten,
         nr=progress.nr,
         items=progress.items,
         duplicates=progress.duplicates,

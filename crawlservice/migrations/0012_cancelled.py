@@ -12,9 +12,9 @@ from django.db.models.functions import Coalesce
 
 def count_cancelled(apps: Any, editor: Any) -> None:
     """Of tasks that have ended; those that run are counted by Redis."""
-    tasks, pages = (
-        apps.get_model("crawlservice", name)._default_manager for name in ("task", "page")
-    )
+    alias = editor.connection.alias
+    tasks = apps.get_model("crawlservice", "task")._default_manager.using(alias)
+    pages = apps.get_model("crawlservice", "page")._default_manager.using(alias)
     mine = pages.filter(task=OuterRef("pk"), state="error", reason="cancelled")
     number = Subquery(
         mine.order_by().values("task").annotate(n=Count("pk")).values("n"),

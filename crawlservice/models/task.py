@@ -134,6 +134,11 @@ class Task(models.Model):
         return f"{self.spider} #{self.pk}"
 
     @property
+    def errors(self) -> int:
+        """Requests that ended in error, without those that were cancelled with the task."""
+        return self.ne - self.cancelled
+
+    @property
     def status(self) -> str:
         """The one word that people see: the outcome of an ended task, else its state."""
         return self.outcome or self.state

@@ -42,5 +42,5 @@ register.filter("condition", condition_badge)
 def bar(known: Forecast) -> dict[str, Any]:
     """How far a task is, in words, and as a bar where that can be told."""
     whole = max(1, known.total or 0)
-    nf, ne = (100 * n / whole for n in (known.progress.nf, known.progress.ne))
+    nf, ne = (100 * n / whole for n in (known.progress.nf, known.progress.errors))
     return {"known": known, "nf": round(nf, 2), "ne": round(ne, 2)}

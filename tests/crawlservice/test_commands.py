@@ -178,6 +178,18 @@ def test_audit_passes_what_is_good(ended_task: Task) -> None:
     assert run("audit", ended_task.pk) == "all holds: 1 tasks and the frontier\n"
 
 
+def test_audit_says_on_a_terminal_how_far_it_is(
+    ended_task: Task, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("audit")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    run("audit")
+    told = capsys.readouterr().err
+    assert "\r20 % of 3 ledger rows" in told
+    assert told.endswith("\r\x1b[K")  # the line is gone at the end
+
+
 def test_audit_names_damage_in_database_and_frontier(
     ended_task: Task, redis_client: Any, published: Frontier
 ) -> None:
