@@ -128,12 +128,13 @@ def rows_of(rids: Iterable[bytes]) -> dict[bytes, Page]:
 def align(task: Task, frontier: Frontier, counts: Counts) -> None:
     """What was decided while Redis was away, or forgot it, reaches Redis now."""
     cancel = partial(frontier.cancel, seconds=SWEEP)
-    change = {
+    changes: dict[str, Callable[[int], object]] = {
         "running": frontier.resume,
         "paused": frontier.pause,
         "cancelling": cancel,
         "cancelled": cancel,  # but Redis still knows it: what has no row is not to be fetched
-    }.get(task.state)
+    }
+    change = changes.get(task.state)
     if change is None or task.state == counts.state:
         return
     if Task.objects.filter(pk=task.pk, state=task.state).exists():  # it was not decided just now

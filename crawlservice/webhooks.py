@@ -198,7 +198,6 @@ def _task(task: Task) -> dict[str, Any]:
         "nf": task.nf,
         "ne": task.ne,
         "cancelled": task.cancelled,
-        "cancelled": task.cancelled,
         "items": task.items,
         "created_at": task.created_at,
         "finished_at": task.finished_at,

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from crawlframe.frontier import Completion, Counts, Frontier
 from crawlservice import charts, findings, overview, progress, sampling
+from crawlservice.forecast import forecast
 from crawlservice.models import Page, Sample, Task
 from crawlservice.report import report
 from crawlservice.sampling import Sampler
@@ -118,8 +119,8 @@ def test_the_report_and_the_live_line(cancelled_task: Task) -> None:
     assert [row[1] for row in rows if row[:1] == ["http_404"]] == ["1"]
     assert [row for row in rows if row[:1] == ["cancelled"]] == [["cancelled", "20"]]
     view = TaskView()
-    view.show(progress.read([cancelled_task])[0])
-    assert "errors 1 " in view.line()
+    view.show(forecast(progress.read([cancelled_task])[0]))
+    assert "errors 1  left 0  cancelled 20 " in view.line()
 
 
 def test_top(cancelled_task: Task) -> None:
