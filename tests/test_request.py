@@ -175,6 +175,14 @@ def test_fingerprint_tells_requests_apart() -> None:
                 of("https://example.com/")}) == 8  # fmt: skip
 
 
+def test_escapes_do_not_make_requests_different() -> None:
+    """RFC 3986, 6.2.2; what is sent stays as it was written."""
+    same = [Request(f"http://h/{path}?q=%{digits}") for path, digits in
+            (("%7Eme", "c3"), ("~me", "C3"), ("%7e%6De", "%C3"[1:]))]  # fmt: skip
+    assert len({request.fingerprint() for request in same}) == 1
+    assert len({request.url for request in same}) == 3
+
+
 def test_rid_is_of_task_and_fingerprint() -> None:
     rid = make_rid(1, b"http://h/")
     assert len(rid) == 16

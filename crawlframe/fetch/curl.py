@@ -132,7 +132,7 @@ class CurlDownloader:
             handle.prepare(journey, seconds, own_connection)
             done = multi.add_handle(handle.curl)
             # A bug between libcurl, pycurl and the loop must not hold a request for ever.
-            watch = _Watch(journey, done)
+            watch = _Watch(journey, done, seconds)
             try:
                 await done
             finally:
@@ -203,25 +203,20 @@ class _Unanswered(ConnectionLost):
 class _Watch:
     """Ends a transfer that is still there when its time is over and libcurl does nothing."""
 
-    def __init__(self, journey: Journey, done: asyncio.Future[Any]) -> None:
+    def __init__(self, journey: Journey, done: asyncio.Future[Any], seconds: float) -> None:
         self._journey = journey
         self._done = done
-        self._arm()
+        self._timer = done.get_loop().call_later(seconds + PATIENCE, self._look)
 
     def cancel(self) -> None:
         self._timer.cancel()
 
-    def _arm(self) -> None:
-        # Of a transfer that has waited for memory, libcurl does not know the time that is left.
-        patience = 0.0 if self._journey.account.waited else PATIENCE
-        left = self._journey.left() + patience
-        self._timer = self._done.get_loop().call_later(max(0.01, left), self._look)
-
     def _look(self) -> None:
         if self._done.done():
             return
-        if self._journey.left() > 0:  # it has waited for memory meanwhile
-            self._arm()
+        left = self._journey.left()
+        if left > 0:  # it has waited for memory meanwhile
+            self._timer = self._done.get_loop().call_later(max(0.01, left), self._look)
         else:
             self._done.set_exception(TimeoutError())
 

@@ -65,12 +65,11 @@ class Downloader:
 
     async def _transfer(self, journey: Journey) -> Answer:
         """By curl, and by requests where a header line without a colon makes libcurl give up."""
-        host = host_of(journey.url)
-        if host not in self._sloppy:
+        if not self._sloppy or host_of(journey.url) not in self._sloppy:
             try:
                 return await self._curl.transfer(journey)
             except BadHeader:
-                self._remember(host)
+                self._remember(host_of(journey.url))
                 if not journey.idempotent:
                     raise
                 journey.account.settle(0)

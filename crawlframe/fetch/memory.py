@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 SMALL = 1 << 20  # bytes of a transfer that never wait
 STEP = 1 << 20  # bytes a larger one is given at a time, at least
-FIRST = 1 << 16  # bytes a transfer is given at first
+FREE = 1 << 16  # bytes of a transfer that are not counted: most pages are no larger
 
 LARGE_BLOCK = 4 << 20  # bytes from which a block of memory goes back to the system when it is freed
 KEPT = 16 << 20  # bytes of free memory that the allocator may keep at the end of an arena
@@ -83,6 +83,7 @@ class TransferMemory:
         self.held += held - account.held
         self.peak = max(self.peak, self.held)
         account.held = held
+        account.room = max(FREE, held)
         if held > SMALL:
             self._large.add(account)
         else:
@@ -111,21 +112,20 @@ class Account:
     def __init__(self, memory: TransferMemory) -> None:
         self.number = next(_numbers)
         self.held = 0  # bytes counted for it
+        self.room = FREE  # bytes it may take before it has to ask
         self.closed = False
         self._memory = memory
-        self._used = 0  # bytes of those
+        self._used = 0  # bytes it has taken
         self._waited = 0.0
-        self._since: float | None = None
+        self._since: float | None = None  # it waits
 
     def take(self, size: int, wake: Callable[[], None]) -> bool:
         """Counts ``size`` bytes. False: not yet; ask again when ``wake`` is called."""
         used = self._used + size
-        lacking = used - self.held
-        if lacking > 0:
+        if used > self.room:
+            lacking = used - self.held
             if used > SMALL:
                 lacking = max(lacking, STEP)
-            elif self.held == 0:
-                lacking = max(lacking, FIRST)
             if not self._memory.grow(self, lacking, wake):
                 return False
         self._used = used
@@ -141,8 +141,9 @@ class Account:
     def settle(self, used: int) -> None:
         """It holds ``used`` bytes now, and waits for no more."""
         self._used = used
-        if self.held != used or self._since is not None:
-            self._memory.shrink(self, used)
+        counted = used if used > FREE else 0
+        if self.held != counted or self._since is not None:
+            self._memory.shrink(self, counted)
 
     def give_up(self) -> None:
         """It waits for no more; whoever waits for it is woken."""

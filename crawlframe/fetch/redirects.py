@@ -72,7 +72,9 @@ class Journey:
                 del answer  # it holds a body
                 self.account.settle(0)
                 answer = await transfer(self)
-            body = await self._decoded(answer)
+            body = answer.body
+            if body is None or (body and "Content-Encoding" in answer.headers):
+                body = await self._decoded(answer)
         except BaseException:
             self.account.settle(0)
             raise
@@ -91,8 +93,6 @@ class Journey:
         limit = self.limits.max_body
         if answer.body is None:
             raise BodyTooLarge(f"{self.where}: the body is larger than {limit} bytes")
-        if not answer.body or "Content-Encoding" not in answer.headers:
-            return answer.body
         coding = ",".join(answer.headers.getall("Content-Encoding"))
         if len(answer.body) <= LARGE:
             try:
