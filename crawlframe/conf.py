@@ -15,6 +15,7 @@ from crawlframe.errors import ConfigError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
     "transfer_memory", "max_deliveries", "commit_batch", "backlog", "quiet", "load_timeout",
@@ -69,7 +70,7 @@ class Settings:
         env = os.environ if env is None else env
         values: dict[str, Any] = {}
         for setting in fields(cls):
-            variable = f"CRAWLFRAME_{setting.name.upper()}"
+            variable = PREFIX + setting.name.upper()
             if setting.name in overrides and overrides[setting.name] is not None:
                 values[setting.name] = overrides[setting.name]
             elif variable in env:

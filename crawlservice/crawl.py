@@ -22,7 +22,7 @@ from crawlservice import arguments as spider_arguments
 from crawlservice import outcomes
 from crawlservice.democheck import compare
 from crawlservice.demosite import DemoServer, DemoSiteError
-from crawlservice.export import check_target, export
+from crawlservice.export import check_target, export, place_of
 from crawlservice.journal import change, record
 from crawlservice.localnode import LocalNode, NodeEnded
 from crawlservice.models import Task
@@ -66,6 +66,7 @@ class Crawl:
     workers: int | None = None
     concurrency: int | None = None
     output: Path | None = None
+    format: str | None = None
     demo: Demo | None = None
     _node_gone: bool = field(default=False, init=False)
 
@@ -77,7 +78,7 @@ class Crawl:
         has failed or was cancelled; and KeyboardInterrupt after the node was stopped."""
         Settings.from_env(workers=self.workers, concurrency=self.concurrency)
         if self.output is not None:
-            check_target(self.output)
+            check_target(self.output, self.format)
         registry = Registry.load(settings.CRAWLFRAME.spiders)
         info = registry.info(self.spider)
         for problem in registry.broken.values():
@@ -153,6 +154,9 @@ class Crawl:
                 last = watch(task.pk, self.console, lambda progress: self._check(node, progress))
                 node.settle()
                 return last
+        except BrokenPipeError:  # nobody reads what we would say of it
+            self._put_aside(task)
+            raise
         except KeyboardInterrupt:
             self._say(f"stopped; nothing is lost. {self._put_aside(task)}")
             raise
@@ -198,7 +202,8 @@ class Crawl:
             right, verdict = compare(task, server.site)
             more.append(("demo site", verdict))
         if self.output is not None:
-            more.append(("written", f"{export(task, self.output):,} items to {self.output}"))
+            written = export(task, self.output, self.format)
+            more.append(("written", f"{written:,} items to {place_of(self.output)}"))
         more += [("next" if n == 0 else "", line) for n, line in enumerate(self._next())]
         self.console.print()
         self.console.print(report(task, more))

@@ -19,8 +19,12 @@ from crawlservice.databaseurl import database_config
 from crawlservice.secret import secret_key
 from crawlservice.theme import UNFOLD as UNFOLD
 
+# Every variable that is read here, and those that webserver.py reads, which cannot import this.
+READ = {"CRAWLFRAME_BIND", "CRAWLFRAME_WEB_PROCESSES", "CRAWLFRAME_WEB_THREADS"}
+
 
 def _text(variable: str) -> str:
+    READ.add(variable)
     return os.environ.get(variable, "").strip()
 
 

@@ -178,8 +178,9 @@ def limits_of(task: Task) -> TaskLimits:
 
 
 def limits_as_written(task: Task) -> dict[str, Any]:
-    """The limits of a task under the names and in the units of the spider's ``settings``."""
-    written = dict(task.settings)
+    """The limits of a task under the names, in the order and in the units of ``settings``."""
+    known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
+    written = {name: task.settings[name] for name in dict.fromkeys([*known, *task.settings])}
     if "delay" in written:  # kept in milliseconds, as the frontier counts
         seconds = written["delay"] / 1000
         written["delay"] = int(seconds) if seconds.is_integer() else seconds

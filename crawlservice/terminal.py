@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TextIO
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.db import DatabaseError, connection
 from redis import RedisError
 from rich.console import Console, Group, RenderableType
@@ -20,8 +22,10 @@ from rich.text import Text
 
 from crawlframe.errors import CrawlframeError, TablesMissing
 from crawlframe.frontier.connection import complaint
+from crawlservice import environment
 from crawlservice.checks import missing_right
 from crawlservice.database import mend, prepare
+from crawlservice.export import FORMATS
 from crawlservice.forecast import Forecast, forecast
 from crawlservice.models import Task
 from crawlservice.outcomes import Unsuccessful
@@ -43,14 +47,20 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def execute(self, *args: Any, **options: Any) -> str | None:
+        for warning in environment.warnings(os.environ):
+            self.stderr.write(f"warning: {warning}")
         try:
             if self.needs_database:
                 for warning in prepare():
                     self.stderr.write(f"warning: {warning}")
-            return super().execute(*args, **options)
+            told = super().execute(*args, **options)
+            self._flush()
+            return told
         except TablesMissing as error:
+            _close_broken()
             raise CommandError(str(error), returncode=error.exit_code) from None
         except CrawlframeError as error:
+            _close_broken()
             code = error.exit_code if isinstance(error, Unsuccessful) else 1
             raise CommandError(str(error), returncode=code) from None
         except RedisError as error:
@@ -60,15 +70,68 @@ class Command(BaseCommand):
             reason = " ".join(str(error).split())
             raise CommandError(f"the database failed: {reason}{mend(reason)}") from None
         except BrokenPipeError:  # the reader, such as head, has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _close_broken()
             return None
+        except OSError:
+            self._flush()  # says so when it is the output that failed
+            raise
+
+    def _flush(self) -> None:
+        """What is only flushed when Python ends fails with a traceback."""
+        try:
+            for out in (self.stdout, self.stderr):
+                out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _close_broken()
+            raise CommandError(f"standard output cannot be written: {error.strerror}") from None
 
     @cached_property
     def console(self) -> Console:
-        """Standard output for tables. Nothing in a text is read as markup: URLs have brackets."""
-        out: TextIO = self.stdout._out  # type: ignore[assignment]
-        width = None if out.isatty() else PIPE_WIDTH
-        return Console(file=out, width=width, markup=False, emoji=False, highlight=False)
+        """Standard output for tables."""
+        return _console(self.stdout)
+
+    @cached_property
+    def error_console(self) -> Console:
+        """Standard error, where the standard output is for data."""
+        return _console(self.stderr)
+
+
+class PipeConsole(Console):
+    """Raises BrokenPipeError, where rich would exit."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        raise BrokenPipeError
+
+
+def _console(wrapper: OutputWrapper) -> Console:
+    """Nothing in a text is read as markup: URLs have brackets."""
+    out: TextIO = wrapper._out  # type: ignore[assignment]
+    width = None if out.isatty() else PIPE_WIDTH
+    return PipeConsole(file=out, width=width, markup=False, emoji=False, highlight=False)
+
+
+def _close_broken() -> None:
+    """Python flushes both streams when it ends, and must not fail then."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def add_output(parser: ArgumentParser, *, required: bool = False) -> None:
+    """The options that say where items are written."""
+    parser.add_argument(
+        "-o", "--output", type=Path, required=required, metavar="FILE",
+        help="write the items to this file, .jsonl, .csv or .parquet; - is the standard output",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", choices=[suffix.removeprefix(".") for suffix in FORMATS],
+        help="of the items; by default that of the file's suffix, and jsonl for -",
+    )  # fmt: skip
 
 
 def plain(text: str) -> str:

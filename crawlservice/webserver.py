@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 
 def _number(variable: str, default: int) -> int:
@@ -14,6 +15,15 @@ def _number(variable: str, default: int) -> int:
     if not text.isdecimal() or not int(text):
         raise SystemExit(f"error: {variable}={text!r} must be a whole number above 0")
     return int(text)
+
+
+def post_worker_init(worker: Any) -> None:
+    """The first process, which can import the project by now, says what is set in vain."""
+    if worker.age == 1:
+        from crawlservice.environment import warnings
+
+        for line in warnings(os.environ):
+            worker.log.warning(line)
 
 
 wsgi_app = "crawlservice.wsgi"

@@ -19,7 +19,7 @@ from crawlframe.frontier.records import Fitness
 from crawlservice.models import Era, Generation, Item, Page, Task
 from crawlservice.submit import submit
 from tests.crawlservice.conftest import redis_at
-from tests.crawlservice.web import cells, login
+from tests.crawlservice.web import cells, login, texts
 
 LISTS = ("task", "page", "item", "generation", "event", "era")
 
@@ -235,6 +235,8 @@ def test_pages_tell_why_a_node_is_abnormal(admin: Client, join: Callable[..., in
     for page in (detail, dashboard):
         assert "wait: &lt;b&gt;no&lt;/b&gt; database" in page
         assert "1 of its 2 workers is missing" in page
+    told = [text for text in texts(detail, "div") if text.startswith("abnormal")]
+    assert told[0].startswith("abnormal Its results or chores wait: <b>no</b> database; 1 of its")
     assert "alpha is abnormal" in dashboard
 
 

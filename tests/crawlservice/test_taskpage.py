@@ -70,6 +70,15 @@ def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     assert admin.get(place(ended_task, "chart")).json()["ended"]
 
 
+def test_limits_are_shown_as_the_author_wrote_them(admin: Client, published: Frontier) -> None:
+    settings = {"delay": 1500, "concurrency": 2, "page_limit": 200}
+    task = Task.objects.create(spider="shop", seeds=b"", settings=settings, state="finished")
+    page = look(admin, task)
+    assert "&quot;delay&quot;: 1.5, &quot;concurrency&quot;: 2, &quot;page_limit&quot;: 200" in page
+    Task.objects.filter(pk=task.pk).update(settings={**settings, "delay": 2000})
+    assert "&quot;delay&quot;: 2, " in look(admin, task)
+
+
 def test_a_running_task_is_polled(admin: Client, published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"})
     page = look(admin, task, "now")
