@@ -99,7 +99,6 @@ class Steward:
     def turn(self) -> None:
         """One round, if it is ours. A failure waits for the next round."""
         try:
-            self._look_for_migrations()
             if self._lead():
                 self._look_after_redis()
                 self._replay_dead()
@@ -107,6 +106,7 @@ class Steward:
                 schedules.turn(self._still_here)
                 self._tell_webhooks()
                 self._pruner.turn()
+            self._look_for_migrations()
             self._well, self._trouble = time.monotonic(), ""
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
             trouble = " ".join(str(error).split())
