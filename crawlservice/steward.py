@@ -104,7 +104,6 @@ class Steward:
     def turn(self) -> None:
         """One round, if it is ours. A failure waits for the next round."""
         try:
-            self._look_for_migrations()
             # First, for the lock that leads is in Redis.
             self._installation = installation.check(self._frontier, self._installation)
             if self._lead():
@@ -115,6 +114,7 @@ class Steward:
                 self._tell_webhooks()
                 self._pruner.turn()
                 self._settler.turn()
+            self._look_for_migrations()
             self._well, self._trouble = time.monotonic(), ""
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
             trouble = " ".join(str(error).split())

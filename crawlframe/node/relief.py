@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -175,13 +176,21 @@ def _judge(child: Child, sight: _Sight, process: psutil.Process, now: float) -> 
     worked, in_loop = after.all - sight.worked.all, after.loop - sight.worked.loop
     computes = worked > seconds / 2
     # On a busy machine it may only be waiting for its turn.
-    if not computes and process.status() == psutil.STATUS_RUNNING:
+    if not computes and _could_run(process, any_thread=sight.rid is None):
         return None
     if sight.rid is not None and not (computes and in_loop < worked / 2):
         return _Stall(child, [child.held[sight.rid]], sight.since, computes, True)
     # Which of the threads keeps the interpreter's lock cannot be seen: all that run are kept.
     requests = [child.held[rid] for rid in child.running if rid in child.held]
     return _Stall(child, requests, sight.since, computes, False) if requests else None
+
+
+def _could_run(process: psutil.Process, *, any_thread: bool) -> bool:
+    """Has its event loop's thread, or any, something to do? Linux numbers threads as processes."""
+    if any_thread and sys.platform == "linux":
+        threads = (psutil.Process(thread.id) for thread in process.threads())
+        return any(thread.status() == psutil.STATUS_RUNNING for thread in threads)
+    return bool(process.status() == psutil.STATUS_RUNNING)
 
 
 def _worked(process: psutil.Process) -> _Worked:

@@ -168,7 +168,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "release.lua": {
-        "if penalty > 0 then add_tries(rid, 0, penalty) end": [
+        "if penalty > 0 then add_tries(rid, 0, penalty, penalty) end": [
             (("always", "`>` becomes `>=`"), "it adds 0")
         ],
     },

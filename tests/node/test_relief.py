@@ -61,7 +61,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
             child.hold(Claimed(rid, 1, "a.example", 0, 0, RECORD))
         crew.members.append(child)
         world = World(crew, marks, child, given)
-        process = SimpleNamespace(pid=1, status=lambda: world.status)
+        threads = [SimpleNamespace(id=1), SimpleNamespace(id=2)]
+        process = SimpleNamespace(pid=1, status=lambda: world.status, threads=lambda: threads)
         monkeypatch.setattr(relief, "_worked", lambda _: _worked(world))
         monkeypatch.setattr(relief.psutil, "Process", lambda pid: process)
         monkeypatch.setattr(relief.time, "monotonic", lambda: world.now)
@@ -101,6 +102,13 @@ def test_a_thread_that_keeps_the_lock_from_the_event_loop(world: World, works: s
     assert world.pass_by(SILENCE - 0.5, works=works) == []
     assert world.pass_by(0.6, works=works) == []  # now it is silent
     assert world.pass_by(STALL + 0.1, works=works) == [B]
+
+
+def test_a_silent_worker_that_waits_for_its_turn_on_a_busy_machine(world: World) -> None:
+    world.marks.write(0, LOOP + 1, B)
+    world.status = psutil.STATUS_RUNNING
+    for _ in range(3):
+        assert world.pass_by(SILENCE) == []
 
 
 def test_threads_that_leave_the_event_loop_its_time(world: World) -> None:
