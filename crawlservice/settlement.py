@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from crawlframe.errors import BadRequest
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
@@ -48,35 +48,49 @@ class Settler:
 
 
 def settle(task: Task) -> Iterator[bool]:
-    """Yields True after each batch.
-
-    One walk finds all. A request that has a row when the walk meets it has one with a later number
-    than the row that led to it, so its own follow-ups are still ahead."""
-    for batch in _batches(task):
+    """Yields True after each batch. If a row came meanwhile at a place that was passed already, the
+    task is left as it is, to be settled once more."""
+    known = Known(task)
+    for batch in known.batches():
         if not _write(task.pk, batch):
-            break
+            _end(task.pk)
+            return
         yield True
-    _end(task.pk)
+    _end(task.pk, known.lists)
 
 
-def _batches(task: Task) -> Iterator[list[Admission]]:
-    """Everything that was ever to be admitted, in the order in which it was recorded."""
-    batch = unpack_admissions(task.seeds)
-    for packed in _lists(task.pk):
-        batch += unpack_admissions(packed)
-        while len(batch) >= BATCH:
-            yield batch[:BATCH]
-            del batch[:BATCH]
-    yield batch
+class Known:
+    """Every request that was ever to be admitted, as the database knows it. ``lists``: rows whose
+    follow-ups were read."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.lists = 0
+
+    def batches(self) -> Iterator[list[Admission]]:
+        """In the order in which they were recorded."""
+        batch = unpack_admissions(self._task.seeds)
+        for packed in self._follow_ups():
+            self.lists += 1
+            batch += unpack_admissions(packed)
+            while len(batch) >= BATCH:
+                yield batch[:BATCH]
+                del batch[:BATCH]
+        yield batch
+
+    def _follow_ups(self) -> Iterator[bytes]:
+        """Of each row, also of those that are written meanwhile."""
+        rows = _leading_rows()
+        last = 0
+        while some := [
+            *of_task(rows, self._task.pk, after=last).values_list("pk", "follow_ups")[:LISTS]
+        ]:
+            yield from (packed for _, packed in some if packed is not None)
+            last = some[-1][0]
 
 
-def _lists(task: int) -> Iterator[bytes]:
-    """The follow-ups of each row, also of those that are written meanwhile."""
-    rows = Page.objects.filter(follow_ups__isnull=False)
-    last = 0
-    while some := [*of_task(rows, task, after=last).values_list("pk", "follow_ups")[:LISTS]]:
-        yield from (packed for _, packed in some if packed is not None)
-        last = some[-1][0]
+def _leading_rows() -> QuerySet[Page]:
+    return Page.objects.filter(follow_ups__isnull=False)
 
 
 @transaction.atomic
@@ -120,9 +134,12 @@ def _outcome(task: int, admission: Admission) -> Outcome:
 
 
 @transaction.atomic
-def _end(task_id: int) -> None:
-    """All rows are there, and their numbers are the task's from now on."""
+def _end(task_id: int, lists: int | None = None) -> None:
+    """All rows are there, and their numbers are the task's from now on. ``lists``: if so many lead
+    to others; then no row can come any more, for each request that they lead to has one."""
     if _locked(task_id) is None:
+        return
+    if lists is not None and lists != _leading_rows().filter(task=task_id).count():
         return
     error = Q(state=Page.State.ERROR)
     numbers = (

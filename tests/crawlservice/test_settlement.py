@@ -161,6 +161,29 @@ def test_a_worker_that_was_taken_for_dead_commits_meanwhile(
     check(Task.objects.get(), frontier)
 
 
+def test_a_row_that_comes_behind_the_walk(
+    one_partition: Frontier, slow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a transaction that was given its number long before it ends."""
+    monkeypatch.setattr(settlement, "BATCH", 1)
+    frontier = one_partition
+    crawl = GraphCrawl(frontier)
+    crawl.work(frontier, 1)
+    (late,) = crawl.claim(frontier, 1)
+    frontier.leases.replay(1)
+    cancel(crawl, frontier)
+    task = end(frontier)
+    Page.objects.update(id=1000)
+    steps = settle(task)
+    next(steps)  # the only row that leads to others was read
+    crawl.commit([late])
+    Page.objects.filter(rid=UUID(bytes=late.rid)).update(id=1)
+    assert [*steps]
+    assert Task.objects.get().unwritten is not None
+    Settler().turn()
+    check(Task.objects.get(), frontier)
+
+
 def test_settling_goes_on_where_another_was_broken_off(frontier: Frontier, slow: None) -> None:
     crawl = GraphCrawl(frontier)
     for n in (1, 2, 4, 8):
