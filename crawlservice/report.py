@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from crawlframe.errors import CrawlframeError
+from crawlservice.arguments import shortened
 from crawlservice.models import Item, Page, Task
 from crawlservice.progress import Progress, read
 from crawlservice.redis import frontier
@@ -36,7 +37,7 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
     done = progress.nf + progress.ne
     age = progress.age
     facts = [
-        ("task", f"{task.pk}  {task.spider}  {task.arguments or ''}".rstrip()),
+        ("task", f"{task.pk}  {task.spider}  {shortened(task.arguments) or ''}".rstrip()),
         ("state", task.state if progress.live or progress.ended else f"{task.state}, not in Redis"),
         ("items", f"{progress.items:,}"),
         (

@@ -22,6 +22,7 @@ from crawlservice.api.schemas import (
     TaskOut,
     TasksOut,
 )
+from crawlservice.arguments import shortened
 from crawlservice.models import SPIDER, Task
 from crawlservice.progress import Progress, read
 from crawlservice.retry import retry
@@ -84,13 +85,15 @@ def list_tasks(
     after: After = None,
     limit: Limit = 100,
 ) -> TasksOut:
-    """Tasks, the latest first."""
+    """Tasks, the latest first. Long arguments are cut here; the task itself has them whole."""
     rows = Task.objects.defer("seeds").select_related("user")
     if state is not None:
         rows = rows.filter(state=state)
     if spider is not None:
         rows = rows.filter(spider=spider)
     found, following = newest_first(rows, after, limit)
+    for task in found:
+        task.arguments = shortened(task.arguments)
     return TasksOut(tasks=shown(found), next=following)
 
 
@@ -158,7 +161,7 @@ def _submit(
     caller: Caller = request.auth  # type: ignore[attr-defined]
 
     def recorded(task: Task) -> None:
-        caller.record("submit", task, spider=task.spider, arguments=task.arguments)
+        caller.record("submit", task, spider=task.spider, arguments=shortened(task.arguments))
 
     try:
         if key is None:
