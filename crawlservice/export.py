@@ -21,7 +21,10 @@ from crawlservice.parquet import parquet
 STDOUT = Path("-")
 CHUNK = 2000  # items in memory at a time
 # A spreadsheet runs a cell that starts like this; a plain number is harmless.
-FORMULA = re.compile(r"[=+\-@\t\r\n|%]")
+# Full-width signs are read as the others, and blanks before them are passed over.
+FORMULA = re.compile(
+    r"[\t\r\n\v\f\x85\u2028\u2029]|[\s\ufeff\u200b-\u200d\u2060]*[=+\-@|%＝＋－＠｜％﹦﹢﹣﹫﹪−]"
+)
 NUMBER = re.compile(r"[+-]?\d+([.,]\d+)*([eE][+-]?\d+)?")
 
 Chunks = Callable[[], Iterator[list[Any]]]

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import CANCELLED
+from crawlservice.arguments import shortened
 from crawlservice.forecast import forecast
 from crawlservice.models import Item, Page, Task
 from crawlservice.progress import Progress, read
@@ -37,7 +38,7 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
     task = progress.task
     age = progress.age
     facts = [
-        ("task", f"{task.pk}  {task.spider}  {task.arguments or ''}".rstrip()),
+        ("task", f"{task.pk}  {task.spider}  {shortened(task.arguments) or ''}".rstrip()),
         ("state", _state(progress)),
         ("items", f"{progress.items:,}"),
         ("requests", f"{progress.na:,}"),

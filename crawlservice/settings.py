@@ -16,7 +16,7 @@ from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlservice.databaseurl import database_config
-from crawlservice.secret import secret_key
+from crawlservice.secret import private_directory, secret_key
 from crawlservice.theme import UNFOLD as UNFOLD
 
 # Every variable that is read here, and those that webserver.py reads, which cannot import this.
@@ -74,6 +74,8 @@ VAR_DIR = BASE_DIR / CRAWLFRAME.var_dir
 CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR)
 REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
 
+private_directory(VAR_DIR)
+
 DEBUG = _flag("CRAWLFRAME_DEBUG")
 SECRET_KEY = _text("CRAWLFRAME_SECRET_KEY") or secret_key(VAR_DIR)
 # Former keys: what was signed or encrypted with them is still read.
@@ -95,6 +97,8 @@ if HTTPS:
 # an index holds beside its columns; it is for installations where that hardly matters.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "models.W040"]
 SESSION_COOKIE_AGE = 14 * 24 * 3600
+SESSION_IDLE = _number("CRAWLFRAME_SESSION_IDLE", 8 * 3600, least=0)  # seconds; 0 = no limit
+CSRF_FAILURE_VIEW = "crawlservice.refusals.form_refused"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
@@ -141,6 +145,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "crawlservice.sessions.IdleSessions",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",

@@ -1,7 +1,7 @@
 """How gunicorn serves the web: ``gunicorn -c crawlservice/webserver.py``, and so does ``up``.
 
-It is read before the project can be imported, so it imports nothing of it. Static files come from
-the same processes (whitenoise): no second server is needed."""
+It is read before the project can be imported, so it imports nothing of it at its top.
+Static files come from the same processes (whitenoise): no second server is needed."""
 
 from __future__ import annotations
 
@@ -42,3 +42,18 @@ worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None
 control_socket_disable = True  # it would be one for all servers of this user
 loglevel = "warning"
 accesslog = None  # addresses of setup links are secrets
+
+
+def when_ready(server: Any) -> None:
+    """Called by gunicorn when it listens and has no process yet: says where, or refuses."""
+    from crawlservice import exposure
+
+    names = [listener.sock.getsockname() for listener in server.LISTENERS]
+    hosts = [str(name[0]) if isinstance(name, tuple) else f"/{name!s}" for name in names]
+    debug = os.environ.get("CRAWLFRAME_DEBUG", "").strip().lower() in ("1", "yes", "on", "true")
+    key = os.environ.get("CRAWLFRAME_SECRET_KEY", "").strip()
+    if found := exposure.problem(hosts, debug=debug, key=key):
+        raise SystemExit(f"error: {found}")
+    os.environ[exposure.CHECKED] = "1"
+    places = ", ".join(str(listener) for listener in server.LISTENERS)
+    print(f"The web listens at {places}", flush=True)

@@ -48,7 +48,7 @@ class Error(BaseModel):
 
 # What every operation may answer beside what it was asked for, as ninja wants it.
 READING: Any = {(401, 403, 404, 422, 429, 503): Error}
-WRITING: Any = {(400, 401, 403, 404, 409, 413, 422, 429, 503): Error}
+WRITING: Any = {(400, 401, 403, 404, 409, 413, 415, 422, 429, 503): Error}
 
 
 class ApiError(CrawlframeError):

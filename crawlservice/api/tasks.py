@@ -23,6 +23,7 @@ from crawlservice.api.schemas import (
     TaskOut,
     TasksOut,
 )
+from crawlservice.arguments import shortened
 from crawlservice.forecast import Forecast, forecasts
 from crawlservice.models import SPIDER, Task
 from crawlservice.progress import read
@@ -87,7 +88,7 @@ def list_tasks(
     after: After = None,
     limit: Limit = 100,
 ) -> TasksOut:
-    """Tasks, the latest first."""
+    """Tasks, the latest first. Long arguments are cut here; the task itself has them whole."""
     rows = Task.objects.defer("seeds").select_related("user")
     if state is not None:
         rows = rows.filter(state=state)
@@ -96,6 +97,8 @@ def list_tasks(
     if spider is not None:
         rows = rows.filter(spider=spider)
     found, following = newest_first(rows, after, limit)
+    for task in found:
+        task.arguments = shortened(task.arguments)
     return TasksOut(tasks=shown(found), next=following)
 
 
@@ -163,7 +166,7 @@ def _submit(
     caller: Caller = request.auth  # type: ignore[attr-defined]
 
     def recorded(task: Task) -> None:
-        caller.record("submit", task, spider=task.spider, arguments=task.arguments)
+        caller.record("submit", task, spider=task.spider, arguments=shortened(task.arguments))
 
     try:
         if key is None:

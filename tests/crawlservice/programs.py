@@ -30,8 +30,9 @@ class Program:
 
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
         text = body if isinstance(body, str | bytes) else json.dumps(body)
+        kind = headers.pop("content-type", "application/json")
         return self._client.post(
-            _full(path), text if body is not None else "", "application/json", headers=headers
+            _full(path), text if body is not None else "", kind, headers=headers
         )
 
 

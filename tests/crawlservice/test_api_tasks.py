@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -109,6 +110,30 @@ def test_what_is_no_json_or_too_large_is_told(api: Program) -> None:
         deep = '{"spider": "shop", "arguments": {"city": %s}}' % ("[" * depth + "]" * depth)
         assert api.post("tasks", deep, **keyed("deep")).status_code in (400, 422)
     assert not Task.objects.exists()
+
+
+def test_a_body_must_be_declared_as_json(api: Program) -> None:
+    text = json.dumps(ULM)
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        for path in ("tasks", "new_task", "/new_task"):
+            error(api.post(path, text, **{"content-type": kind}), 415, "content_type")
+    assert not Task.objects.exists()
+    declared = {"content-type": "application/json; charset=utf-8"}
+    assert api.post("tasks", text, **declared).status_code == 201
+    task = Task.objects.get().pk
+    assert api.post(f"tasks/{task}/pause", **{"content-type": "text/plain"}).status_code == 200
+
+
+def test_long_arguments_are_refused_and_cut_in_lists(api: Program) -> None:
+    told = error(api.post("tasks", {**ULM, "arguments": {"city": "x" * 70_000}}), 422, "argument")
+    assert "at most 65,536" in told["message"]
+    assert len(told["message"]) < 500
+    made = api.post("tasks", {**ULM, "arguments": {"city": "ü" * 30_000, "pages": 3}}).json()
+    assert made["arguments"]["city"] == "ü" * 30_000
+    (listed,) = api.get("tasks").json()["tasks"]
+    assert listed["arguments"] == {"city": "ü" * 199 + "…", "pages": 3}
+    assert api.get(f"tasks/{made['id']}").json()["arguments"] == made["arguments"]
+    assert Action.objects.latest("pk").detail["arguments"] == listed["arguments"]
 
 
 def test_the_address_of_the_older_system(api: Program) -> None:
