@@ -65,6 +65,9 @@ class Task(models.Model):
     nf = models.BigIntegerField(_("finished"), default=0)
     ne = models.BigIntegerField(_("errors"), default=0)
     items = models.BigIntegerField(_("items"), default=0)
+    arguments_hash = models.BigIntegerField(
+        null=True, editable=False, help_text="equal for runs of one spider with equal arguments"
+    )
     previous_na = models.BigIntegerField(
         _("requests of the last run"),
         null=True,
@@ -107,6 +110,7 @@ class Task(models.Model):
             models.Index(fields=("schedule", "id"), name="task_schedule"),
             models.Index(fields=("user", "id"), name="task_user"),
             models.Index(fields=("outcome", "id"), name="task_outcome"),
+            models.Index(fields=("arguments_hash", "id"), name="task_arguments"),
         )
         permissions = (
             ("submit_task", _("Can submit tasks, and steer those of their own")),
