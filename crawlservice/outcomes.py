@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -17,7 +19,6 @@ from crawlservice.models import Page, Task
 from crawlservice.models.task import REASON
 from crawlservice.oftask import of_task
 
-RECENT = 1_000  # runs of a spider among which those with the same arguments are looked for
 COMPARED = 5  # of the latest runs, whose items are compared
 EXAMINED = 1_000  # errors of a task of which the most frequent reason is told
 EXIT_CODES = {Task.Outcome.FAILED: 1, Task.Outcome.CANCELLED: 3}  # 2 is that of a wrong call
@@ -103,7 +104,7 @@ def _last_line(detail: str) -> str:
 def _errors(task: Task, end: Ending) -> str:
     """Such as ``10 of 12 pages ended in error, mostly http_429``."""
     rows = of_task(Page.objects.filter(state=Page.State.ERROR), task.pk, newest=True)
-    found = [*rows.values_list("reason", "pk")[:EXAMINED]]
+    found = [*rows.exclude(reason="cancelled").values_list("reason", "pk")[:EXAMINED]]
     text = f"{end.errors:,} of {end.pages:,} pages ended in error"
     if not found:
         return text
@@ -127,29 +128,30 @@ def _but(task: Task, end: Ending) -> str:
 
 def _fewer_items(task: Task) -> str:
     """Why no item is too few, compared with earlier runs; "" when it is not."""
-    before = completed(task.spider).filter(pk__lt=task.pk)
-    for rows in (with_arguments(before, task.arguments), before):
-        if runs := [*rows.values_list("pk", "items")[:COMPARED]]:
+    same = Task.objects.filter(spider=task.spider)
+    for rows in (same.filter(arguments_hash=task.arguments_hash), same):
+        before = _completed(rows).filter(pk__lt=task.pk)
+        if runs := [*before.values_list("pk", "items")[:COMPARED]]:
             most = max(runs, key=lambda run: (run[1] > 0, run[0]))
             return f"0 items; task {most[0]} had {most[1]:,}" if most[1] else ""
     return ""
 
 
-def previous_na(spider: str, arguments: dict[str, Any]) -> int | None:
-    """How many requests the last run had that finished with these arguments."""
-    rows = with_arguments(completed(spider), arguments)
+def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
+    """A number of 64 bits that runs of a spider with equal arguments share."""
+    text = json.dumps([spider, arguments], sort_keys=True)
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
+
+
+def previous_na(hash_: int) -> int | None:
+    """How many requests the last run had that finished with the arguments of this hash."""
+    rows = _completed(Task.objects.filter(arguments_hash=hash_))
     return rows.values_list("na", flat=True).first()
 
 
-def completed(spider: str) -> QuerySet[Task]:
-    """The tasks of a spider that did not fail, the latest first."""
-    return Task.objects.filter(spider=spider, outcome__in=Task.COMPLETED).order_by("-pk")
-
-
-def with_arguments(runs: QuerySet[Task], arguments: dict[str, Any]) -> QuerySet[Task]:
-    """Those of the latest RECENT that had these arguments."""
-    latest = runs.values("pk")[:RECENT]
-    return Task.objects.filter(pk__in=latest, arguments=arguments).order_by("-pk")
+def _completed(tasks: QuerySet[Task]) -> QuerySet[Task]:
+    """Those that finished, with errors or without, the latest first."""
+    return tasks.filter(outcome__in=Task.COMPLETED).order_by("-pk")
 
 
 def check(task: Task) -> None:

@@ -3,6 +3,7 @@ and follow-ups; the unique rid decides which run of a request counts."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
@@ -22,6 +23,8 @@ from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Event, Item, Page, Task
 from crawlservice.outcomes import Decision, Ending, decide
 from crawlservice.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
 
 PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
 
@@ -170,6 +173,9 @@ def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
         with default_connection.cursor() as cursor:
             cursor.executemany(END, changes)
         Event.objects.bulk_create(events)
+    for event in events:
+        if event.kind == Event.Kind.FAILED:
+            log.warning("task %d has failed: %s", event.task_id, event.reason)
     return ended
 
 

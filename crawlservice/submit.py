@@ -71,14 +71,15 @@ def submit(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
         )
     info = info or published(spider)
-    # Sorted, so that equal arguments are equal in a database that keeps JSON as text, too.
-    checked = dict(sorted(spider_arguments.check(info, arguments, from_text=from_text).items()))
+    checked = spider_arguments.check(info, arguments, from_text=from_text)
+    hash_ = outcomes.arguments_hash(info.name, checked)
     task = Task(
         spider=info.name,
         arguments=checked,
         priority=priority,
         settings=_published(info.settings),
-        previous_na=outcomes.previous_na(info.name, checked),
+        arguments_hash=hash_,
+        previous_na=outcomes.previous_na(hash_),
         seeds=b"",
         user=user if isinstance(user, Account) else None,
         schedule=schedule,

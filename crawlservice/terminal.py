@@ -219,7 +219,7 @@ class TaskView:
         speed = Table.grid(padding=(0, 2))
         rate = f"{self.meter.rate:,.0f} pages/s"
         far = "" if now.ended else share(known) or known.words
-        speed.add_row(bar(known, 24), far, rate, time_left(known, self.meter.rate))
+        speed.add_row(bar(known, 16), far, rate, time_left(known, self.meter.rate))
         counts = Table.grid(padding=(0, 2))
         counts.add_row(*(f"{name} {number:,}" for name, number in _numbers(now).items()))
         waiting = {"ready": now.ready, "in flight": now.in_progress}

@@ -16,9 +16,10 @@ from crawlservice.forecast import Forecast, forecasts
 from crawlservice.models import Task
 from crawlservice.nodes import Node
 from crawlservice.progress import Progress, RateMeter, read
-from crawlservice.terminal import bar, duration, plain, share, status, time_left
+from crawlservice.terminal import bar, duration, plain, status
 
 MOST = 200  # tasks that are looked at, the latest ones
+WIDE = 100  # columns of a terminal from which there is room for bars
 GOOD, BAD = ("live", "checking"), ("refused", nodes.OFFLINE)
 
 
@@ -109,8 +110,10 @@ class ClusterView:
         yield self._node_table()
         yield Text()
         # As many as there is room for: a list that scrolls is not seen at a glance.
-        room = max(3, (options.max_height or console.height) - len(self.nodes) - 9)
-        yield self._task_table(room)
+        room = max(3, (options.max_height or console.height) - len(self.nodes) - 10)
+        yield self._task_table(room, options.max_width >= WIDE)
+        if any(known.is_estimate for known in self.tasks[:room]):
+            yield Text("~: of as many requests as the last run had", "dim")
 
     def _node_table(self) -> Table:
         table = _table("node", "state", "for", "code")
@@ -129,19 +132,20 @@ class ClusterView:
             table.add_row("none; start one: python manage.py runcrawler")
         return table
 
-    def _task_table(self, room: int) -> Table:
-        table = _table("task", "state", "")
-        for name in ("", "pages/s", "requests", "done", "errors", "left", "items", "time left"):
-            table.add_column(name, justify="right")
+    def _task_table(self, room: int, wide: bool) -> Table:
+        table = _table("task", "state", *([""] * wide))
+        table.add_column(justify="right", no_wrap=True, min_width=5)
+        for name in ("pages/s", "requests", "done", "errors", "left", "items", "time left"):
+            table.add_column(name, justify="right", no_wrap=True)
         for known in self.tasks[:room]:
             now, task = known.progress, known.progress.task
             rate = (self._meters.get(task.pk) or Meters()).pages.rate
+            about, seconds = "~" * known.is_estimate, known.seconds(rate)
             table.add_row(
-                plain(str(task)), status(task), bar(known, 20),
-                share(known) or "-",
-                f"{rate:,.0f}",
+                plain(str(task)), status(task), *([bar(known, 20)] * wide),
+                "-" if known.percent is None else f"{about}{known.percent} %", f"{rate:,.0f}",
                 *(f"{number:,}" for number in (now.na, now.nf, now.errors, now.nr, now.items)),
-                time_left(known, rate).removesuffix(" left") or "-",
+                "-" if seconds is None else f"{about}{duration(seconds)}",
             )  # fmt: skip
         if not self.tasks:
             table.add_row("none")

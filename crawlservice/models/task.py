@@ -77,6 +77,9 @@ class Task(models.Model):
         blank=True,
         help_text=_("cancelled requests whose rows are still to be written; empty: none"),
     )
+    arguments_hash = models.BigIntegerField(
+        null=True, editable=False, help_text="equal for runs of one spider with equal arguments"
+    )
     previous_na = models.BigIntegerField(
         _("requests of the last run"),
         null=True,
@@ -124,6 +127,7 @@ class Task(models.Model):
                 name="task_unwritten",
             ),
             models.Index(fields=("outcome", "id"), name="task_outcome"),
+            models.Index(fields=("arguments_hash", "id"), name="task_arguments"),
         )
         permissions = (
             ("submit_task", _("Can submit tasks, and steer those of their own")),

@@ -145,14 +145,12 @@ def test_like_is_compared_with_like(crawl: Callable[..., Task]) -> None:
     assert crawl([SEED, OK]).outcome == "failed"
 
 
-def test_what_is_compared_is_bounded(
-    crawl: Callable[..., Task], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outcomes, "RECENT", 1)
-    crawl([SEED, ITEM])
-    crawl([SEED, (1, "", 2)], arguments=BONN)
-    assert outcomes.previous_na("shop", ULM) is None
-    assert outcomes.previous_na("shop", BONN) == 3
+def test_equal_arguments_have_one_hash() -> None:
+    hash_ = outcomes.arguments_hash("shop", {"city": "Ulm", "pages": 3})
+    assert hash_ == outcomes.arguments_hash("shop", {"pages": 3, "city": "Ulm"})
+    assert hash_ != outcomes.arguments_hash("shops", {"city": "Ulm", "pages": 3})
+    assert hash_ != outcomes.arguments_hash("shop", {"city": "Ulm", "pages": 4})
+    assert -(2**63) <= hash_ < 2**63
 
 
 def test_a_good_end_costs_no_query_more(crawl: Callable[..., Task]) -> None:
@@ -219,7 +217,12 @@ def test_tasks_of_before_get_an_outcome(
     task = submit("shop", ULM)
     Task.objects.update(state=state, na=na, ne=ne, nf=na - ne, items=items)
     Event.objects.create(task=task, kind="failed")
+    migration = import_module("crawlservice.migrations.0011_outcome")
+    hash_ = Task.objects.get().arguments_hash
+    Task.objects.update(arguments_hash=None)
     with connection.schema_editor() as editor:
-        import_module("crawlservice.migrations.0011_outcome").decide(apps, editor)
+        migration.decide(apps, editor)
+        migration.hash_arguments(apps, editor)
     assert Task.objects.get().outcome == outcome
+    assert Task.objects.get().arguments_hash == hash_
     assert Event.objects.get().outcome == "failed"

@@ -18,6 +18,7 @@ from django.utils.translation import override
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Run, Schedule, Task
+from crawlservice.submit import submit
 from crawlservice.timewords import in_words
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import log_in_as
@@ -246,6 +247,10 @@ def test_the_command(published: Frontier) -> None:
     text = told()
     assert "2026-03-29 03:00:00 CEST" in text
     assert "every minute" in text
+    task = submit("shop", {"city": "Ulm"})
+    Task.objects.update(state="finished", outcome="failed")
+    Run.objects.update(task=task)
+    assert f"{task.pk} failed" in told()
     assert "disabled" in text
     assert "has 2 fields" in text
     assert "skipped" in text
