@@ -36,6 +36,7 @@ MAX_ATTRIBUTES = 10_000  # of one tag
 MAX_NAMES = 10_000  # distinct names of elements and attributes
 MAX_TAGS = {"tree": 200_000, "selector": 200_000, "soup": 60_000}  # end tags and comments too
 MAX_XML_TAGS = {"selector": 1_000_000, "soup": 60_000}  # a sitemap has 500,000
+MAX_SOUP = 8 << 20  # bytes; its parser hangs in an attribute of more than 10 MB
 
 _SMALL = 8 << 10  # bytes, too few for harm
 _MEDIUM = 64 << 10  # bytes, too few for harm by attributes
@@ -96,10 +97,14 @@ def tags_of_xml(xml: bytes, url: str) -> int:
     return tags
 
 
-def check(tags: int, limits: dict[str, int], parser: str, url: str) -> None:
-    """Raises TooComplex when the page has more tags than its limit for this parser."""
-    if tags > limits[parser]:
-        raise TooComplex(f"{url} has {tags:,} tags; the limit of {parser} is {limits[parser]:,}")
+def check(tags: int, size: int, parser: str, url: str, *, xml: bool = False) -> None:
+    """Raises TooComplex when the page is too much for this parser ("tree", "selector" or "soup").
+    ``size`` is in bytes of UTF-8."""
+    most = (MAX_XML_TAGS if xml else MAX_TAGS)[parser]
+    if tags > most:
+        raise TooComplex(f"{url} has {tags:,} tags; the limit of {parser} is {most:,}")
+    if parser == "soup" and size > MAX_SOUP:
+        raise TooComplex(f"{url} has {size:,} bytes; the limit of soup is {MAX_SOUP:,}")
 
 
 def _step(tag: tuple[bytes, bytes]) -> int:
@@ -249,6 +254,9 @@ class _Outline:
         elif name in (b"a", b"nobr") and is_open[name]:
             self._end(name)
         for targets, barrier in CLOSES.get(name, ()):
+            while self._stack and self._stack[-1] in targets:  # which is the rule, and quick
+                is_open[self._stack.pop()] -= 1
+                self._tags_of.pop()
             for target in targets:
                 if is_open[target]:
                     self._close(targets, barrier)
@@ -309,10 +317,10 @@ class _Outline:
         del self._stack[place:], self._tags_of[place:]
         for name in closed:
             self._open[name] -= 1
-        for element in zip(closed[1:], attributes[1:], strict=True):
+        for place, element in enumerate(zip(closed, attributes, strict=True)):
             if element[0] in MARKERS:
                 break
-            if element[0] in FORMATTING and self._lost.count(element) < 3:
+            if place and element[0] in FORMATTING and self._lost.count(element) < 3:
                 self._lost.append(element)
 
     def _make_again(self) -> None:

@@ -20,6 +20,7 @@ _BLOCK = 1 << 16  # bytes looked at, from the first block that is not ASCII
 _DIGEST = 1 << 11  # bytes that the detector gets: those around characters that are not ASCII
 _SURE = 100  # letters with which a page decides for itself, whatever its host's others are in
 _HOSTS = 10_000  # remembered
+_ASCII = bytes(range(128))
 
 # One ASCII byte stays before a run: it may be the second half of a character.
 _ASCII_RUN = re.compile(rb"(?<=[\x00-\x7f])[\x00-\x7f]{24,}")
@@ -51,6 +52,7 @@ _SCRIPTS = {
     **dict.fromkeys(("cp932", "euc_jp", "iso2022_jp", "gb18030", "big5hkscs", "cp949"), _CJK),
 }
 # Where the language is known, the bytes may choose among its encodings.
+_KIN_LEAST = 8  # bytes that are not ASCII
 _KIN = ({"cp1250", "iso8859-2"}, {"cp1257", "iso8859-13", "iso8859-4"})
 
 
@@ -93,6 +95,7 @@ def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
     digest = _digest(sample)
     domain = host.rpartition(".")[2]
     guess, confident = _guess(digest, domain)
+    of_kin = guess if confident and len(digest.translate(None, _ASCII)) >= _KIN_LEAST else ""
     letters = _letters(digest, guess)
     known = hosts.get(host)
     if letters and known is not None and letters < _SURE and _is_alike(digest, known, guess):
@@ -103,12 +106,12 @@ def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
     if language := _LANGUAGE.search(head):
         label = encoding_of_language(language[1].decode("ascii", "ignore"))
         if label is not None:
-            usual = _kin(_codec(label), guess if confident else "")
+            usual = _kin(_codec(label), of_kin)
             hosts.add(host, usual)
             return usual
     if known is not None and _fits(digest, known):
         return known
-    return _kin(_codec(encoding_of_domain(domain)), guess if confident else "")
+    return _kin(_codec(encoding_of_domain(domain)), of_kin)
 
 
 def _sample(body: bytes) -> bytes:

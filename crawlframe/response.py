@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+MAX_LINK = 1 << 16  # characters; no server takes longer ones
 _BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
 _MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(\?xml)?")
 _XML_PROLOGUE_IS_HTML = re.compile(rb"<html", re.I)
@@ -127,7 +128,7 @@ class Response:
             return orjson.loads(self.text)
         except orjson.JSONDecodeError as error:
             detail = f"{error}; it starts {self.text[:60].strip()!r}"
-            if "recursion" in str(error).lower():
+            if "depth limit" in error.msg or "recursion" in error.msg.lower():
                 raise TooDeep(f"{self.url}: {detail}") from None
             raise NotJson(f"{self.url}: the body is not JSON: {detail}") from None
 
@@ -138,7 +139,7 @@ class Response:
 
     # -- parsers ----------------------------------------------------------------------------------
 
-    # None begins a page that would take it too long: it raises TooDeep or TooComplex.
+    # None begins a page that would take it too long: TooDeep or TooComplex is raised instead.
 
     @cached_property
     def _html(self) -> bytes:
@@ -160,12 +161,16 @@ class Response:
     def _xml_tags(self) -> int:
         return complexity.tags_of_xml(self._utf8, self.url)
 
+    def _check(self, parser: str, *, xml: bool = False) -> None:
+        tags = self._xml_tags if xml else self._tags
+        complexity.check(tags, len(self._utf8), parser, self.url, xml=xml)
+
     @cached_property
     def tree(self) -> LexborHTMLParser:
         """The selectolax parser: ``tree.css("h1")`` gives nodes with ``text()``, ``attributes``."""
         from selectolax.lexbor import LexborHTMLParser
 
-        complexity.check(self._tags, complexity.MAX_TAGS, "tree", self.url)
+        self._check("tree")
         return LexborHTMLParser(self._html)
 
     @cached_property
@@ -179,9 +184,9 @@ class Response:
             except RecursionError:
                 raise TooDeep(f"{self.url}: the JSON is nested too deeply") from None
         if self.kind == "xml":
-            complexity.check(self._xml_tags, complexity.MAX_XML_TAGS, "selector", self.url)
+            self._check("selector", xml=True)
             return Selector(text=self.text, type="xml", base_url=self.url)
-        complexity.check(self._tags, complexity.MAX_TAGS, "selector", self.url)
+        self._check("selector")
         return Selector(text=self._html_text, type="html", base_url=self.url)
 
     def css(self, query: str) -> SelectorList[Selector]:
@@ -200,9 +205,9 @@ class Response:
         from bs4 import BeautifulSoup
 
         if self.kind == "xml":
-            complexity.check(self._xml_tags, complexity.MAX_XML_TAGS, "soup", self.url)
+            self._check("soup", xml=True)
             return BeautifulSoup(self.text, "lxml-xml")
-        complexity.check(self._tags, complexity.MAX_TAGS, "soup", self.url)
+        self._check("soup")
         return BeautifulSoup(self._html_text, "lxml")
 
     # -- links ------------------------------------------------------------------------------------
@@ -219,10 +224,11 @@ class Response:
         return (join(self.url, href) if href else None) or self.url
 
     def urljoin(self, link: str) -> str:
-        """``link`` as an absolute http(s) URL without fragment. Raises BadRequest on others."""
+        """``link`` as an absolute http(s) URL without fragment. Raises BadRequest on others, and on
+        links of more than 65,536 characters."""
         url = self._join(link)
         if url is None:
-            raise BadRequest(f"{link!r} on {self.url} does not lead to an http(s) URL")
+            raise BadRequest(f"{link[:1000]!r} on {self.url} does not lead to an http(s) URL")
         return url
 
     def links(self) -> list[str]:
@@ -288,6 +294,8 @@ class Response:
         joined = self._joined
         if link in joined:
             return joined[link]
+        if len(link) > MAX_LINK:
+            return None
         given = link
         if not link.isascii() and not self.encoding.startswith("utf"):
             link = _encode_query(link, self.encoding)
