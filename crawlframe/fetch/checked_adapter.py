@@ -25,9 +25,10 @@ class Transfer(Protocol):
     """One request and its answer, in one thread."""
 
     where: str  # for messages
+    own_connection: bool  # it must not share one that was used before
 
-    def attach(self, sock: socket.socket | None) -> None:
-        """From now on ``sock`` serves it."""
+    def attach(self, sock: socket.socket | None, used_before: bool) -> None:
+        """From now on ``sock`` serves it, which has served others before or not."""
 
     def detach(self) -> None:
         """Its socket may serve others from now on."""
@@ -113,6 +114,7 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
         proxy: Any
         port: int
         _dns_host: str
+        _served = False  # a request, since it was opened
 
         def _new_conn(self) -> socket.socket:
             if self.proxy:  # its address is the author's; ``send`` has checked the target
@@ -141,12 +143,15 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
             return super()._new_conn()  # type: ignore[misc, no-any-return]
 
         def connect(self) -> None:
+            self._served = False
             super().connect()  # type: ignore[misc]
-            _attach(self)
+            _attach(self, used_before=False)
 
         def request(self, *args: Any, **kwargs: Any) -> None:
-            _attach(self)  # an open one does not connect again
+            # An open one does not connect again.
+            _attach(self, used_before=self._served)
             super().request(*args, **kwargs)  # type: ignore[misc]
+            self._served = True
 
     class Connection(Checked, urllib3.connection.HTTPConnection):
         pass
@@ -156,6 +161,12 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
 
     class Detaching:
         """Mixed into urllib3's pools."""
+
+        def _get_conn(self, timeout: float | None = None) -> Any:
+            connection = super()._get_conn(timeout)  # type: ignore[misc]
+            if on_duty.transfer is not None and on_duty.transfer.own_connection:
+                connection.close()  # it opens again
+            return connection
 
         def _put_conn(self, conn: Any) -> None:
             if on_duty.transfer is not None:
@@ -171,6 +182,6 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
     return {"http": Pool, "https": TlsPool}
 
 
-def _attach(connection: Any) -> None:
+def _attach(connection: Any, used_before: bool) -> None:
     if on_duty.transfer is not None:
-        on_duty.transfer.attach(connection.sock)
+        on_duty.transfer.attach(connection.sock, used_before)

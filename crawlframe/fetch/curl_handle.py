@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import socket
+from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
@@ -156,7 +157,8 @@ class Handle:
     def _resume(self) -> None:
         if self._paused:
             self._paused = False
-            self.curl.pause(pycurl.PAUSE_CONT)
+            with suppress(pycurl.error):  # the transfer has failed meanwhile
+                self.curl.pause(pycurl.PAUSE_CONT)
 
     def _lift_timeout(self, turn: int) -> None:
         """Of a transfer that waits; its journey knows how long it did. Not to be done from within

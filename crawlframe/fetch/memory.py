@@ -161,7 +161,8 @@ class Account:
         return self._waited + (time.monotonic() - since if since is not None else 0.0)
 
     def wait_begins(self) -> None:
-        self._since = time.monotonic()
+        if self._since is None:
+            self._since = time.monotonic()
 
     def wait_ends(self) -> None:
         if self._since is not None:

@@ -111,8 +111,20 @@ class RequestsDownloader:
         self._adapter.close_connections()
 
     async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
-        """One transfer of a journey. What has been sent is never sent again here."""
-        transfer = _Transfer(journey, journey.remaining())
+        """One transfer of a journey. How often a request goes out is as CurlDownloader.transfer
+        says; adapters and plugins of authors may send it more often."""
+        if not journey.idempotent:
+            return await self._send(_Transfer(journey, own_connection=True), factory)
+        transfer = _Transfer(journey)
+        try:
+            return await self._send(transfer, factory)
+        except ConnectionLost:
+            if not transfer.unanswered:
+                raise
+        return await self._send(_Transfer(journey, own_connection=True), factory)
+
+    async def _send(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
+        journey = transfer.journey
         self._active.add(transfer)
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._threads, self._run, transfer, factory)
@@ -168,13 +180,16 @@ class RequestsDownloader:
 class _Transfer:
     """One request and its answer, without redirects. ``abort`` may come from another thread."""
 
-    def __init__(self, journey: Journey, seconds: float) -> None:
+    def __init__(self, journey: Journey, own_connection: bool = False) -> None:
+        """Raises FetchTimeout when the journey has no time left."""
         self.where = journey.where
+        self.journey = journey
+        self.own_connection = own_connection
+        self.unanswered = False
         self._headers = dict(
             journey.headers_to_send()
         )  # here in the loop: the jar is not for threads
-        self._journey = journey
-        self._deadline = time.monotonic() + seconds
+        self._deadline = time.monotonic() + journey.remaining()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._aborted = False
@@ -183,6 +198,7 @@ class _Transfer:
         on_duty.transfer = self
         try:
             with self._send(session) as response:
+                self.unanswered = False
                 return self._read(response)
         except FetchError:
             raise
@@ -192,9 +208,10 @@ class _Transfer:
             self.detach()
             on_duty.transfer = None
 
-    def attach(self, sock: socket.socket | None) -> None:
-        """Told by the connection that serves this transfer."""
+    def attach(self, sock: socket.socket | None, used_before: bool) -> None:
+        """Called by the connection that serves this transfer."""
         with self._lock:
+            self.unanswered |= used_before
             self._socket = sock
             if self._aborted:
                 raise ConnectionAbortedError("the fetch was given up")
@@ -213,10 +230,10 @@ class _Transfer:
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
                 except OSError:
                     pass
-        self._journey.account.give_up()
+        self.journey.account.give_up()
 
     def _send(self, session: requests.Session) -> requests.Response:
-        journey = self._journey
+        journey = self.journey
         headers = self._headers
         _add_session_cookies(session, journey.url, headers)
         limits = journey.limits
@@ -233,7 +250,7 @@ class _Transfer:
 
     def _count(self, size: int) -> None:
         """Waits for the memory to hold that many bytes more."""
-        account = self._journey.account
+        account = self.journey.account
         woken = threading.Event()
         while not account.take(size, woken.set):
             woken.wait()
@@ -244,9 +261,9 @@ class _Transfer:
     def _read(self, response: requests.Response) -> Answer:
         raw = response.raw
         headers: CIMultiDict[str] = CIMultiDict(raw.headers.items())
-        limit = self._journey.limits.max_body
+        limit = self.journey.limits.max_body
         length = headers.get("Content-Length", "")
-        if length.isdigit() and int(length) > limit and self._journey.method != "HEAD":
+        if length.isdigit() and int(length) > limit and self.journey.method != "HEAD":
             return Answer(response.status_code, headers, None)
         body = BytesIO()
         for part in raw.stream(CHUNK, decode_content=False):
@@ -264,9 +281,9 @@ class _Transfer:
             if link is None:
                 continue
             if kind is FetchTimeout:
-                return self._journey.timeout(str(link))
-            return kind(f"{self._journey.where}: {str(link) or type(link).__name__}")
-        return ConnectionLost(f"{self._journey.where}: {error}")
+                return self.journey.timeout(str(link))
+            return kind(f"{self.journey.where}: {str(link) or type(link).__name__}")
+        return ConnectionLost(f"{self.journey.where}: {error}")
 
 
 def _add_session_cookies(session: requests.Session, url: str, headers: dict[str, str]) -> None:
