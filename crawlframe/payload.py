@@ -66,10 +66,8 @@ def first_unfit(value: Any, path: str) -> str:
             return first_unfit(part, place)
     try:
         pack(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         return f"{path}: {error}"
-    except RecursionError:
-        return f"{path} contains itself"
     return ""
 
 
@@ -147,10 +145,6 @@ def _clock(kind: type[datetime] | type[time]) -> Callable[[list[Any]], datetime 
     return read
 
 
-def _integer_bytes(number: int) -> bytes:
-    return number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
-
-
 _WRITERS: dict[type, tuple[int, Callable[[Any], Any]]] = {
     tuple: (TUPLE, list),
     set: (SET, list),
@@ -161,7 +155,8 @@ _WRITERS: dict[type, tuple[int, Callable[[Any], Any]]] = {
     timedelta: (TIMEDELTA, lambda span: [span.days, span.seconds, span.microseconds]),
     Decimal: (DECIMAL, str),
     UUID: (UUID_, lambda uuid: uuid.bytes),
-    int: (INTEGER, _integer_bytes),  # of more than 64 bits
+    # Of more than 64 bits.
+    int: (INTEGER, lambda n: n.to_bytes(n.bit_length() // 8 + 1, "big", signed=True)),
 }
 # Subclasses of these travel as what they are a kind of. str.__str__ gives an exact str.
 _PLAIN: dict[type, Callable[[Any], Any]] = {

@@ -315,6 +315,17 @@ def local() -> Any:
     return Local()
 
 
+@dataclass
+class Ring:
+    of: Any = None
+
+
+def ring() -> Ring:
+    one = Ring()
+    one.of = [one]
+    return one
+
+
 def knot() -> Any:
     ends: list[Any] = []
     ends.append({"a": (ends,)})
@@ -333,6 +344,7 @@ def knot() -> Any:
         (local(), "Local is not found under this name; define it at the top of a module"),
         (Nowhere(1), "Elsewhere is not found under this name"),
         (knot(), "contains itself"),
+        (ring(), "cb_kwargs['k']: "),
         ("\ud800", "surrogates not allowed"),
     ],
 )
