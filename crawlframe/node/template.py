@@ -216,8 +216,8 @@ class _TemplateProcess:
             )
         if started_too := offspring.of(os.getpid()):
             log.warning(
-                "importing the spiders started %d processes; they end with this version and its "
-                "workers",
+                "processes that the import of the spiders started: %d; they end with this version "
+                "and its workers",
                 len(started_too),
             )
             offspring.end_with_us(started_too)

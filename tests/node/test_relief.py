@@ -64,8 +64,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         threads = [SimpleNamespace(id=1), SimpleNamespace(id=2)]
         process = SimpleNamespace(pid=1, status=lambda: world.status, threads=lambda: threads)
         monkeypatch.setattr(relief, "_worked", lambda _: _worked(world))
-        monkeypatch.setattr(relief.psutil, "Process", lambda pid: process)
-        monkeypatch.setattr(relief.time, "monotonic", lambda: world.now)
+        monkeypatch.setattr(psutil, "Process", lambda pid: process)
+        monkeypatch.setattr(time, "monotonic", lambda: world.now)
         yield world
 
 

@@ -617,7 +617,7 @@ def test_what_a_module_starts_at_import_ends_with_its_version(
     project.write("shops/helper.py", HELPER.format(words[1]))
     node = household.node(env)
     node.ready()
-    assert "importing the spiders started 1 processes" in node.running.output
+    assert "processes that the import of the spiders started: 1;" in node.running.output
 
     def helpers() -> set[psutil.Process]:
         return {one for one in household.processes() if _words(one) == words}
