@@ -59,8 +59,8 @@ def read_events(
     """Events as they happen (`finished`, `cancelled`, `node_offline`), or all after one that is
     known.
 
-    `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, node, kind,
-    created_at. Those of nodes have no task and no spider, the others no node. The stream ends
+    `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind,
+    created_at, node. Those of nodes have no task and no spider, the others no node. The stream ends
     after five minutes; connect again with Last-Event-ID."""
     known = last if last is not None else after
     stream = Stream(outbox.newest() if known is None else known, task, spider, kind)
@@ -126,9 +126,9 @@ class Stream:
             "id": event.pk,
             "task": event.task_id,
             "spider": event.task and event.task.spider,
-            "node": event.node or None,
             "kind": event.kind,
             "created_at": event.created_at,
+            "node": event.node or None,
         }
         text = json.dumps(data, cls=DjangoJSONEncoder)
         return f"id: {event.pk}\nevent: {event.kind}\ndata: {text}\n\n".encode()
