@@ -138,12 +138,12 @@ class Stream:
             "id": event.pk,
             "task": event.task_id,
             "spider": event.spider,
-            "node": event.node or None,
             "kind": event.kind,
             "schedule": event.schedule_id,
             "outcome": event.outcome or None,
             "reason": event.reason,
             "created_at": event.created_at,
+            "node": event.node or None,
         }
         text = json.dumps(data, cls=DjangoJSONEncoder)
         return f"id: {event.pk}\nevent: {event.kind}\ndata: {text}\n\n".encode()

@@ -241,4 +241,5 @@ def test_lists_and_the_stream_tell_of_nodes(died: int, as_role: Callable[[str], 
     frame = next(iter(answer))
     answer.close()
     assert b"event: node_offline" in frame
-    assert b'"task": null, "spider": null, "node": "alpha"' in frame
+    assert b'"task": null, "spider": null, "kind": "node_offline"' in frame
+    assert b'"node": "alpha"' in frame
