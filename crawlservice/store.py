@@ -147,7 +147,8 @@ def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
         if state in Task.ACTIVE:
             after = Task.State.CANCELLED if state == Task.State.CANCELLING else Task.State.FINISHED
             numbers = (counts.na, counts.nf, counts.ne, counts.cancelled, items)
-            unwritten = max(0, missing) if counts.cancelled else None
+            lacks = counts.cancelled and after == Task.State.CANCELLED
+            unwritten = max(0, missing) if lacks else None
             changes.append([after.value, now, *numbers, unwritten, task])
             events.append(Event(task_id=task, kind=_kind(after, counts, items)))
     if changes:
