@@ -87,7 +87,7 @@ class Reconciliation:
                 rows[admission.rid].state == Page.State.ERROR,
                 _follow_ups(rows[admission.rid]),
                 items=rows[admission.rid].items,
-                cancelled=rows[admission.rid].cancelled,
+                cancelled=rows[admission.rid].is_cancelled,
             )
             for admission in pending
             if admission.rid in rows
@@ -116,12 +116,13 @@ class Reconciliation:
 def align(task: Task, frontier: Frontier, counts: Counts) -> None:
     """What was decided while Redis was away, or forgot it, reaches Redis now."""
     cancel = partial(frontier.cancel, seconds=SWEEP)
-    change = {
+    changes: dict[str, Callable[[int], object]] = {
         "running": frontier.resume,
         "paused": frontier.pause,
         "cancelling": cancel,
         "cancelled": cancel,  # but Redis still knows it: what has no row is not to be fetched
-    }.get(task.state)
+    }
+    change = changes.get(task.state)
     if change is None or task.state == counts.state:
         return
     if Task.objects.filter(pk=task.pk, state=task.state).exists():  # it was not decided just now

@@ -423,8 +423,8 @@ def _steps_of_steward(state: State, mutant: str) -> Iterator[Step]:
     if database.cancelling and not database.ends and known and sweep(redis) != redis:
         yield step("sweep", sweep(redis))
     if not database.settled:
-        for after in _settle(state, mutant):
-            yield step("settle", redis, database=after)
+        for written in _settle(state, mutant):
+            yield step("settle", redis, database=written)
     if redis.parked and not redis.cancelling:
         after = bring_back(redis, redis.parked)
         if mutant == "a parked request is forgotten when the task is resumed":
