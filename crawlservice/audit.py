@@ -162,8 +162,9 @@ def _counters(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
         ne=Count("pk", filter=error),
         cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
     )
-    found = {row.pop("task_id"): row for row in counted}
-    none = dict.fromkeys(("na", "nf", "ne", "cancelled"), 0)
+    names = ("na", "nf", "ne", "cancelled")
+    found = {row["task_id"]: {name: row[name] for name in names} for row in counted}
+    none = dict.fromkeys(names, 0)
     items = Item.objects.filter(task__in=tasks).order_by().values_list("task_id")
     of_items = dict(items.annotate(n=Count("pk")))
     for pk, task in tasks.items():

@@ -63,6 +63,11 @@ class Progress:
         return self.task.state not in Task.ACTIVE
 
     @property
+    def settled(self) -> bool:
+        """It has ended, and no row of it is to be written any more."""
+        return self.ended and self.task.unwritten is None
+
+    @property
     def age(self) -> float:
         """Seconds from submission to the end, or until now."""
         until = self.task.finished_at or timezone.now()

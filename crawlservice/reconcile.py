@@ -109,7 +109,7 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
                 row.state == Page.State.ERROR,
                 _follow_ups(row),
                 items=row.items,
-                cancelled=row.cancelled,
+                cancelled=row.is_cancelled,
             )
             for rid, row in rows_of(some).items()
         ]

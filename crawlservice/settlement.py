@@ -78,7 +78,7 @@ class Known:
                 del batch[:BATCH]
         yield batch
 
-    def _follow_ups(self) -> Iterator[bytes]:
+    def _follow_ups(self) -> Iterator[bytes | memoryview]:
         """Of each row, also of those that are written meanwhile."""
         rows = _leading_rows()
         last = 0

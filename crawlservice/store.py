@@ -200,7 +200,8 @@ def _ended(
         after, decided = Task.State.FINISHED, decide(task, end)
     outcome, reason = decided.outcome.value, decided.reason
     now = default_connection.ops.adapt_datetimefield_value(task.clock)
-    unwritten = max(0, missing) if counts.cancelled else None
+    lacks = counts.cancelled and after == Task.State.CANCELLED
+    unwritten = max(0, missing) if lacks else None
     change = [after.value, outcome, reason, now, na, nf, ne, counts.cancelled, items, unwritten]
     event = Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason)
     return [*change, task.pk], event

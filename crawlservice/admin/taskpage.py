@@ -92,7 +92,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
 def now(request: HttpRequest, pk: int) -> HttpResponse:
     """The numbers."""
     context = _now(request, _task(pk))
-    status = STOP if context["progress"].ended else 200
+    status = STOP if context["progress"].settled else 200
     return TemplateResponse(request, "admin/crawlservice/_task_now.html", context, status=status)
 
 
@@ -171,5 +171,5 @@ def _findings(task: Task) -> dict[str, Any]:
 
 def _buttons(progress: Progress) -> tuple[Button, ...]:
     if progress.ended:
-        return (RETRY,) if progress.ne else ()
+        return (RETRY,) if progress.ne and progress.settled else ()
     return BUTTONS.get(Task.State(progress.task.state), ())

@@ -74,7 +74,7 @@ class Page(models.Model):
         return self.url
 
     @property
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         return self.state == self.State.ERROR and self.reason == CANCELLED
 
 

@@ -137,8 +137,16 @@ def test_rows_that_are_to_be_written_are_said_to_be(
     Task.objects.update(unwritten=15)
     task = Task.objects.get()
     assert "8 of 23 written, the others follow" in " ".join(shown(report(task)).split())
-    page = as_role("viewer").get(f"/admin/crawlservice/task/{task.pk}/change/")
-    assert "8 of 23 ledger rows are written" in page.content.decode()
+    browser, place = as_role("operator"), f"/admin/crawlservice/task/{task.pk}/"
+    page = browser.get(f"{place}change/").content.decode()
+    assert "8 of 23 ledger rows are written" in page
+    assert "cf-retry" not in page
+    assert browser.get(f"{place}now/").status_code == 200
+    Task.objects.update(unwritten=None)
+    answer = browser.get(f"{place}now/")
+    assert answer.status_code == 286
+    assert "ledger rows are written" not in answer.content.decode()
+    assert "cf-retry" in answer.content.decode()
 
 
 def test_the_tasks_of_before_are_counted(cancelled_task: Task) -> None:

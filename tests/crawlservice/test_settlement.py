@@ -257,6 +257,19 @@ def test_redis_is_emptied(frontier: Frontier, when: str) -> None:
     check(task, frontier)
 
 
+def test_a_database_that_forgot_the_cancel(frontier: Frontier) -> None:
+    """A standby took over that was behind: the task runs again, with all that Redis had dropped."""
+    crawl = GraphCrawl(frontier)
+    crawl.work(frontier, 1)
+    cancel(crawl, frontier)
+    Task.objects.update(state=Task.State.RUNNING)
+    assert end(frontier).state == Task.State.RUNNING
+    while crawl.work(frontier, 50, generation=2):
+        pass
+    crawl.check_end(frontier)
+    assert audit(Task.objects.get()) == []
+
+
 def test_a_task_that_redis_was_never_told_of(frontier: Frontier) -> None:
     crawl = GraphCrawl(frontier)
     for keys in frontier.keys:

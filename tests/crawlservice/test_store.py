@@ -274,6 +274,34 @@ def test_tasks_end_together_and_none_for_another(task: Task) -> None:
     assert [*kinds] == ["finished", "finished", "cancelled"]
 
 
+@pytest.mark.parametrize(
+    ("state", "rows", "ended"),
+    [
+        ("cancelling", 1, False),  # a row of a request that was done is missing
+        ("cancelling", 2, True),
+        ("cancelling", 3, True),  # a cancelled one had a row that Redis was not told of
+        ("cancelling", 5, True),
+        ("running", 2, False),  # its cancel was forgotten: nothing may be missing
+        ("running", 5, True),
+    ],
+)
+def test_only_rows_of_cancelled_requests_may_be_missing(
+    task: Task, state: str, rows: int, ended: bool
+) -> None:
+    Task.objects.update(state=state)
+    ledger = DjangoLedger()
+    ledger.commit([outcome(task, f"{n}") for n in range(rows)])
+    known = counts(5, 2)._replace(ne=3, cancelled=3)
+    assert ledger.finish({task.pk: known}) == ({task.pk} if ended else set())
+    assert ledger.finish({task.pk: known}) == ({task.pk} if ended else set())
+    task.refresh_from_db()
+    assert (task.state not in Task.ACTIVE) == ended
+    assert Event.objects.count() == ended
+    if ended:
+        assert (task.na, task.ne, task.cancelled) == (5, 3, 3)
+        assert task.unwritten == (None if state == "running" else 5 - rows)
+
+
 def test_a_cancelled_task_ends_as_cancelled(task: Task) -> None:
     Task.objects.update(state="cancelling")
     assert DjangoLedger().finish({task.pk: counts(0, 0)})
