@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 SHORTEST_KEY = 32  # characters
 FEWEST_MARKS = 8  # different characters of a key
-CHECKED = "CRAWLFRAME_WEB_IS_CHECKED"  # set for the processes of a web that passed
+CHECKED = "WEB_CHECKED_BY_CRAWLFRAME"  # set for the processes of a web that passed
 
 
 def weakness(key: str) -> str:

@@ -208,5 +208,5 @@ def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
 
 
 def test_units_stand_in_the_page_as_they_do_in_the_code():
-    seconds = {f"CRAWLFRAME_{name.upper()}" for name in SECONDS}
+    seconds = {f"CRAWLFRAME_{name.upper()}" for name in (*SECONDS, "session_idle", "web_deadline")}
     assert {name for name, (_, unit) in rows().items() if unit == "seconds"} == seconds

@@ -54,6 +54,7 @@ def test_it_serves_until_it_is_interrupted(up):
     assert requests.get(link[1], timeout=30).status_code == 200
 
     running.wait_for("node |")
+    assert f"web  | The web listens at {url.rstrip('/')}" in running.output
     assert running.stop(signal.SIGINT) == 0
     assert "Traceback" not in running.output
 

@@ -57,6 +57,8 @@ def test_it_serves_the_web_and_its_files_without_a_second_server(manage, manage_
     manage("migrate", "--no-input")
     env = {**manage_env, "CRAWLFRAME_HTTPS": "1", "CRAWLFRAME_PROXIES": "1"}
     with served(env) as (url, process):
+        chunked = requests.post(f"{url}api/v1/tasks", iter([b"{}"]), timeout=30)
+        assert chunked.status_code == 415  # its body is read, though it has no length
         healthy = requests.get(f"{url}healthz", timeout=30)
         assert healthy.json() == {"database": True, "redis": True}  # asked from inside, without TLS
         turned = requests.get(f"{url}admin/login/", timeout=30, allow_redirects=False)
@@ -86,3 +88,10 @@ def test_a_wrong_number_of_threads_is_named(manage_env) -> None:
     assert outcome.stderr == (
         "error: CRAWLFRAME_WEB_THREADS='many' must be a whole number above 0\n"
     )
+
+
+@pytest.mark.process
+def test_it_says_where_it_listens(manage, manage_env, capfd: pytest.CaptureFixture[str]) -> None:
+    with served({**manage_env, "CRAWLFRAME_WEB_PROCESSES": "1"}) as (url, _):
+        assert requests.get(f"{url}healthz", timeout=30).status_code == 200
+    assert f"The web listens at {url.rstrip('/')}\n" in capfd.readouterr().out
