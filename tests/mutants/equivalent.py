@@ -274,11 +274,6 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if self.partitions == 1:": [(("never",), "the same comes out, with more work")],
         "if guarded:": [(("always",), "a verb that is not guarded does not read it")],
     },
-    "leases.py": {
-        "for generation, ms in zip(answer[::2], answer[1::2], strict=True):": [
-            (("True becomes False",), PAIRS)
-        ],
-    },
     "frontier.py": {
         "if self.partitions > 1 and self._last_claim == (generation, sequence):": [
             (
