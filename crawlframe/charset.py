@@ -24,6 +24,7 @@ _MARKS = (  # byte order marks, and how an XML declaration without one begins in
     (b"<\0?\0x\0", "utf-16-le"),
     (b"\0<\0?\0x", "utf-16-be"),
 )
+_ANY_MARK = tuple(mark for mark, _ in _MARKS)
 _LOOKED_AT = 1 << 16  # bytes
 
 # The WHATWG prescan. Each character is matched once: no group gives back what it took.
@@ -44,9 +45,8 @@ _XML = re.compile(rb"\s*<\?xml\s[^>]{0,1000}?\bencoding\s*=\s*[\"']\s*([^\"'\s>]
 def encoding_of(body: bytes, content_type: str | None, kind: str, url: str = "") -> str:
     """Python's name of the encoding. ``kind`` is that of a Response, ``url`` where the body came
     from, whose host and top-level domain decide when nothing else does."""
-    for mark, name in _MARKS:
-        if body.startswith(mark):
-            return name
+    if body.startswith(_ANY_MARK):
+        return next(name for mark, name in _MARKS if body.startswith(mark))
     if content_type:
         if _UTF8_HEADER.search(content_type):
             return "utf-8"

@@ -13,11 +13,11 @@ from collections import defaultdict
 from itertools import accumulate, islice
 
 from crawlframe.elements import (
+    BREAKOUT,
     CLOSES,
     FORMATTING,
     HEADINGS,
     INTEGRATION,
-    KNOWN,
     MARKERS,
     RAW,
     RULED,
@@ -46,6 +46,7 @@ _LONG = 16 << 10  # bytes without a ">"
 _SHORT = 48  # bytes of attributes: few ones
 _UNREAD = 128 << 10  # bytes of such in a page, too few for many distinct names
 _SLASH = ord("/")
+_LINK = 2  # further tags that a link counts as, for what is done with it
 _ROOTS = frozenset((b"body", b"html"))
 _FOREIGN = frozenset((b"svg", b"math"))
 _LISTED = frozenset((b"select", b"option", b"optgroup"))
@@ -145,6 +146,7 @@ class _Outline:
 
     def read(self, html: bytes) -> int:
         """The number of tags. ``html`` is in lower case. Raises TooDeep or TooComplex."""
+        self._limit(html.count(b"<frameset"), MAX_DEPTH, "framesets")
         place = 0
         while place >= 0:
             place = self._read(html, place)
@@ -174,6 +176,8 @@ class _Outline:
                 elif is_open[name]:
                     self._end(name)
             else:
+                if name == b"a":
+                    tags += _LINK
                 self._start(name, attributes)
                 if name in RAW and not self._is_foreign():
                     skip_from, skip_to = match.end(), b"</" + name
@@ -198,7 +202,10 @@ class _Outline:
             self._look_at(name, attributes)
         if name in VOID:
             return
-        if (self._open[b"svg"] or self._open[b"math"]) and self._is_closed(name, attributes):
+        foreign = self._open[b"svg"] or self._open[b"math"]
+        if (foreign and self._stays_foreign(name)) or name in _FOREIGN:
+            if not attributes.endswith(b"/"):
+                self._push(name, attributes)
             return
         if name in RULED and not self._close_before(name):
             return
@@ -231,15 +238,18 @@ class _Outline:
         self._limit(self._pairs, MAX_PAIRS, "pairs of attributes or options")
         self._limit(len(self._names), MAX_NAMES, "distinct names")
 
-    def _is_closed(self, name: bytes, attributes: bytes) -> bool:
-        """Whether a tag in SVG or MathML is a whole element. Those of HTML end the SVG, except in
-        certain places."""
-        if any(self._open[place] for place in INTEGRATION):
-            return False
-        if name in KNOWN:
+    def _stays_foreign(self, name: bytes) -> bool:
+        """Whether an element inside SVG or MathML is one of it: some end it, and in certain places
+        there is HTML in it."""
+        for above in reversed(self._stack):
+            if above in INTEGRATION:
+                return False
+            if above in _FOREIGN:
+                break
+        if name in BREAKOUT:
             self._close(_FOREIGN, frozenset())
             return False
-        return attributes.endswith(b"/")
+        return True
 
     def _close_before(self, name: bytes) -> bool:
         """Closes what the start tag ends. False when the tag is ignored."""
@@ -291,7 +301,10 @@ class _Outline:
         barrier, stack = barrier_of(name), self._stack
         for place in range(len(stack) - 1, -1, -1):
             if stack[place] == name:
-                self._pop(place)
+                if name == b"form":
+                    self._remove(place)
+                else:
+                    self._pop(place)
                 return
             if stack[place] in barrier:
                 break
@@ -303,12 +316,16 @@ class _Outline:
         "adoption agency"."""
         for place in range(len(self._stack) - 1, -1, -1):
             if self._stack[place] == name:
-                del self._stack[place], self._tags_of[place]
-                self._open[name] -= 1
+                self._remove(place)
                 self._clones += 1
                 return
             if self._stack[place] in MARKERS:
                 return
+
+    def _remove(self, place: int) -> None:
+        """Closes this element only."""
+        self._open[self._stack.pop(place)] -= 1
+        del self._tags_of[place]
 
     def _pop(self, place: int) -> None:
         """Closes all from ``place`` on; formatting elements inside are made again later, those in

@@ -8,8 +8,8 @@ def _names(text: str) -> frozenset[bytes]:
 
 
 VOID = _names(
-    "area base basefont bgsound br col embed frame hr img input keygen link meta param source "
-    "track wbr"
+    "area base basefont bgsound br col embed frame frameset hr img input keygen link meta param "
+    "source track wbr"
 )
 # Their content has no markup. <title> is left out: in SVG it has.
 RAW = _names("iframe noembed noframes plaintext script style textarea xmp")
@@ -25,17 +25,23 @@ BLOCKS = HEADINGS | _names(
     "section summary table ul xmp"
 )
 SPECIAL = SCOPE | TABLE_PARTS | BLOCKS | VOID | _names("body button frameset head select")
-KNOWN = BLOCKS | FORMATTING | VOID | _names("body head ruby span sub sup var")
+# In SVG and MathML only these end it; others are elements of it.
+BREAKOUT = HEADINGS | _names(
+    "b big blockquote body br center code dd div dl dt em embed head hr i img li listing menu "
+    "meta nobr ol p pre ruby s small span strike strong sub sup table tt u ul var"
+)
 
 _TABLE = _names("html table template")
-_IN_ITEM = _names("address dd div dt li p")  # through which an item closes the one before
+_IN_ITEM = _names("address div p")  # through which an item closes the one before
 _Closing = tuple[frozenset[bytes], frozenset[bytes]]
 _PARAGRAPH: _Closing = (_names("p"), SCOPE | _names("button"))
 # What a start tag closes first: the outermost of the first set above the innermost of the second.
 CLOSES: dict[bytes, tuple[_Closing, ...]] = {
     **dict.fromkeys(BLOCKS, (_PARAGRAPH,)),
-    b"li": ((_names("li"), SPECIAL - _IN_ITEM), _PARAGRAPH),
-    **dict.fromkeys((b"dd", b"dt"), ((_names("dd dt"), SPECIAL - _IN_ITEM), _PARAGRAPH)),
+    b"li": ((_names("li"), SPECIAL - _IN_ITEM - _names("li")), _PARAGRAPH),
+    **dict.fromkeys(
+        (b"dd", b"dt"), ((_names("dd dt"), SPECIAL - _IN_ITEM - _names("dd dt")), _PARAGRAPH)
+    ),
     b"button": ((_names("button"), SCOPE),),
     **dict.fromkeys(TABLE_PARTS, ((TABLE_PARTS, _TABLE),)),
     b"tr": ((TABLE_PARTS - _names("tbody tfoot thead"), _TABLE),),

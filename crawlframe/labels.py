@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import codecs
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 
 def codec_of(label: str) -> str | None:
@@ -35,9 +39,10 @@ def _find_codec(name: str) -> codecs.CodecInfo | None:
     return None
 
 
-def _replace(data: bytes, errors: str = "strict") -> tuple[str, int]:
+def _replace(data: Buffer, errors: str = "strict", /) -> tuple[str, int]:
     """One U+FFFD for all of it, as in the standard: these encodings were used for attacks."""
-    return "\ufffd" if data else "", len(data)
+    size = memoryview(data).nbytes
+    return "\ufffd" if size else "", size
 
 
 codecs.register(_find_codec)

@@ -242,7 +242,7 @@ class Response:
             self.base_url = self._base(bases[0] if bases else None)
         if bases:
             nodes = [node for node in nodes if node.tag != "base"]
-        hrefs = dict.fromkeys([node.attributes["href"] for node in nodes])
+        hrefs = dict.fromkeys([node.attrs["href"] for node in nodes])
         urls = dict.fromkeys([self._join(href) for href in hrefs if href])
         urls.pop(None, None)
         return [*urls]  # type: ignore[list-item]  # None is gone

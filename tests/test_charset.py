@@ -232,9 +232,14 @@ def test_only_so_many_hosts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_only_a_part_of_a_page_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first block that is not ASCII."""
-    seen = []
+    seen: list[bytes] = []
     real = detection._is_utf8
-    monkeypatch.setattr(detection, "_is_utf8", lambda sample: seen.append(sample) or real(sample))
+
+    def is_utf8(sample: bytes) -> bool:
+        seen.append(sample)
+        return real(sample)
+
+    monkeypatch.setattr(detection, "_is_utf8", is_utf8)
     text = f"{'x' * 1_000_000}<p>{prose.OTHERS['ru'] * 5000}</p>"
     assert page(text.encode("cp1251")).encoding == "cp1251"
     assert page(text.encode()).encoding == "utf-8"  # its last character is torn

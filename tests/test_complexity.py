@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.hostile.callbacks import CALLBACKS, held
 from benchmarks.hostile.corpus import CORPUS, Hostile
@@ -150,6 +152,43 @@ def complexity_of(html: bytes) -> str | None:
 )  # fmt: skip
 def test_end_tags_that_do_not_close_do_not_hide_depth(unit: str) -> None:
     assert complexity_of(unit.encode() * 15_000) == DEEP
+
+
+NAMES = (
+    "div p span b i a li ul table tr td th applet svg g foreignObject title style select option "
+    "button h1 h2 form template dd dl rt ruby math mi nobr font object body caption optgroup em "
+    "textarea x-y desc frameset"
+).split()
+
+
+def depth_of(parser: LexborHTMLParser) -> int:
+    deepest, waiting = 0, [(parser.root, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        child = node.child if node else None
+        while child is not None:
+            waiting.append((child, depth + 1))
+            child = child.next
+    return deepest
+
+
+def test_what_is_let_through_is_as_shallow_in_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random sequences of tags, repeated: the reduced tree construction against the real one."""
+    monkeypatch.setattr(complexity, "MAX_DEPTH", 60)
+    monkeypatch.setattr(complexity, "_SMALL", 0)
+    monkeypatch.setattr(complexity, "_FEW", 0)
+    monkeypatch.setattr(complexity, "_MANY", 0)
+    dice = random.Random(12)
+    forms = ("<%s>", "<%s>", "<%s>", "</%s>", "</%s>", "<%s/>", "<%s id=x>")
+    let_through = 0
+    for _ in range(500):
+        tags = [dice.choice(forms) % dice.choice(NAMES) for _ in range(dice.randint(2, 6))]
+        html = ("".join(tags[:1]) + "".join(tags) * 200).encode()
+        if complexity_of(html) is None:
+            let_through += 1
+            assert depth_of(LexborHTMLParser(html)) < 150, html[:200]
+    assert let_through > 100
 
 
 def test_xml_is_judged_by_its_depth_and_size() -> None:

@@ -25,7 +25,8 @@ def _again(unit: str, size: int, before: str = "", after: str = "") -> str:
 
 def _counted(unit: str, size: int) -> str:
     """``unit`` again and again, with a number for each ``%x``."""
-    parts, length = [], 0
+    parts: list[str] = []
+    length = 0
     while length < size:
         part = unit.replace("%x", f"{len(parts):x}")
         parts.append(part)
