@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -141,6 +141,24 @@ def test_nothing_is_run_again() -> None:
     offer._note = "private"
     back = carried(offer)
     assert (back._note, back.model_fields_set) == ("private", {"title"})
+
+
+class Item(dict[str, Any]):
+    """As much of Scrapy's as is used: fields on the class, values by key."""
+
+    fields: ClassVar[dict[str, Any]] = {}
+
+
+Item.__module__ = "scrapy.item"
+
+
+class Article(Item):
+    fields: ClassVar[dict[str, Any]] = {"title": {}, "tags": {}}
+
+
+def test_items_of_scrapy_travel() -> None:
+    back = carried(Article(tags=("a",)))
+    assert (type(back), back) == (Article, {"tags": ("a",)})
 
 
 def test_time_zones_keep_their_rules() -> None:

@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 from redis import Redis
@@ -326,6 +328,10 @@ def test_what_cannot_start_is_marked_and_told_of_once(add: Add) -> None:
     turn()
     marked = Schedule.objects.get(pk=schedule.pk)
     assert "did you mean 'shop'" in marked.problem
+    out = StringIO()
+    call_command("schedules", stdout=out)
+    assert f"gone cannot start: {marked.problem}" in out.getvalue()
+    assert "good cannot start" not in out.getvalue()
     assert marked.problem_since is not None
     event = Event.objects.get()
     assert (event.kind, event.schedule, event.task) == ("schedule_failed", schedule, None)
