@@ -139,15 +139,15 @@ class DjangoLedger:
 
 def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
     pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
-    deepest = Max("depth", filter=Q(state=Page.State.DONE))
-    sums = pages.annotate(rows=Count("*"), sum=Sum("items"), deepest=deepest)
-    held = {task: found for task, *found in sums}
+    fetched = Max("depth", filter=Q(state=Page.State.DONE))
+    sums = pages.annotate(rows=Count("*"), sum=Sum("items"), deepest=fetched)
+    held = {pk: found for pk, *found in sums}
     ready = {}
-    for task, counts in tasks.items():
-        rows, items, deepest = held.get(task, (0, 0, None))
+    for pk, counts in tasks.items():
+        rows, items, deepest = held.get(pk, (0, 0, None))
         if counts.nr == 0 and rows - strays == counts.na:
             numbers = (counts.na, counts.nf, counts.ne, items)
-            ready[task] = Ending(*numbers, limited=counts.limited, deepest=deepest)
+            ready[pk] = Ending(*numbers, limited=counts.limited, deepest=deepest)
     # In order, so that two who end some of the same tasks cannot deadlock.
     active = Task.objects.filter(pk__in=ready, state__in=Task.ACTIVE).order_by("pk")
     now = default_connection.ops.adapt_datetimefield_value(timezone.now())
@@ -159,8 +159,8 @@ def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
         else:
             after, decided = Task.State.FINISHED, decide(task, end)
         outcome, reason = decided.outcome.value, decided.reason
-        numbers = (end.na, end.nf, end.ne, end.items)
-        changes.append([after.value, outcome, reason, now, *numbers, task.pk])
+        last = (end.na, end.nf, end.ne, end.items)
+        changes.append([after.value, outcome, reason, now, *last, task.pk])
         events.append(Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason))
     if changes:
         with default_connection.cursor() as cursor:

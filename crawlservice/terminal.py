@@ -215,7 +215,7 @@ def _follow(
     while True:
         began = time.monotonic()
         known = _look(task_id)
-        progress = known and known.progress
+        progress = None if known is None else known.progress
         took = time.monotonic() - began
         if known is not None and progress is not None:
             view.show(known)
