@@ -65,9 +65,8 @@ class Task(models.Model):
     nf = models.BigIntegerField(_("finished"), default=0)
     ne = models.BigIntegerField(_("errors"), default=0)
     items = models.BigIntegerField(_("items"), default=0)
-    arguments_hash = models.BigIntegerField(
-        null=True, editable=False, help_text="equal for runs of one spider with equal arguments"
-    )
+    # Equal for runs of one spider with equal arguments, so that an index finds them.
+    arguments_hash = models.BigIntegerField(_("hash of the arguments"), null=True, editable=False)
     previous_na = models.BigIntegerField(
         _("requests of the last run"),
         null=True,
