@@ -87,7 +87,8 @@ SELECT 'user' || n, '!', '', '', '', true, true, false, now() FROM generate_seri
 BESIDE = (
     """INSERT INTO crawlservice_event (task_id, kind, outcome, created_at, delivered_at)
     SELECT id, CASE WHEN outcome IN ('failed', 'cancelled') THEN outcome ELSE 'finished' END,
-    outcome, finished_at, finished_at FROM crawlservice_task WHERE finished_at IS NOT NULL ORDER BY id""",
+    outcome, finished_at, finished_at FROM crawlservice_task
+    WHERE finished_at IS NOT NULL ORDER BY id""",
     """INSERT INTO crawlservice_webhook (name, url, secret, spider, kinds, enabled)
     SELECT 'hook' || n, 'https://hook.example/' || n, md5(n::text), '', '[]', true
     FROM generate_series(1, 2) n""",

@@ -82,11 +82,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             "task",
             "arguments_hash",
-            models.BigIntegerField(
-                editable=False,
-                help_text="equal for runs of one spider with equal arguments",
-                null=True,
-            ),
+            models.BigIntegerField("hash of the arguments", editable=False, null=True),
         ),
         migrations.AddField(
             "task",

@@ -77,9 +77,8 @@ class Task(models.Model):
         blank=True,
         help_text=_("cancelled requests whose rows are still to be written; empty: none"),
     )
-    arguments_hash = models.BigIntegerField(
-        null=True, editable=False, help_text="equal for runs of one spider with equal arguments"
-    )
+    # Equal for runs of one spider with equal arguments, so that an index finds them.
+    arguments_hash = models.BigIntegerField(_("hash of the arguments"), null=True, editable=False)
     previous_na = models.BigIntegerField(
         _("requests of the last run"),
         null=True,

@@ -125,6 +125,7 @@ def test_filters_by_spider_user_and_time(many: Client) -> None:
     assert cells(look(many, "task/?q=sho"), "spider") == ["shop"]
     page = look(many, "task/?status=finished_with_errors")
     state = LexborHTMLParser(page).css_first("#result_list .field-shown_state")
+    assert state is not None
     assert [part.text() for part in state.css("span")] == [
         "finished with errors", "1 of 2 pages ended in error, all http_404",
     ]  # fmt: skip
