@@ -1,4 +1,4 @@
-"""What a web server runs: ``gunicorn crawlservice.wsgi``."""
+"""What a web server runs; gunicorn by ``gunicorn -c crawlservice/webserver.py``."""
 
 import os
 import sys

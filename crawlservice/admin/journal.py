@@ -47,6 +47,7 @@ VERBS = {
     "resume": _("resume"),
     "retry": _("retry"),
     "revoke": _("revoke"),
+    "reseal": _("reseal"),
     "rollout": _("rollout"),
     "run": _("run"),
     "send again": _("send again"),
