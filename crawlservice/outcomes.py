@@ -15,13 +15,19 @@ from django.db.models import QuerySet
 from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import clean_text
 from crawlframe.request import make_rid
-from crawlservice.models import Page, Task
+from crawlservice.models import Event, Page, Task
 from crawlservice.models.task import REASON
 from crawlservice.oftask import of_task
 
 COMPARED = 5  # of the latest runs, whose items are compared
 EXAMINED = 1_000  # errors of a task of which the most frequent reason is told
 EXIT_CODES = {Task.Outcome.FAILED: 1, Task.Outcome.CANCELLED: 3}  # 2 is that of a wrong call
+KINDS = {
+    Task.Outcome.FINISHED: Event.Kind.FINISHED,
+    Task.Outcome.FINISHED_WITH_ERRORS: Event.Kind.FINISHED,  # as receivers have always had it
+    Task.Outcome.FAILED: Event.Kind.FAILED,
+    Task.Outcome.CANCELLED: Event.Kind.CANCELLED,
+}
 
 
 class Unsuccessful(CrawlframeError):

@@ -21,7 +21,7 @@ from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import CANCELLED, Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Event, Item, Page, Task
-from crawlservice.outcomes import Decision, Ending, decide
+from crawlservice.outcomes import KINDS, Decision, Ending, decide
 from crawlservice.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -88,13 +88,6 @@ END = (
     f"UPDATE {Task._meta.db_table} SET state = %s, outcome = %s, reason = %s, finished_at = %s, "
     "na = %s, nf = %s, ne = %s, cancelled = %s, items = %s, unwritten = %s WHERE id = %s"
 )
-
-KINDS = {
-    Task.Outcome.FINISHED: Event.Kind.FINISHED,
-    Task.Outcome.FINISHED_WITH_ERRORS: Event.Kind.FINISHED,  # as receivers have always had it
-    Task.Outcome.FAILED: Event.Kind.FAILED,
-    Task.Outcome.CANCELLED: Event.Kind.CANCELLED,
-}
 
 
 class DjangoLedger:

@@ -355,7 +355,7 @@ def test_follow_takes_all_options_of_request() -> None:
     assert {name: getattr(request, name) for name in options} == options
     assert request.depth == 0
     assert response.follow("x", callback="parse_item").callback == "parse_item"
-    with pytest.raises(TypeError, match="wrong"):
+    with pytest.raises(BadRequest, match="there is no argument 'wrong'"):
         response.follow("x", wrong=1)
 
 
