@@ -19,9 +19,12 @@ from crawlframe.elements import (
     HEADINGS,
     INTEGRATION,
     MARKERS,
+    OBJECTS,
+    PLACES,
     RAW,
     RULED,
     TABLE_PARTS,
+    UNPLACED,
     VOID,
     barrier_of,
 )
@@ -48,7 +51,6 @@ _UNREAD = 128 << 10  # bytes of such in a page, too few for many distinct names
 _SLASH = ord("/")
 _LINK = 2  # further tags that a link counts as, for what is done with it
 _ROOTS = frozenset((b"body", b"html"))
-_FOREIGN = frozenset((b"svg", b"math"))
 _LISTED = frozenset((b"select", b"option", b"optgroup"))
 
 _SPACE = rb"[ \t\n\r\f/]"
@@ -135,11 +137,12 @@ class _Outline:
         self._url = url
         self._most = most  # tags
         self._stack: list[bytes] = []  # names
-        self._tags_of: list[bytes] = []  # attributes of each
+        self._tags_of: list[bytes | None] = []  # attributes of each, None in SVG and MathML
         self._open: defaultdict[bytes, int] = defaultdict(int)
         self._lost: list[tuple[bytes, bytes]] = []  # formatting elements to be made again
         self._names: set[bytes] = set()  # of elements and attributes
         self._unread = 0  # bytes of attributes whose names were not looked at
+        self._hidden = False  # formatting elements, by a marker whose element is gone
         self._options = 0  # of the current list
         self._of_body = 0  # attributes of all <body> and <html>, which the first of them gets
         self._tags = self._steps = self._clones = self._pairs = 0
@@ -162,7 +165,8 @@ class _Outline:
             tags += 1
             steps += len(stack)
             if tags > self._most or steps > MAX_STEPS:
-                self._refuse(tags > self._most)
+                self._limit(tags, self._most, "tags")
+                self._limit(steps, MAX_STEPS, "steps through open elements")
             if name is None:
                 if comment == b"!--":
                     skip_from, skip_to = match.end(), b"-->"
@@ -178,42 +182,51 @@ class _Outline:
             else:
                 if name == b"a":
                     tags += _LINK
-                self._start(name, attributes)
-                if name in RAW and not self._is_foreign():
+                if self._start(name, attributes):
                     skip_from, skip_to = match.end(), b"</" + name
                     break
         self._tags, self._steps = tags, steps
         return -1 if skip_from < 0 else html.find(skip_to, skip_from)
 
-    def _refuse(self, by_tags: bool) -> None:
-        most, what = (self._most, "tags") if by_tags else (MAX_STEPS, "steps through open elements")
-        raise TooComplex(f"{self._url} has more than {most:,} {what}")
-
     def _limit(self, count: int, most: int, what: str) -> None:
         if count > most:
             raise TooComplex(f"{self._url} has more than {most:,} {what}")
 
-    def _is_foreign(self) -> bool:
-        """Whether SVG or MathML is open."""
-        return bool(self._open[b"svg"] or self._open[b"math"])
-
-    def _start(self, name: bytes, attributes: bytes) -> None:
+    def _start(self, name: bytes, attributes: bytes) -> bool:
+        """Whether what follows, to the end tag, has no markup."""
         if attributes:
             self._look_at(name, attributes)
-        if name in VOID:
-            return
-        foreign = self._open[b"svg"] or self._open[b"math"]
-        if (foreign and self._stays_foreign(name)) or name in _FOREIGN:
+        foreign = self._is_foreign()
+        if foreign and name in BREAKOUT:
+            while self._is_foreign():
+                self._remove(-1)
+        elif foreign or name in PLACES:
             if not attributes.endswith(b"/"):
-                self._push(name, attributes)
-            return
-        if name in RULED and not self._close_before(name):
-            return
+                self._push(self._placed(name), None)
+            return False
+        if name in RAW:
+            return True
+        if name in VOID or name in _ROOTS or (name in RULED and not self._close_before(name)):
+            return False
         if self._lost:
             self._make_again()
-        self._push(name, attributes)
+        self._push(UNPLACED.get(name, name), attributes)
+        return False
 
-    def _push(self, name: bytes, attributes: bytes) -> None:
+    def _is_foreign(self) -> bool:
+        """Whether the innermost element is one of SVG or MathML, and none that has HTML in it."""
+        return (
+            bool(self._stack) and self._tags_of[-1] is None and self._stack[-1] not in INTEGRATION
+        )
+
+    def _placed(self, name: bytes) -> bytes:
+        """The name of an element of SVG or MathML, which has HTML in it only in one of them."""
+        if name in INTEGRATION:
+            root = next(above for above in reversed(self._stack) if above in PLACES)
+            return name if name in PLACES[root] else UNPLACED[name]
+        return name
+
+    def _push(self, name: bytes, attributes: bytes | None) -> None:
         self._stack.append(name)
         self._tags_of.append(attributes)
         self._open[name] += 1
@@ -238,19 +251,6 @@ class _Outline:
         self._limit(self._pairs, MAX_PAIRS, "pairs of attributes or options")
         self._limit(len(self._names), MAX_NAMES, "distinct names")
 
-    def _stays_foreign(self, name: bytes) -> bool:
-        """Whether an element inside SVG or MathML is one of it: some end it, and in certain places
-        there is HTML in it."""
-        for above in reversed(self._stack):
-            if above in INTEGRATION:
-                return False
-            if above in _FOREIGN:
-                break
-        if name in BREAKOUT:
-            self._close(_FOREIGN, frozenset())
-            return False
-        return True
-
     def _close_before(self, name: bytes) -> bool:
         """Closes what the start tag ends. False when the tag is ignored."""
         is_open = self._open
@@ -261,7 +261,7 @@ class _Outline:
             self._pop(len(self._stack) - 1)
         elif name in _LISTED:
             self._count_options(name, top)
-        elif name in (b"a", b"nobr") and is_open[name]:
+        elif name in (b"a", b"nobr") and is_open[name] and not self._hidden:
             self._end(name)
         for targets, barrier in CLOSES.get(name, ()):
             while self._stack and self._stack[-1] in targets:  # which is the rule, and quick
@@ -290,8 +290,6 @@ class _Outline:
         for place in range(len(stack) - 1, -1, -1):
             if stack[place] in targets:
                 found = place
-                if sum(self._open[target] for target in targets) == 1:
-                    break
             elif stack[place] in barrier:
                 break
         if found >= 0:
@@ -299,8 +297,9 @@ class _Outline:
 
     def _end(self, name: bytes) -> None:
         barrier, stack = barrier_of(name), self._stack
+        same = HEADINGS if name in HEADINGS else (name,)
         for place in range(len(stack) - 1, -1, -1):
-            if stack[place] == name:
+            if stack[place] in same:
                 if name == b"form":
                     self._remove(place)
                 else:
@@ -334,11 +333,14 @@ class _Outline:
         del self._stack[place:], self._tags_of[place:]
         for name in closed:
             self._open[name] -= 1
-        for place, element in enumerate(zip(closed, attributes, strict=True)):
-            if element[0] in MARKERS:
+        self._hidden = self._hidden or not OBJECTS.isdisjoint(closed[1:])
+        for number, (name, its) in enumerate(zip(closed, attributes, strict=True)):
+            if name in MARKERS:
                 break
-            if place and element[0] in FORMATTING and self._lost.count(element) < 3:
-                self._lost.append(element)
+            if not number or name not in FORMATTING or its is None:
+                continue
+            if self._lost.count((name, its)) < 3:
+                self._lost.append((name, its))
 
     def _make_again(self) -> None:
         again, self._lost = self._lost, []

@@ -11,14 +11,22 @@ VOID = _names(
     "area base basefont bgsound br col embed frame frameset hr img input keygen link meta param "
     "source track wbr"
 )
-# Their content has no markup. <title> is left out: in SVG it has.
-RAW = _names("iframe noembed noframes plaintext script style textarea xmp")
+# Their content has no markup, except in SVG.
+RAW = _names("iframe noembed noframes plaintext script style textarea title xmp")
 FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
 HEADINGS = _names("h1 h2 h3 h4 h5 h6")
 TABLE_PARTS = _names("caption colgroup tbody td tfoot th thead tr")
-MARKERS = _names("applet caption marquee object td template th")  # formatting ends with them
-INTEGRATION = _names("annotation-xml desc foreignobject mi mn mo ms mtext")  # HTML in SVG, MathML
-SCOPE = MARKERS | INTEGRATION | _names("html table")
+OBJECTS = _names("applet marquee object")
+MARKERS = OBJECTS | _names("caption td template th")  # formatting ends with them
+# Where SVG and MathML have HTML in them.
+PLACES = {
+    b"svg": _names("desc foreignobject title"),
+    b"math": _names("annotation-xml mi mn mo ms mtext"),
+}
+INTEGRATION = PLACES[b"svg"] | PLACES[b"math"]
+# As they are called here elsewhere, where Lexbor takes them for a barrier.
+UNPLACED = {name: b"?" + name for name in INTEGRATION}
+SCOPE = MARKERS | INTEGRATION | frozenset(UNPLACED.values()) | _names("html select table")
 BLOCKS = HEADINGS | _names(
     "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption "
     "figure footer form header hgroup hr li listing main menu nav ol p plaintext pre search "
@@ -34,13 +42,15 @@ BREAKOUT = HEADINGS | _names(
 _TABLE = _names("html table template")
 _IN_ITEM = _names("address div p")  # through which an item closes the one before
 _Closing = tuple[frozenset[bytes], frozenset[bytes]]
-_PARAGRAPH: _Closing = (_names("p"), SCOPE | _names("button"))
+_RUBY = _names("rb rp rt rtc ruby")  # Lexbor closes nothing through them
+_PARAGRAPH: _Closing = (_names("p"), SCOPE | _RUBY | _names("button"))
 # What a start tag closes first: the outermost of the first set above the innermost of the second.
 CLOSES: dict[bytes, tuple[_Closing, ...]] = {
     **dict.fromkeys(BLOCKS, (_PARAGRAPH,)),
-    b"li": ((_names("li"), SPECIAL - _IN_ITEM - _names("li")), _PARAGRAPH),
+    b"li": ((_names("li"), _RUBY | SPECIAL - _IN_ITEM - _names("li")), _PARAGRAPH),
     **dict.fromkeys(
-        (b"dd", b"dt"), ((_names("dd dt"), SPECIAL - _IN_ITEM - _names("dd dt")), _PARAGRAPH)
+        (b"dd", b"dt"),
+        ((_names("dd dt"), _RUBY | SPECIAL - _IN_ITEM - _names("dd dt")), _PARAGRAPH),
     ),
     b"button": ((_names("button"), SCOPE),),
     **dict.fromkeys(TABLE_PARTS, ((TABLE_PARTS, _TABLE),)),
@@ -55,6 +65,8 @@ def barrier_of(name: bytes) -> frozenset[bytes]:
     """What an end tag of this name cannot close."""
     if name == b"table" or name in TABLE_PARTS:
         return _TABLE - {name}
+    if name == b"li":
+        return SCOPE | _names("ol ul")
     if name in SPECIAL:
         return SCOPE - {name}
     return SPECIAL

@@ -154,7 +154,50 @@ def test_end_tags_that_do_not_close_do_not_hide_depth(unit: str) -> None:
     assert complexity_of(unit.encode() * 15_000) == DEEP
 
 
-NAMES = ["div", "p", "span", "b", "i", "a", "li", "ul", "table", "tr", "td", "th", "applet", "svg", "g", "foreignObject", "title", "style", "select", "option", "button", "h1", "h2", "form", "template", "dd", "dl", "rt", "ruby", "math", "mi", "nobr", "font", "object", "body", "caption", "optgroup", "em", "textarea", "x-y", "desc", "frameset"]
+NAMES = [
+    "div",
+    "p",
+    "span",
+    "b",
+    "i",
+    "a",
+    "li",
+    "ul",
+    "table",
+    "tr",
+    "td",
+    "th",
+    "applet",
+    "svg",
+    "g",
+    "foreignObject",
+    "title",
+    "style",
+    "select",
+    "option",
+    "button",
+    "h1",
+    "h2",
+    "form",
+    "template",
+    "dd",
+    "dl",
+    "rt",
+    "ruby",
+    "math",
+    "mi",
+    "nobr",
+    "font",
+    "object",
+    "body",
+    "caption",
+    "optgroup",
+    "em",
+    "textarea",
+    "x-y",
+    "desc",
+    "frameset",
+]
 
 
 def depth_of(parser: LexborHTMLParser) -> int:
@@ -175,7 +218,7 @@ def test_what_is_let_through_is_as_shallow_in_the_parser(monkeypatch: pytest.Mon
     monkeypatch.setattr(complexity, "_SMALL", 0)
     monkeypatch.setattr(complexity, "_FEW", 0)
     monkeypatch.setattr(complexity, "_MANY", 0)
-    dice = random.Random(12)
+    dice = random.Random(16)
     forms = ("<%s>", "<%s>", "<%s>", "</%s>", "</%s>", "<%s/>", "<%s id=x>")
     let_through = 0
     for _ in range(500):
