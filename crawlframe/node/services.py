@@ -36,8 +36,8 @@ class Services(Protocol):
     def missing(self, frontier: Frontier) -> str:
         """What the database has recorded and Redis does not know, in words; "" when nothing is
         missing. Asked before a life begins, it looks only if no node lives that would have noticed,
-        and completes what dead nodes held and had recorded.
-        Leaves no connection open. Raises LedgerAway."""
+        and completes what dead nodes held and had recorded. Leaves no connection open. Raises
+        FrontierError, LedgerAway and redis.RedisError."""
 
     def begin_generation(self, node: str, machine: str, pid: int) -> int:
         """A number never used before. Leaves no connection open. Raises LedgerAway."""

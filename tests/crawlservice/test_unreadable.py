@@ -223,7 +223,7 @@ def test_every_row_of_a_claim_is_read(bench_claim: list[Claimed]) -> None:
 def bench_claim(published: Frontier, redis_client: Redis) -> list[Claimed]:
     crawl = GraphCrawl(published)
     rid = crawl.admission(0).rid
-    redis_client.hset("cf:{0}:tries", rid, "junk")  # type: ignore[arg-type]
+    redis_client.hset("cf:{0}:tries", rid, "junk")
     redis_client.hset("cf:{0}:task:1", "cookies", "junk")
     return crawl.claim(published, 9)
 

@@ -101,25 +101,6 @@ def test_an_older_copy_that_was_restored_while_no_node_lived(
     assert Era.objects.count() == 2
 
 
-def test_a_kill_of_everything_begins_no_era_and_fetches_no_row_again(
-    odd_env: dict[str, str],
-    start_manage: Callable[..., Running],
-    crawl: Callable[..., Crawl],
-    redis_url: str,
-    web: OddWeb,
-) -> None:
-    running = crawl(redis_url, 200)
-    for pages in (40, 80, 120):
-        running.advance(pages)
-        kill(running.nodes.pop())
-        rows = [urlsplit(url).path for url in Page.objects.values_list("url", flat=True)]
-        before = {path: web.hits[path] for path in rows}
-        running.nodes.append(start_manage("runcrawler", "--node", "node0", "--workers", 1))
-    running.check_end()
-    assert {path: web.hits[path] for path in rows} == before
-    assert Era.objects.count() == 1
-
-
 def test_a_killed_node_is_shown_until_it_comes_back_and_a_stopped_one_is_not(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
