@@ -63,7 +63,10 @@ class Frontier(Tasks):
         name = f"{self.keys[0].prefix}:partitions"
         if not self.redis.exists(name):  # a Redis that takes no writes now can be looked at
             self.redis.set(name, self.partitions, nx=True)
-        if (kept := int(self.redis.get(name) or self.partitions)) != self.partitions:
+        written = self.redis.get(name) or str(self.partitions).encode()
+        if not written.isdigit():
+            raise FrontierError(f"the key {name} in Redis holds {written!r}, no number; delete it")
+        if (kept := int(written)) != self.partitions:
             raise FrontierError(
                 f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is "
                 f"{self.partitions}; set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
@@ -135,11 +138,18 @@ class Frontier(Tasks):
             claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
         for i in range(0, len(states), 3):
             task, state, cookies = states[i : i + 3]
-            claim.tasks[int(task)] = TaskView(state.decode(), int(cookies))
+            version = self.read_row(
+                "TASK", b"cookies", cookies, _cookie_version, 0, int(task), partition
+            )
+            claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version)
         fields = iter(batch)
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
-            attempts, deliveries = map(int, tries.split(b",")[:2]) if tries else (0, 0)
+            attempts, deliveries = 0, 0
+            if tries:
+                attempts, deliveries = self.read_row(
+                    "TRIES", rid, tries, _tries, (0, 0), "", partition
+                )
             claim.requests.append(
                 Claimed(rid, int(task), host, attempts, deliveries, whole(record, host), sequence)
             )
@@ -278,15 +288,12 @@ class Frontier(Tasks):
     def spider(self, name: str) -> SpiderInfo | None:
         """What was published of a spider; None: nothing."""
         row = self.redis.hget(self.keys[0]("SPIDERS"), name)
-        return row and msgspec.json.decode(row, type=SpiderInfo, strict=False)
+        return row and self.read_row("SPIDERS", name.encode(), row, _spider, None)
 
     def spiders(self) -> dict[str, SpiderInfo]:
         """The published spiders by name."""
-        rows = self.redis.hgetall(self.keys[0]("SPIDERS"))
-        return {
-            name.decode(): msgspec.json.decode(row, type=SpiderInfo, strict=False)
-            for name, row in sorted(rows.items())
-        }
+        infos = {info.name: info for info in self.read_hash("SPIDERS", _spider)}
+        return dict(sorted(infos.items()))
 
     # -- audit ------------------------------------------------------------------------------------
 
@@ -296,3 +303,19 @@ class Frontier(Tasks):
         for partition in range(self.partitions):
             problems += [line.decode() for line in self.run("audit", partition, AUDIT_WALK)[1:]]
         return problems
+
+
+def _spider(name: bytes, row: bytes) -> SpiderInfo:
+    info = msgspec.json.decode(row, type=SpiderInfo, strict=False)
+    if info.name != name.decode():
+        raise ValueError(f"it is of spider {info.name!r}")
+    return info
+
+
+def _tries(_: bytes, tries: bytes) -> tuple[int, int]:
+    attempts, deliveries = map(int, tries.split(b",")[:2])
+    return attempts, deliveries
+
+
+def _cookie_version(_: bytes, version: bytes) -> int:
+    return int(version)

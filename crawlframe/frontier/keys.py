@@ -49,18 +49,31 @@ KEYS: dict[str, tuple[str, str]] = {
         "era",
         "string <number> <open, doubted or closed>: of the data in this partition; absent = 0 open",
     ),
+    "INSTALLATION": (
+        "installation",
+        "string: id of the database this data belongs to (partition 0)",
+    ),
     "PULSE": ("pulse:.", "string of a client: number of its last call that changed something"),
     "GENERATIONS": ("generations", "zset generation -> end of its lease (ms)"),
     "HUNGRY": ("hungry", "zset generation -> when it last got less than it asked for (ms)"),
     "FENCED": ("fenced", "set of generations declared dead, for ever"),
     "NODES": ("nodes", "hash generation -> JSON of its node (partition 0)"),
     "SPIDERS": ("spiders", "hash spider -> JSON of its description (partition 0)"),
+    "QUARANTINE": (
+        "quarantine",
+        "hash <hash> <field> -> <time (ms)> <start of the value>: rows that could not be read",
+    ),
     "ROLLOUT": ("rollout", "hash <branch>:[<node>] -> <id>|<JSON of a rollout> (partition 0)"),
 }
 
 
 # What is not rebuilt from the database, and so outlives an era.
-LASTING = {"ERA", "PULSE", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT", "COOKIES"}
+LASTING = {
+    "ERA", "INSTALLATION", "PULSE", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
+    "COOKIES", "QUARANTINE",
+}  # fmt: skip
+# What is of Redis itself: it also stays when another installation takes it over.
+OWN_AFFAIRS = {"ERA"}
 
 
 class Keys:

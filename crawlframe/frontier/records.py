@@ -195,7 +195,7 @@ def cut(record: bytes, name: bytes) -> bytes:
 
 def whole(kept: bytes, host: str) -> bytes:
     """The record of which ``cut`` made this."""
-    mark = kept[0]
+    mark = kept[0] if kept else VERBATIM
     if mark < len(FRONTS):
         front = FRONTS[mark]
         return front[:3] + kept[1:2] + front[3:] + _name(host) + kept[2:]

@@ -9,8 +9,9 @@ from typing import Any
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
-from crawlframe.frontier.partitions import Partitions, pack
+from crawlframe.frontier.partitions import pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
+from crawlframe.frontier.rows import Rows
 from crawlframe.request import Admission
 
 COUNT_FIELDS = [
@@ -18,7 +19,7 @@ COUNT_FIELDS = [
 ]  # fmt: skip
 
 
-class Tasks(Partitions):
+class Tasks(Rows):
     """The task half of the frontier."""
 
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
@@ -120,7 +121,8 @@ class Tasks(Partitions):
 
     def open_tasks(self) -> list[int]:
         """Tasks that have not been closed."""
-        return sorted(int(task) for task in self.redis.smembers(self.keys[0]("TASKS")))
+        members = [*self.redis.smembers(self.keys[0]("TASKS"))]
+        return sorted(task for _, task in self.read_members("TASKS", members))
 
     def counts(self, task: int) -> Counts | None:
         """The counters of a task, or None when not every partition knows it. Its state is
@@ -142,18 +144,25 @@ class Tasks(Partitions):
 
     def _read_counts(self, tasks: list[int]) -> dict[int, Counts | None]:
         rows: dict[int, list[list[Any]]] = {task: [] for task in tasks}
-        for keys in self.keys:
+        for partition, keys in enumerate(self.keys):
             pipe = self.redis.pipeline(transaction=False)
             for task in tasks:
                 pipe.hmget(keys("TASK", task), "state", "changing", *COUNT_FIELDS)
             for task, values in zip(tasks, pipe.execute(), strict=True):
-                rows[task].append(values)
+                rows[task].append([*values[:2], *self._numbers(task, values[2:], partition)])
         return {task: _sum(values) for task, values in rows.items()}
+
+    def _numbers(self, task: int, values: list[bytes | None], partition: int) -> list[int | None]:
+        return [
+            value if value is None
+            else self.read_row("TASK", field.encode(), value, _number, 0, task, partition)
+            for field, value in zip(COUNT_FIELDS, values, strict=True)
+        ]  # fmt: skip
 
     def parked(self, task: int) -> dict[bytes, str]:
         """rid -> reason of the task's parked requests."""
         return {
-            rid: reason.decode()
+            rid: reason.decode(errors="replace")
             for keys in self.keys
             for rid, reason in self.redis.hgetall(keys("PARKED", task)).items()
         }
@@ -167,8 +176,7 @@ class Tasks(Partitions):
 
     def cookies(self, task: int) -> dict[str, str]:
         """A task's cookies, as ``share_cookies`` was given them."""
-        rows = self.redis.hgetall(self.keys[0]("COOKIES", task))
-        return {key.decode(): cookie.decode() for key, cookie in rows.items()}
+        return dict(self.read_hash("COOKIES", _cookie, task))
 
     def _set_state(self, task: int, state: str, part: str = "begin") -> None:
         for partition in range(self.partitions):
@@ -190,8 +198,16 @@ def _sum(rows: list[list[Any]]) -> Counts | None:
         return None
     states = {b"changing" if changing else state for state, changing, *_ in rows}
     state = states.pop() if len(states) == 1 else b"changing"
-    numbers = (sum(int(n or 0) for n in column) for column in list(zip(*rows, strict=True))[2:])
-    return Counts(state.decode(), *numbers)
+    numbers = (sum(n or 0 for n in column) for column in list(zip(*rows, strict=True))[2:])
+    return Counts(state.decode(errors="replace"), *numbers)
+
+
+def _number(_: bytes, value: bytes) -> int:
+    return int(value)
+
+
+def _cookie(key: bytes, cookie: bytes) -> tuple[str, str]:
+    return key.decode(), cookie.decode()
 
 
 def _flat(**fields: Any) -> list[str]:

@@ -17,7 +17,14 @@ local function integer(n) return string.format('%.0f', n) end
 
 -- The era of what this partition holds: number, and open, doubted or closed.
 local function read_era()
-  return string.match(call('GET', ERA) or '0 open', '^(%d+) (%a+)$')
+  local number, state = string.match(call('GET', ERA) or '0 open', '^(%d+) (%a+)$')
+  return number or '0', state or 'doubted'
+end
+
+-- What this partition holds is damaged: nothing is claimed until a new era has rebuilt it.
+local function doubt()
+  local number, state = read_era()
+  if state == 'open' then call('SET', ERA, number .. ' doubted') end
 end
 
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
@@ -66,7 +73,7 @@ end
 local TURNS = 1048576  -- lanes of equal rank take turns; the turn is the low part of the score
 
 local function split_lane(lane)
-  local task, rank, host = string.match(lane, '^(%d+):(%d+):(.*)$')
+  local task, rank, host = string.match(lane or '', '^(%d+):(%d+):(.*)$')
   return task, rank, host
 end
 
@@ -85,6 +92,7 @@ local function show_lane(lane)
 end
 
 local function append(lists, key, value)
+  if key == nil then return end
   local list = lists[key]
   if list then list[#list + 1] = value else lists[key] = {value} end
 end
@@ -113,6 +121,13 @@ local function rest_host(host)
   else call('DEL', HOST(host)) end
 end
 
+local function add_slots(host, n)
+  local active = redis.pcall('HINCRBY', HOST(host), 'a', n)
+  if type(active) == 'number' then return active end
+  call('HSET', HOST(host), 'a', math.max(0, n))  -- it was no number
+  return math.max(0, n)
+end
+
 local left_by = {}  -- generation -> rids that leave() took from it
 
 -- freed: host -> number of slots given back. Stands behind every use of leave() on held requests.
@@ -120,7 +135,7 @@ local function free_slots(freed)
   for holder, rids in pairs(left_by) do call('SREM', INPROGRESS(holder), unpack(rids)) end
   left_by = {}
   for host, n in pairs(freed) do
-    local active = call('HINCRBY', HOST(host), 'a', -n)
+    local active = add_slots(host, -n)
     if not call('ZSCORE', HOSTS, host) then
       if call('EXISTS', LANES(host)) == 1 then show_host(host, call('HGET', HOST(host), 'n'))
       elseif active <= 0 then rest_host(host) end
@@ -133,9 +148,9 @@ local OVER = '+'
 
 -- Splits "<holder><hold>|<lane>" into holder, lane, hold. The hold of a request in progress is
 -- ".<number of its claim>" (or "", of older code) as long as it has a slot of its host, OVER when the
--- fetch is over and the slot given back.
+-- fetch is over and the slot given back. Nothing of what cannot be read.
 local function split_own(own)
-  local holder, hold, lane = string.match(own, '^(%w*)([^|]*)|(.*)$')
+  local holder, hold, lane = string.match(own or '', '^(%w*)([^|]*)|(.*)$')
   return holder, lane, hold
 end
 
@@ -145,7 +160,7 @@ local function tries_of(rid)
   local tries = call('HGET', TRIES, rid)
   if not tries then return 0, 0, '' end
   local attempts, deliveries, trail = string.match(tries, '^(%d+),(%d+),?([%x.]*)$')
-  return tonumber(attempts), tonumber(deliveries), trail
+  return tonumber(attempts) or 0, tonumber(deliveries) or 0, trail or ''
 end
 
 local function set_tries(rid, attempts, deliveries, trail)
@@ -178,11 +193,15 @@ local function unstrand(group, rids)
 end
 
 -- Takes rid from where `own` says it is. Answers the lane. The caller removes or rewrites OWN, and
--- gives `groups` to leave_groups() where rid may be parked.
+-- gives `groups` to leave_groups() where rid may be parked. Nothing when `own` cannot be read.
 local function leave(rid, own, freed, groups)
   local holder, lane, hold = split_own(own)
   local id, _, host = split_lane(lane)
-  local task = task_of(id)
+  local task = id and task_of(id)
+  if not task then
+    if holder and holder ~= 'd' and holder ~= 'p' then append(left_by, holder, rid) end
+    return doubt()
+  end
   if holder == 'd' then
     call('ZREM', DELAYED, rid)
     count(task, 'delayed', -1)

@@ -74,6 +74,7 @@ walk(OWN, function(rid, own)
   local id, _, host = split_lane(lane)
   local mine = per_task[id]
   if call('HEXISTS', REQ, rid) == 0 then problem('%s has an owner but is not pending', hex(rid)) end
+  if not host then problem('%s has an owner that cannot be read', hex(rid)) return end
   if not mine then problem('%s belongs to task %s, which is not listed', hex(rid), id)
   elseif holder == 'd' then
     mine.delayed = mine.delayed + 1

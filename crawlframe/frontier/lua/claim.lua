@@ -82,7 +82,8 @@ end
 
 local last = call('GET', BATCH(generation))
 if last then
-  local mark, held = unpack(cmsgpack.unpack(last))
+  local readable, batch = pcall(cmsgpack.unpack, last)
+  local mark, held = unpack(readable and type(batch) == 'table' and batch or {})
   if mark == sequence then
     keep_pulse()
     for _, rid in ipairs(held) do
@@ -109,6 +110,7 @@ local function promote()
       call('HDEL', OWN, rid)
     else
       call('ZREM', DELAYED, rid)  -- damage, which must not stop the others
+      if own and not split_own(own) then doubt() end
     end
   end
   enqueue(queues)
@@ -155,7 +157,7 @@ local function take(host, quota)
   local got, gone, kept, limit, waits = 0, 0, 0, math.huge, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
-    local task, lane = task_of(id), member .. ':' .. host
+    local task, lane = id and task_of(id), member .. ':' .. host
     local polite = task and task.state == 'running'
     if not task then
       gone = gone + call('ZREM', LANES(host), member)
@@ -193,7 +195,7 @@ local function take(host, quota)
     end
   end
   if got > 0 then
-    call('HINCRBY', HOST(host), 'a', got)
+    add_slots(host, got)
     if state[2] then call('PERSIST', HOST(host)) end  -- it may have been resting
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end

@@ -17,7 +17,7 @@ for i, entry in ipairs(entries) do
   local rid, id, failed, counted, cursor, follow_ups = unpack(entry)
   local task = task_of(id)
   if records[i] and not gone[rid] and task then
-    local pushed = tonumber(cursors[i] or 0)
+    local pushed = tonumber(cursors[i] or 0) or 0
     if pushed ~= cursor then
       behind[#behind + 1] = rid
       behind[#behind + 1] = pushed

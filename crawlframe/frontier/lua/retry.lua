@@ -9,12 +9,14 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   local own = call('HGET', OWN, rid)
   if own and split_own(own) == ARGV[1] then
     local lane = leave(rid, own, freed)
-    call('HSET', OWN, rid, 'd|' .. lane)
-    local task = task_of((split_lane(lane)))
-    if task.state == 'cancelling' then delay = 0 end
-    call('ZADD', DELAYED, integer(now_ms() + delay), rid)
-    count(task, 'delayed', 1)
-    add_tries(rid, 1, 0)
+    if lane then
+      call('HSET', OWN, rid, 'd|' .. lane)
+      local task = task_of((split_lane(lane)))
+      if task.state == 'cancelling' then delay = 0 end
+      call('ZADD', DELAYED, integer(now_ms() + delay), rid)
+      count(task, 'delayed', 1)
+      add_tries(rid, 1, 0)
+    end
     moved = moved + 1
   end
 end
