@@ -80,6 +80,11 @@ def _make_file(path: Path) -> None:
         aside.rename(path)
 
 
+def is_there() -> bool:
+    """Whether to connect makes no empty file of SQLite."""
+    return connection.vendor != "sqlite" or Path(connection.settings_dict["NAME"]).exists()
+
+
 def is_behind() -> bool:
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))

@@ -127,12 +127,17 @@ def _of_redis() -> Iterator[Metric]:
     yield _gauges("code_versions", "working nodes by code version", "version", versions)
     yield GaugeMetricFamily("crawlframe_code_skew", "do versions differ", value=len(versions) > 1)
     yield from _of_nodes(known)
+    yield GaugeMetricFamily(
+        "crawlframe_redis_unreadable_rows", "could not be read, set aside", value=nodes.unreadable()
+    )
 
 
 def _of_nodes(known: list[Node]) -> Iterator[Metric]:
     """Of each node the life that counts."""
     ordered = sorted(known, key=lambda node: (node.counts, node.generation))
     lives = {node.node: node for node in ordered}.values()
+    up = {node.node: node.state != nodes.OFFLINE for node in lives}
+    yield _gauges("node_up", "0: it died, and has neither come back nor been forgotten", "node", up)
     for name, what, field in (
         ("generation", "of its present life", "generation"),
         ("workers", "worker processes", "workers"),

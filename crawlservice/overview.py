@@ -11,6 +11,7 @@ from crawlservice import nodes, progress
 from crawlservice.models import Page, Task
 from crawlservice.nodes import Node
 from crawlservice.progress import Progress
+from crawlservice.redis import refusal
 from crawlservice.remembered import remembered
 
 OPEN = 1_000  # tasks whose numbers are summed
@@ -34,13 +35,17 @@ class Totals:
 @dataclass(frozen=True)
 class Overview:
     """``running``: the latest SHOWN of the open tasks; ``known``: nodes, or None while Redis is
-    away. ``partial``: more than OPEN tasks are open, and the totals are of the latest OPEN."""
+    away. ``partial``: more than OPEN tasks are open, and the totals are of the latest OPEN.
+    ``refusal``: why Redis is not used although it answers. ``unreadable``: rows of Redis that were
+    set aside."""
 
     totals: Totals
     running: list[Progress]
     known: list[Node] | None
     skew: str
     partial: bool
+    refusal: str = ""
+    unreadable: int = 0
 
     @property
     def troubled(self) -> list[Node]:
@@ -101,7 +106,9 @@ def look() -> Overview:
     )
     lives = None if known is None else [*known.values()]
     skew = nodes.skew_line(lives or ())
-    return Overview(totals, found[:SHOWN], lives, skew, len(tasks) > OPEN)
+    refused = refusal() if known is None else ""
+    aside = 0 if known is None else nodes.unreadable()
+    return Overview(totals, found[:SHOWN], lives, skew, len(tasks) > OPEN, refused, aside)
 
 
 @remembered(seconds=15)

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from crawlservice import sampling, submissions
+from crawlservice import lives, sampling, submissions
 from crawlservice.models import (
     Action,
     Delivery,
@@ -48,6 +48,7 @@ class Pruner:
             if time.monotonic() < self._next:
                 return
             self._next = time.monotonic() + EVERY
+            lives.forget_old()
             self._left.extend((*KINDS, lambda: ended_lives(self._lives())))
         kind = self._left.popleft()
         if delete(kind()) == BATCH:
@@ -115,6 +116,7 @@ def ended_lives(living: Collection[int]) -> Rows:
     """The newest is kept, for the numbers of lives never repeat, and the audit looks at it."""
     newest = Generation.objects.aggregate(pk=Max("pk"))["pk"] or 0
     rows = Generation.objects.filter(started_at__lt=timezone.now() - LIVES, pk__lt=newest)
+    rows = rows.filter(offline=False)
     return rows.exclude(pk__in=[*living]).order_by("started_at")
 
 

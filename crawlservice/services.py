@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from django.db import DatabaseError, connections
 
@@ -12,7 +13,9 @@ from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
 from crawlframe.registry import Registry
-from crawlservice.models import Generation
+from crawlservice import installation, lives
+from crawlservice.era import uncounted
+from crawlservice.reconcile import complete_recorded
 from crawlservice.redis import use
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
@@ -25,6 +28,8 @@ class DjangoServices:
         self._settings = settings
         self._redis = redis
         self._code = code
+        self._installation = ""
+        self._compared = False
 
     def frontier(self) -> Frontier:
         return Frontier.connect(self._redis, self._settings)
@@ -49,15 +54,45 @@ class DjangoServices:
         finally:
             connections.close_all()  # a spider's module may have used a model
 
+    def check_installation(self, frontier: Frontier) -> None:
+        with _database():
+            self._installation = installation.check(frontier, self._installation)
+
+    def missing(self, frontier: Frontier) -> str:
+        # Once: an era that was renewed since has all there is, whatever numbers say.
+        if self._compared or installation.living(frontier):
+            return ""
+        with _database():
+            found = uncounted(frontier)
+            if not found:
+                complete_recorded(frontier, frontier.leases.in_progress())
+        self._compared = True
+        return found
+
     def begin_generation(self, node: str, machine: str, pid: int) -> int:
-        try:
-            return Generation.objects.create(node=node, machine=machine, pid=pid).pk
-        except DatabaseError as error:
-            raise LedgerAway(str(error)) from None
-        finally:
-            connections.close_all()  # the master forks: no connection may be open then
+        with _database():
+            return lives.begin(node, machine, pid)
+
+    def end_generation(self, generation: int) -> None:
+        with _database():
+            lives.leave(generation)
+
+    def lose_generation(self, generation: int, held: int) -> None:
+        with _database():
+            lives.die(generation, held)
 
     def run_steward(self, channel: Channel) -> None:
         frontier = Frontier.connect(self._redis, self._settings, follows=True)
         use(frontier)  # schedules submit
         Steward(self._settings, frontier).live(channel)
+
+
+@contextmanager
+def _database() -> Iterator[None]:
+    """For the master, which forks: no connection may be open then."""
+    try:
+        yield
+    except DatabaseError as error:
+        raise LedgerAway(str(error)) from None
+    finally:
+        connections.close_all()

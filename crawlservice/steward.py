@@ -19,9 +19,9 @@ from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.node.endings import end_tasks
-from crawlservice import schedules
+from crawlservice import installation, lives, schedules
 from crawlservice.audit import strays
-from crawlservice.era import is_whole, renew
+from crawlservice.era import is_whole, renew, uncounted
 from crawlservice.models import Page, Task
 from crawlservice.pruning import Pruner
 from crawlservice.reconcile import Reconciliation, align
@@ -48,12 +48,14 @@ class Steward:
         self._frontier = frontier
         self._ledger = DjangoLedger()
         self._sampler = Sampler()
+        self._lives = lives.Watch(settings.lease)
         self._pruner = Pruner(frontier.leases.left)
         self._settings = settings
         self._post: Post | None = None
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
+        self._installation = ""
         self._lease = settings.lease
         self._well = time.monotonic()  # when the last round that did not fail was over
         self._patient_until = 0.0
@@ -81,6 +83,8 @@ class Steward:
     def turn(self) -> None:
         """One round, if it is ours. A failure waits for the next round."""
         try:
+            # First, for the lock that leads is in Redis.
+            self._installation = installation.check(self._frontier, self._installation)
             if self._lead():
                 self._look_after_redis()
                 self._replay_dead()
@@ -122,7 +126,7 @@ class Steward:
     def _look_after_redis(self) -> None:
         run = self._frontier.redis.info("server").get("run_id")
         if run != self._run:  # it was started again, or another one took over
-            if self._run and self._frontier.audit():
+            if self._run and (self._frontier.audit() or uncounted(self._frontier)):
                 self._frontier.eras.doubt()
             self._run = run
         if not is_whole(self._frontier):
@@ -137,8 +141,12 @@ class Steward:
         for generation, left in leases.items():
             if left < 0 and now >= self._patient_until:
                 self._still_here()
+                held = self._frontier.leases.held([generation])[generation]
+                lives.die(generation, held)  # first, so that it never vanishes
                 moved = self._frontier.leases.replay(generation)
                 log.warning("generation %d is dead: %d requests replayed", generation, moved)
+        if now >= self._patient_until:
+            self._lives.turn(leases)
 
     def _care_for_tasks(self) -> None:
         known = set(self._frontier.open_tasks())

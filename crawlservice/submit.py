@@ -25,6 +25,7 @@ from crawlframe.request import (
 )
 from crawlframe.spider import SpiderInfo
 from crawlservice import arguments as spider_arguments
+from crawlservice.installation import OtherInstallation
 from crawlservice.models import Schedule, Task
 from crawlservice.redis import frontier
 from crawlservice.roles import User
@@ -150,7 +151,8 @@ def _nothing_submitted() -> Iterator[None]:
     except UnknownSpider:
         raise
     except (RedisError, FrontierError) as error:
-        raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
+        kind = OtherInstallation if isinstance(error, OtherInstallation) else FrontierError
+        raise kind(f"{_why(error)}. Nothing was submitted") from None
 
 
 def limits_of(task: Task) -> TaskLimits:

@@ -50,7 +50,7 @@ class ClusterView:
         self.problem = ""
         known = nodes.look()
         if known is None:
-            self.problem = "Redis does not answer"
+            self.problem = nodes.why_unknown()
         self.nodes = list((known or {}).values())
         try:
             self._look_at_tasks()

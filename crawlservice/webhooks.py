@@ -70,7 +70,8 @@ def _make_deliveries(new: QuerySet[Event]) -> None:
         new.filter(pk__in=[pk for pk, _, _ in events]).update(delivered_at=Now())
 
 
-def is_wanted(webhook: Webhook, kind: str, spider: str) -> bool:
+def is_wanted(webhook: Webhook, kind: str, spider: str | None) -> bool:
+    """``spider``: None for what happened to a node."""
     return webhook.spider in ("", spider) and (not webhook.kinds or kind in webhook.kinds)
 
 
@@ -120,14 +121,15 @@ def new_secret() -> str:
 
 
 def body(event: Event) -> bytes:
-    return orjson.dumps(
-        {
-            "id": f"evt_{event.pk}",
-            "kind": event.kind,
-            "created_at": event.created_at,
-            "task": _task(event.task),
-        }
-    )
+    told: dict[str, Any] = {
+        "id": f"evt_{event.pk}",
+        "kind": event.kind,
+        "created_at": event.created_at,
+        "task": event.task and _task(event.task),
+    }
+    if event.node:
+        told["node"] = {"name": event.node, **(event.detail or {}), "link": _link("generation")}
+    return orjson.dumps(told)
 
 
 def trial(webhook: Webhook) -> Letter:
@@ -155,5 +157,9 @@ def _task(task: Task) -> dict[str, Any]:
         "created_at": task.created_at,
         "finished_at": task.finished_at,
         "schedule": task.schedule_id,
-        "link": f"{settings.PUBLIC_URL}/admin/crawlservice/task/{task.pk}/change/",
+        "link": f"{_link('task')}{task.pk}/change/",
     }
+
+
+def _link(model: str) -> str:
+    return f"{settings.PUBLIC_URL}/admin/crawlservice/{model}/"

@@ -20,7 +20,7 @@ from crawlframe.node.child import Child, adopt_orphans
 from crawlframe.node.claims import Claims
 from crawlframe.node.crew import Crew
 from crawlframe.node.errands import Errands
-from crawlframe.node.generation import Life, replay_dead
+from crawlframe.node.generation import Life
 from crawlframe.node.oversight import Oversight
 from crawlframe.node.relief import LOOK, Relief
 from crawlframe.node.renewal import Renewal
@@ -141,7 +141,7 @@ class Master:
             if kind == "report":
                 oversight.tell_code(self._renewal)
             elif kind == "replay":
-                self._errands.owe(lambda: replay_dead(self._life.me, self._frontier))
+                self._errands.owe(lambda: self._life.replay_dead(self._frontier))
             elif kind == "hand over":
                 log.info("handing over to the new master; finishing what is in flight")
                 self._stop(HANDED_OVER)
@@ -264,9 +264,9 @@ class Master:
 
     def _beat(self) -> None:
         leases = self._frontier.leases
-        forgotten = self._life.generation not in leases.left()
+        forgotten = not leases.knows(self._life.generation)
         leases.renew(self._life.generation, self._settings.lease)
-        if forgotten:  # Redis was emptied, or is older than we are
+        if forgotten:  # Redis was emptied, is older than we are, or could not read what it was told
             self._untold, self._published = True, None
         self._give_back(self._claims.strays(self._frontier, self._life.generation, self._crew.held))
         self._untold |= self._crew.fitness != self._life.me.fitness
@@ -344,7 +344,7 @@ class Master:
         return stuck is not None
 
     def _leave(self) -> None:
-        replay = self._frontier.leases.replay
+        self._life.leave()
         if self._life.alive and not self._errands.away:  # else the next life of this node does it
-            self._errands.attempt(lambda: replay(self._life.generation))
+            self._errands.attempt(lambda: self._frontier.leases.replay(self._life.generation))
         log.info("node %s ended (process %d)", self._settings.node, os.getpid())

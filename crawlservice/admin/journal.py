@@ -32,6 +32,8 @@ VERBS = {
     "disable": _("disable"),
     "enable": _("enable"),
     "export": _("export"),
+    "forget node": _("forget node"),
+    "forget unreadable rows": _("forget unreadable rows"),
     "locked out": _("locked out"),
     "login": _("login"),
     "login failed": _("login failed"),
@@ -40,6 +42,7 @@ VERBS = {
     "pause": _("pause"),
     "prune": _("prune"),
     "reconcile": _("reconcile"),
+    "renew installation": _("renew installation"),
     "renew webhook secret": _("renew webhook secret"),
     "resume": _("resume"),
     "retry": _("retry"),
@@ -49,6 +52,7 @@ VERBS = {
     "send again": _("send again"),
     "setup": _("setup"),
     "submit": _("submit"),
+    "take over redis": _("take over Redis"),
     "test": _("test"),
 }
 THINGS = {

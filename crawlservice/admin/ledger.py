@@ -24,9 +24,15 @@ from crawlservice.admin.search import SearchedList, latest
 from crawlservice.admin.steering import retry_some
 from crawlservice.models import Era, Event, Page, Task
 from crawlservice.roles import may_submit
-from crawlservice.shown import badge, laid_out, link_to, moment, state_badge, task_link
+from crawlservice.shown import badge, laid_out, link_to, moment, pretty, state_badge, task_link
 
-TONES = {Event.Kind.FINISHED: "good", Event.Kind.FAILED: "bad", Event.Kind.CANCELLED: "warn"}
+TONES = {
+    Event.Kind.FINISHED: "good",
+    Event.Kind.FAILED: "bad",
+    Event.Kind.CANCELLED: "warn",
+    Event.Kind.NODE_OFFLINE: "bad",
+    Event.Kind.NODE_BACK: "good",
+}
 SHORT = 150  # characters of a URL in the list
 
 
@@ -111,14 +117,18 @@ class PageAdmin(ReadOnly):
 
 @admin.register(Event)
 class EventAdmin(ReadOnly):
-    list_display = ("id", "task_number", "shown_kind", "created", "delivered")
+    list_display = ("id", "task_number", "node", "shown_kind", "created", "delivered")
     list_filter = ("kind", RecentTask, Created)
-    fields = ("task_number", "shown_kind", "created_at", "delivered_at")
+    fields = ("task_number", "node", "shown_detail", "shown_kind", "created_at", "delivered_at")
     readonly_fields = fields
 
     @admin.display(description=_("task"))
     def task_number(self, event: Event) -> SafeString | str:
         return task_link(event.task_id)
+
+    @admin.display(description=_("detail"))
+    def shown_detail(self, event: Event) -> SafeString | str:
+        return pretty(event.detail) if event.detail else "-"
 
     @admin.display(description=_("kind"))
     def shown_kind(self, event: Event) -> SafeString:

@@ -56,10 +56,12 @@ def read_events(
         Header(alias="Last-Event-ID", ge=0, le=LARGEST, description="the same; it counts more"),
     ] = None,
 ) -> StreamingHttpResponse:
-    """Events as they happen (`finished`, `cancelled`), or all after one that is known.
+    """Events as they happen (`finished`, `cancelled`, `node_offline`), or all after one that is
+    known.
 
     `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind,
-    created_at. The stream ends after five minutes; connect again with Last-Event-ID."""
+    created_at, node. Those of nodes have no task and no spider, the others no node. The stream ends
+    after five minutes; connect again with Last-Event-ID."""
     known = last if last is not None else after
     stream = Stream(outbox.newest() if known is None else known, task, spider, kind)
     if not stream.opened():
@@ -116,16 +118,17 @@ class Stream:
         return (
             self._task in (None, event.task_id)
             and self._kind in (None, event.kind)
-            and self._spider in (None, event.task.spider)
+            and self._spider in (None, event.task and event.task.spider)
         )
 
     def _frame(self, event: Event) -> bytes:
         data = {
             "id": event.pk,
             "task": event.task_id,
-            "spider": event.task.spider,
+            "spider": event.task and event.task.spider,
             "kind": event.kind,
             "created_at": event.created_at,
+            "node": event.node or None,
         }
         text = json.dumps(data, cls=DjangoJSONEncoder)
         return f"id: {event.pk}\nevent: {event.kind}\ndata: {text}\n\n".encode()

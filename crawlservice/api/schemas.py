@@ -154,7 +154,8 @@ class SpidersOut(BaseModel):
 class NodeOut(BaseModel):
     """One life of a node. `state` is loading, live, checking, refused, leaving or offline;
     `condition` offline, leaving, loading, abnormal, busy or idle; `troubles`, in words, tell why it
-    is abnormal where `problem` and `pull_problem` do not."""
+    is abnormal where `problem` and `pull_problem` do not. A node that died stays, offline since
+    `since`, until it comes back or is forgotten."""
 
     node: str
     generation: int
@@ -175,10 +176,12 @@ class NodeOut(BaseModel):
     condition: str
     troubles: list[str]
     holds: int
+    given_back: int = Field(description="requests that it held when it died")
 
 
 class NodesOut(BaseModel):
     nodes: list[NodeOut]
+    unreadable: int = Field(description="rows of Redis that could not be read and were set aside")
 
 
 class ScheduleOut(BaseModel):

@@ -1,4 +1,4 @@
-"""The outbox: what happened to tasks, and who is told of it."""
+"""The outbox: what happened to tasks and nodes, and who is told of it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from crawlservice.models.task import SPIDER, Task
 
 
 class Event(models.Model):
-    """Outbox: what happened to a task, written in the transaction that made it happen."""
+    """Outbox: what happened to a task, or to a node, written in the transaction that made it
+    happen. ``detail``: of a node, what is known of the life that ended or began."""
 
     class Kind(models.TextChoices):
         FINISHED = "finished", _("finished")
         FAILED = "failed", _("failed")  # finished, but nothing except errors came of it
         CANCELLED = "cancelled", _("cancelled")
+        NODE_OFFLINE = "node_offline", _("node offline")
+        NODE_BACK = "node_back", _("node back")
 
-    task = models.ForeignKey(Task, models.CASCADE, verbose_name=_("task"))
+    task = models.ForeignKey(Task, models.CASCADE, null=True, blank=True, verbose_name=_("task"))
+    node = models.CharField(_("node"), max_length=100, blank=True, default="", db_default="")
+    detail = models.JSONField(_("detail"), null=True, blank=True)
     kind = models.CharField(_("kind"), max_length=20, choices=Kind)
     created_at = models.DateTimeField(_("created"), db_default=Now())
     delivered_at = models.DateTimeField(
@@ -36,7 +41,7 @@ class Event(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.task_id}"
+        return f"{self.kind} {self.task_id or self.node}"
 
 
 class Webhook(models.Model):

@@ -25,6 +25,9 @@ class Program:
     def get(self, path: str, **query: Any) -> Any:
         return self._client.get(_full(path), query)
 
+    def delete(self, path: str) -> Any:
+        return self._client.delete(_full(path))
+
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
         text = body if isinstance(body, str | bytes) else json.dumps(body)
         return self._client.post(

@@ -267,10 +267,11 @@ def test_nodes_are_listed_without_redis(admin: Client, join: Callable[..., int])
 def test_health_names_what_is_away(service: Frontier) -> None:
     client = Client(SERVER_NAME="localhost")
     answer = client.get("/healthz")
-    assert (answer.status_code, answer.json()) == (200, {"database": True, "redis": True})
+    well = {"database": True, "redis": True, "installation": True}
+    assert (answer.status_code, answer.json()) == (200, well)
     with redis_at("redis://127.0.0.1:1/0"):
         answer = client.get("/healthz")
-    assert (answer.status_code, answer.json()) == (503, {"database": True, "redis": False})
+    assert (answer.status_code, answer.json()) == (503, {**well, "redis": False})
 
 
 @pytest.mark.process

@@ -74,7 +74,7 @@ def test_nodes_with_their_state_and_what_they_refused(
     states = {row[0]: row[1] for row in rows(page)}
     assert states["alpha"] == "abnormal"
     assert states["gamma"] == "idle"
-    assert states["dead"] == "offline"
+    assert states["dead"] == "offline for 0 minutes"
     assert "alpha refused 2f00" in page
     assert texts(page, ".cf-trouble pre")[0].endswith("Traceback of it")
     assert "<script>\n" not in page

@@ -41,10 +41,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ready_means_that_work_can_be_taken(service: Frontier) -> None:
-    assert ready() == {"migrated": True, "redis": True, "era": True}
+    assert ready() == {"migrated": True, "redis": True, "installation": True, "era": True}
     with redis_at(AWAY):
-        assert ready() == {"migrated": True, "redis": False, "era": False}
-        assert get("/healthz").json() == {"database": True, "redis": False}
+        assert ready() == {"migrated": True, "redis": False, "installation": True, "era": False}
+        assert get("/healthz").json() == {"database": True, "redis": False, "installation": True}
 
 
 def test_a_redis_that_lost_something_is_not_ready(service: Frontier) -> None:
@@ -55,7 +55,7 @@ def test_a_redis_that_lost_something_is_not_ready(service: Frontier) -> None:
     renew(service)
     assert ready()["era"] is True
     service.redis.flushall()
-    assert ready() == {"migrated": True, "redis": True, "era": False}
+    assert ready() == {"migrated": True, "redis": True, "installation": True, "era": False}
 
 
 def test_a_database_without_the_latest_tables_is_not_ready(service: Frontier) -> None:
@@ -67,7 +67,7 @@ def test_a_database_without_the_latest_tables_is_not_ready(service: Frontier) ->
 
 def test_an_empty_database_is_not_ready(service: Frontier, new_database: NewDatabase) -> None:
     with django_on(new_database("sqlite", empty=True)):
-        assert ready() == {"migrated": False, "redis": True, "era": False}
+        assert ready() == {"migrated": False, "redis": True, "installation": True, "era": False}
 
 
 def test_whether_tables_are_missing_is_asked_until_none_is(
