@@ -163,7 +163,8 @@ def _counters(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
         cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
     )
     names = ("na", "nf", "ne", "cancelled")
-    found = {row["task_id"]: {name: row[name] for name in names} for row in counted}
+    rows = counted.values_list("task_id", *names)
+    found = {task: dict(zip(names, numbers, strict=True)) for task, *numbers in rows}
     none = dict.fromkeys(names, 0)
     items = Item.objects.filter(task__in=tasks).order_by().values_list("task_id")
     of_items = dict(items.annotate(n=Count("pk")))
