@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY, logout
+from django.contrib.auth.signals import user_logged_in
+from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 
 BEGAN, ACTIVE = "began_at", "active_at"  # of a session, in seconds since 1970
@@ -41,6 +43,13 @@ class IdleSessions:
     ) -> None:
         if SESSION_KEY in request.session and not getattr(view, "is_polled", False):
             _note(request.session, int(time.time()))
+
+
+@receiver(user_logged_in)
+def _logged_in(request: HttpRequest | None, **_: Any) -> None:
+    session = getattr(request, "session", None)
+    if session is not None:  # the session of a user who was in before goes on under another
+        session[BEGAN] = session[ACTIVE] = int(time.time())
 
 
 def _is_over(session: Any, now: float) -> bool:

@@ -41,7 +41,9 @@ class Migration(migrations.Migration):
             "webhook", "sealed_secret", models.TextField("secret", editable=False)
         ),
         migrations.AddField(
-            "webhook", "sealed_login", models.TextField(blank=True, default="", editable=False)
+            "webhook",
+            "sealed_login",
+            models.TextField("login", blank=True, default="", editable=False),
         ),
         migrations.RunPython(encrypt, decrypt),
     ]

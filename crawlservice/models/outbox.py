@@ -71,7 +71,7 @@ class Webhook(models.Model):
     url = models.URLField(_("URL"), max_length=500)
     # Encrypted, see sealing.py. The login is user:password of the URL, where ``url`` has a mask.
     sealed_secret = models.TextField(_("secret"), editable=False)
-    sealed_login = models.TextField(default="", blank=True, editable=False)
+    sealed_login = models.TextField(_("login"), default="", blank=True, editable=False)
     spider = models.CharField(
         _("spider"),
         max_length=SPIDER,
