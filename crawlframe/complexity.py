@@ -196,7 +196,7 @@ class _Outline:
         """Whether what follows, to the end tag, has no markup."""
         if attributes:
             self._look_at(name, attributes)
-        foreign = self._is_foreign()
+        foreign = self._tags_of and self._tags_of[-1] is None and self._is_foreign()
         if foreign and name in BREAKOUT:
             while self._is_foreign():
                 self._remove(-1)
