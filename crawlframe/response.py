@@ -12,6 +12,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlframe.charset import encoding_of
 from crawlframe.errors import BadRequest, NotJson
+from crawlframe.labels import encode
 from crawlframe.links import join
 from crawlframe.request import Callback, Request, callback_name
 
@@ -97,7 +98,7 @@ class Response:
     def encoding(self) -> str:
         """Python's name of the character encoding: by byte order mark, Content-Type, declaration in
         the page, and by guess only if the page declares nothing and is not UTF-8."""
-        return encoding_of(self.body, self.headers.get("Content-Type"), self.kind)
+        return encoding_of(self.body, self.headers.get("Content-Type"), self.kind, self.url)
 
     @cached_property
     def text(self) -> str:
@@ -279,5 +280,5 @@ def _encode_query(link: str, encoding: str) -> str:
     from urllib.parse import quote
 
     address, mark, query = link.partition("#")[0].partition("?")
-    encoded = query.encode(encoding, "xmlcharrefreplace")
+    encoded = encode(query, encoding)
     return address + mark + quote(encoded, safe="!\"$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
