@@ -56,6 +56,24 @@ class NotJson(CrawlframeError, ValueError):
     """The body of a response is not JSON."""
 
 
+class UnparsablePage(CrawlframeError):
+    """A page would take its parser so long that the worker does not begin.
+
+    ``reason`` is the short stable word stored in the ledger."""
+
+    reason = "too_complex"
+
+
+class TooComplex(UnparsablePage):
+    """The page has too many tags, attributes, names or unclosed elements for a parser."""
+
+
+class TooDeep(UnparsablePage):
+    """The elements of the page, or the parts of its JSON, are nested too deeply for a parser."""
+
+    reason = "too_deep"
+
+
 class FetchError(CrawlframeError):
     """A fetch ended without a usable response.
 

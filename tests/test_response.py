@@ -228,13 +228,13 @@ def test_links_do_not_pay_for_other_parsers() -> None:
 import sys
 from crawlframe.response import Response
 from crawlframe.request import Request
-heavy = {{"parsel", "bs4", "lxml", "lxml.etree", "charset_normalizer", "selectolax", "w3lib",
-          "requests", "orjson"}}
+heavy = {{"parsel", "bs4", "lxml", "lxml.etree", "chardetng_py", "selectolax", "w3lib",
+          "requests", "orjson", "webencodings"}}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 body = b'<a href="x?a=1">x</a>'
 response = Response({URL!r}, 200, {{"Content-Type": "text/html"}}, body, Request({URL!r}))
 assert response.links() == ["http://example.com/dir/x?a=1"]
-assert not {{"parsel", "bs4", "lxml", "lxml.etree", "charset_normalizer"}} & set(sys.modules)
+assert not {{"parsel", "bs4", "lxml", "lxml.etree", "chardetng_py"}} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -258,6 +258,38 @@ def test_links_are_absolute_unique_and_in_order() -> None:
         "http://example.com/dir/page.html?only=query",
         "http://example.com/n",
     ]
+
+
+XHTML = """<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "x">
+<html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="a.js" /><!-- <style/> -->
+<style type="text/css">a &gt; b {} <title/></style></head><body><p>ü<iframe src="i>"/>
+<a href="/1">1</a><textarea cols='5'/><a href="/2">2</a><noscript/></p></body></html>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (XHTML, "text/html"),
+        (XHTML.partition("\n")[2], "text/html"),
+        (XHTML.replace(' xmlns="http://www.w3.org/1999/xhtml"', ""), "text/html"),
+        ("<?xml version='1.0'?><html><script/>" + XHTML.partition("<body>")[2], "text/html"),
+        ("<html><script/>" + XHTML.partition("<body>")[2], "application/xhtml+xml"),
+    ],
+)
+def test_xhtml_is_read_to_its_end_by_every_parser(body: str, content_type: str) -> None:
+    response = page(body.encode("cp1252"), content_type + "; charset=cp1252")
+    assert response.links() == ["http://example.com/1", "http://example.com/2"]
+    assert response.css("a::attr(href)").getall() == ["/1", "/2"]
+    assert [link["href"] for link in response.soup.find_all("a")] == ["/1", "/2"]
+    assert response.text == body  # what was sent
+
+
+def test_what_is_not_declared_xhtml_is_read_as_html() -> None:
+    assert page("<html><body><script/><a href=1></a>").links() == []
+    script = "<script>x = '<script src=\"y\"/>';</script><a href=/1>1</a>"
+    assert page(f"<html xmlns='x'>{script}").css("script::text").get() == (
+        "x = '<script src=\"y\"/>';"
+    )
 
 
 def test_links_only_of_html() -> None:

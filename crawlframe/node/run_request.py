@@ -22,6 +22,7 @@ from crawlframe.errors import (
     FetchError,
     UnknownCallback,
     UnknownSpider,
+    UnparsablePage,
 )
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
@@ -217,7 +218,8 @@ class RequestRunner:
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            return outcome.end(Verdict.ERROR, "callback", callback_traceback(error))
+            reason = error.reason if isinstance(error, UnparsablePage) else "callback"
+            return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
         return outcome
 
     async def _crawl(self, task: int, rid: bytes) -> Crawl:
