@@ -147,7 +147,7 @@ class WebWorker(Worker):
         )
         server.channel_class, server.deadline = Channel, settings.WEB_DEADLINE
         server.accept_connections()
-        return server  # type: ignore[no-any-return]
+        return server
 
     def _counted(self, application: Any) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
         def counted(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
