@@ -14,7 +14,7 @@ from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import ValidationError
 from django.db import DataError
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 
@@ -70,8 +70,8 @@ class DeclaredLookups(ModelAdmin):
         return answer
 
     def response_action(
-        self, request: HttpRequest, queryset: QuerySet[Any]
-    ) -> HttpResponseBase | None:
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse | None:
         """Numbers of rows that are none are refused."""
         key = self.opts.pk
         try:
@@ -80,5 +80,5 @@ class DeclaredLookups(ModelAdmin):
         except (ValidationError, ValueError):
             self.message_user(request, _("There is no such row."), messages.WARNING)
             return HttpResponseRedirect(request.get_full_path())
-        answer: HttpResponseBase | None = super().response_action(request, queryset)
+        answer: HttpResponse | None = super().response_action(request, queryset, *args, **kwargs)
         return answer
