@@ -28,8 +28,8 @@ def warnings(environment: Mapping[str, str]) -> list[str]:
 
 
 def _warning(name: str, known: set[str]) -> str:
-    # Without the prefix, which makes all of them look alike.
-    short = [one.removeprefix(PREFIX) for one in known]
+    # Without the prefix, which makes all of them look alike. Some settings have none.
+    short = {one.removeprefix(PREFIX): one for one in known | settings.READ}
     near = difflib.get_close_matches(name.removeprefix(PREFIX).upper(), short, n=1)
-    hint = f" (did you mean {PREFIX}{near[0]}?)" if near else ""
+    hint = f" (did you mean {short[near[0]]}?)" if near else ""
     return f"{name} is set, and there is no such setting{hint}; docs/settings.md lists them"

@@ -39,7 +39,8 @@ def test_every_name_that_is_known_is_documented() -> None:
     [
         ("CRAWLFRAME_WORKER", " (did you mean CRAWLFRAME_WORKERS?)"),
         ("CRAWLFRAME_ALLOW_PRIVAT", " (did you mean CRAWLFRAME_ALLOW_PRIVATE?)"),
-        ("CRAWLFRAME_DATABASE_URL", ""),
+        ("CRAWLFRAME_DATABASE_URL", " (did you mean DATABASE_URL?)"),
+        ("CRAWLFRAME_QQQ", ""),
     ],
 )
 def test_an_unknown_name_is_told_of(name: str, hint: str) -> None:

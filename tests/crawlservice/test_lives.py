@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
-from typing import Any
 
 import orjson
 import pytest
@@ -23,6 +22,7 @@ from crawlservice.era import renew
 from crawlservice.models import Action, Delivery, Event, Generation, Webhook
 from crawlservice.nodes import read
 from crawlservice.pruning import ended_lives
+from crawlservice.sealing import seal
 from crawlservice.steward import Steward
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_steward import turn_until
@@ -214,7 +214,7 @@ def test_a_node_that_died_while_redis_was_emptied_is_missed(
 
 
 def test_webhooks_are_told(died: int) -> None:
-    values: dict[str, Any] = {"url": "http://127.0.0.1:1/", "secret": webhooks.new_secret()}
+    values = {"url": "http://127.0.0.1:1/", "sealed_secret": seal(webhooks.new_secret())}
     for name, wanted in (("all", []), ("nodes", [OFFLINE]), ("tasks", ["finished"])):
         Webhook.objects.create(name=name, kinds=wanted, **values)
     Webhook.objects.create(name="shop", spider="shop", **values)
