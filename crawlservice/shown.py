@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models import Page, Task
+from crawlservice.models import Event, Page, Task
 
 STATES = {
     Task.State.RUNNING: (_("running"), "primary"),
@@ -26,6 +26,9 @@ STATES = {
     Task.Outcome.CANCELLED: (_("cancelled"), "quiet"),
     Page.State.DONE: (_("done"), "quiet"),
     Page.State.ERROR: (_("error"), "bad"),
+    Event.Kind.SCHEDULE_FAILED: (_("schedule failed"), "bad"),
+    Event.Kind.NODE_OFFLINE: (_("node offline"), "bad"),
+    Event.Kind.NODE_BACK: (_("node back"), "good"),
 }
 
 

@@ -89,7 +89,7 @@ class TaskAdmin(ReadOnly):
 
     requests = _number("na", _("requests"))
     done = _number("nf", _("done"))
-    errors = _number("ne", _("errors"))
+    errors = _number("errors", _("errors"))
     left = _number("nr", _("left"))
     parked = _number("parked", _("parked"))
     item_count = _number("items", _("items"))
