@@ -127,7 +127,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.parametrize("value", VALUES)
 def test_values_come_back_as_they_were(value: Any) -> None:
     back = carried(value)
     assert back == value
