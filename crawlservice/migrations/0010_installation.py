@@ -70,8 +70,8 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 choices=[
-                    ("", "lives"),
-                    ("left", "left"),
+                    ("", "alive"),
+                    ("left", "stopped"),
                     ("died", "died"),
                     ("replaced", "replaced"),
                     ("unknown", "unknown"),

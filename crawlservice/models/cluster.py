@@ -26,8 +26,8 @@ class Generation(models.Model):
     """One life of a node's master. Its id never repeats."""
 
     class Fate(models.TextChoices):
-        ALIVE = "", _("lives")
-        LEFT = "left", _("left")  # it was told to stop
+        ALIVE = "", _("alive")
+        LEFT = "left", _("stopped")  # it was told to stop
         DIED = "died", _("died")  # its lease ended before it left
         REPLACED = "replaced", _("replaced")  # by the next life of its node
         UNKNOWN = "unknown", _("unknown")  # it began before this was recorded
