@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from crawlservice.exposure import is_loopback, problem, weakness
 from crawlservice.secret import private_directory
@@ -62,7 +63,7 @@ def start(*words: str, **env: str) -> tuple[int, str]:
     ],
 )
 def test_the_web_refuses_to_start_in_one_sentence(
-    tmp_path: Path, redis_url: str, words: list[str], env: dict[str, str]
+    tmp_path: Path, redis_client: Redis, redis_url: str, words: list[str], env: dict[str, str]
 ) -> None:
     env = {**env, "CRAWLFRAME_VAR_DIR": str(tmp_path), "REDIS_URL": redis_url}
     code, said = start(*words, **env, CRAWLFRAME_DEBUG="1")

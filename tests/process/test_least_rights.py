@@ -24,7 +24,8 @@ def limited(redis_client: Redis, redis_url: str) -> Iterator[str]:
     words = rights("cf").split()
     redis_client.execute_command("ACL SETUSER", "crawlframe", "reset", "on", ">pw", *words)
     redis_client.script_flush()
-    yield redis_url.replace("unix://", "unix://crawlframe:pw@")
+    scheme, _, place = redis_url.partition("://")
+    yield f"{scheme}://crawlframe:pw@{place}"
     redis_client.execute_command("ACL DELUSER", "crawlframe")
 
 
