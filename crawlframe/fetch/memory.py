@@ -66,13 +66,14 @@ class TransferMemory:
                 other()
         return granted
 
-    def shrink(self, account: Account, held: int) -> None:
+    def shrink(self, account: Account, held: int, closed: bool = False) -> None:
         """From now on ``account`` holds that many bytes. If it waits for more, it is woken without
-        them."""
+        them. ``closed``: it is given no more."""
         with self._lock:
             given_up = self._waiting.pop(account, None)
             account.wait_ends()
             self._set(account, held)
+            account.closed |= closed
             wakes = self._grant()
         if given_up is not None:
             wakes.append(given_up[1])
@@ -151,8 +152,9 @@ class Account:
             self._memory.shrink(self, self.held)
 
     def close(self) -> None:
-        self.closed = True
-        self.settle(0)
+        # Under the lock, whatever it seems to hold: a thread that was given up may be growing it.
+        self._used = 0
+        self._memory.shrink(self, 0, closed=True)
 
     @property
     def waited(self) -> float:
