@@ -115,6 +115,7 @@ class Account:
         self.held = 0  # bytes counted for it
         self.room = FREE  # bytes it may take before it has to ask
         self.closed = False
+        self.in_advance = False  # transfers wait for what the largest body needs before they begin
         self._memory = memory
         self._used = 0  # bytes it has taken
         self._waited = 0.0
@@ -138,6 +139,15 @@ class Account:
         while not self.take(size, waker(asyncio.get_running_loop(), given.set)):
             await given.wait()
             given.clear()
+
+    async def make_room(self, size: int) -> None:
+        """Waits until it holds ``size`` bytes that are still to be taken."""
+        await self.reserve(size)
+        self._used -= size
+
+    def restart(self) -> None:
+        """Its transfer begins again, with the memory that it holds."""
+        self._used = 0
 
     def settle(self, used: int) -> None:
         """It holds ``used`` bytes now, and waits for no more."""

@@ -67,11 +67,11 @@ class Journey:
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is no redirect. Raises FetchError."""
         try:
-            answer = await transfer(self)
+            answer = await self._make(transfer)
             while self._redirected(answer):
                 del answer  # it holds a body
                 self.account.settle(0)
-                answer = await transfer(self)
+                answer = await self._make(transfer)
             body = answer.body
             if body is None or (body and "Content-Encoding" in answer.headers):
                 body = await self._decoded(answer)
@@ -88,6 +88,11 @@ class Journey:
             redirects=self.passed,
             elapsed=time.monotonic() - self._started,
         )
+
+    async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:
+        if self.account.in_advance:
+            await self.account.make_room(self.limits.max_body)
+        return await transfer(self)
 
     async def _decoded(self, answer: Answer) -> bytes:
         limit = self.limits.max_body
