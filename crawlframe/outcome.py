@@ -27,6 +27,7 @@ class Verdict(StrEnum):
     DONE = "done"
     ERROR = "error"
     RETRY = "retry"
+    DEFER = "defer"  # as RETRY, but no try was made that counts
     PARK = "park"
     RELEASE = "release"
 
@@ -52,7 +53,7 @@ class Outcome:
     verdict: Verdict = Verdict.DONE
     reason: str = ""
     detail: str = ""
-    delay: int = 0  # milliseconds until the retry
+    delay: int = 0  # milliseconds until the next try
     status: int | None = None
     size: int = 0  # bytes of the body
     fetch_ms: int = 0

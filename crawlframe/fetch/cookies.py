@@ -95,7 +95,7 @@ class TaskCookies:
             if entry == _DELETED:
                 domain, path, name = key.split("|", 2)
                 self._remove(domain, (path, name))
-            else:
+            elif entry != self._entry(key):  # what is known keeps its place in the order
                 self._store(_decode(entry))
 
     def _matching(self, url: str) -> list[Cookie]:

@@ -121,7 +121,7 @@ class CurlDownloader:
         try:
             return await self._send(journey)
         except _Unanswered:
-            journey.account.settle(0)
+            journey.account.restart()
             return await self._send(journey, own_connection=True)
 
     async def _send(self, journey: Journey, own_connection: bool = False) -> Answer:

@@ -72,7 +72,7 @@ class Downloader:
                 self._remember(host_of(journey.url))
                 if not journey.idempotent:
                     raise
-                journey.account.settle(0)
+                journey.account.restart()
         return await self._threads().transfer(journey)
 
     def _remember(self, host: str) -> None:

@@ -66,13 +66,14 @@ class TransferMemory:
                 other()
         return granted
 
-    def shrink(self, account: Account, held: int) -> None:
+    def shrink(self, account: Account, held: int, closed: bool = False) -> None:
         """From now on ``account`` holds that many bytes. If it waits for more, it is woken without
-        them."""
+        them. ``closed``: it is given no more."""
         with self._lock:
             given_up = self._waiting.pop(account, None)
             account.wait_ends()
             self._set(account, held)
+            account.closed |= closed
             wakes = self._grant()
         if given_up is not None:
             wakes.append(given_up[1])
@@ -114,6 +115,7 @@ class Account:
         self.held = 0  # bytes counted for it
         self.room = FREE  # bytes it may take before it has to ask
         self.closed = False
+        self.in_advance = False  # transfers wait for what the largest body needs before they begin
         self._memory = memory
         self._used = 0  # bytes it has taken
         self._waited = 0.0
@@ -138,6 +140,15 @@ class Account:
             await given.wait()
             given.clear()
 
+    async def make_room(self, size: int) -> None:
+        """Waits until it holds ``size`` bytes that are still to be taken."""
+        await self.reserve(size)
+        self._used -= size
+
+    def restart(self) -> None:
+        """Its transfer begins again, with the memory that it holds."""
+        self._used = 0
+
     def settle(self, used: int) -> None:
         """It holds ``used`` bytes now, and waits for no more."""
         self._used = used
@@ -151,8 +162,9 @@ class Account:
             self._memory.shrink(self, self.held)
 
     def close(self) -> None:
-        self.closed = True
-        self.settle(0)
+        # Under the lock, whatever it seems to hold: a thread that was given up may be growing it.
+        self._used = 0
+        self._memory.shrink(self, 0, closed=True)
 
     @property
     def waited(self) -> float:

@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 
 from crawlframe.errors import BadRedirect, BodyTooLarge, FetchTimeout, TooManyRedirects
 from crawlframe.fetch.cookies import TaskCookies, own_header
-from crawlframe.fetch.decoding import decode
+from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
 from crawlframe.links import host_of, hostname_of, join
@@ -20,7 +20,7 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 
 REDIRECTS = (301, 302, 303, 307, 308)
-# Bodies beyond this are decompressed in a thread: they would hold up the event loop.
+# Bodies beyond this are decompressed in a thread from the start.
 LARGE = 1 << 18
 # Methods that may be sent again when it is not known whether the server got them (RFC 9110, 9.2.2).
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -67,11 +67,11 @@ class Journey:
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is no redirect. Raises FetchError."""
         try:
-            answer = await transfer(self)
+            answer = await self._make(transfer)
             while self._redirected(answer):
                 del answer  # it holds a body
                 self.account.settle(0)
-                answer = await transfer(self)
+                answer = await self._make(transfer)
             body = answer.body
             if body is None or (body and "Content-Encoding" in answer.headers):
                 body = await self._decoded(answer)
@@ -89,20 +89,27 @@ class Journey:
             elapsed=time.monotonic() - self._started,
         )
 
+    async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:
+        if self.account.in_advance:
+            await self.account.make_room(self.limits.max_body)
+        return await transfer(self)
+
     async def _decoded(self, answer: Answer) -> bytes:
         limit = self.limits.max_body
         if answer.body is None:
             raise BodyTooLarge(f"{self.where}: the body is larger than {limit} bytes")
         coding = ",".join(answer.headers.getall("Content-Encoding"))
-        if len(answer.body) <= LARGE:
-            try:
-                return decode(answer.body, coding, min(limit, SMALL), self.where)
-            except BodyTooLarge:
-                if limit <= SMALL:
-                    raise
-        # How much will come out is not known before. Of two codings, both outputs exist at once.
-        await self.account.reserve(limit * min(2, 1 + coding.count(",")))
-        return await asyncio.to_thread(decode, answer.body, coding, limit, self.where)
+        decoding = Decoding(answer.body, coding, limit, self.where)
+        if len(answer.body) <= LARGE and decoding.advance(SMALL):
+            return decoding.body
+        counted, done = 0, False
+        while not done:
+            # How much will come out is not known before: half as much again as has come so far.
+            step = min(limit, max(SMALL, len(answer.body), decoding.size // 2))
+            await self.account.reserve(decoding.size + step - counted)
+            counted = decoding.size + step
+            done = await asyncio.to_thread(decoding.advance, step)
+        return decoding.body
 
     @property
     def where(self) -> str:

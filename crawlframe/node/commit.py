@@ -177,6 +177,7 @@ class Committer(threading.Thread):
             self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
+            (Verdict.DEFER, self._frontier.defer),
             (Verdict.RELEASE, self._frontier.release),
         ):
             some = [(o.rid, o.host, o.delay) for o in batch if o.verdict is verdict]

@@ -26,6 +26,7 @@ from crawlframe.errors import (
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
+from crawlframe.fetch.redirects import IDEMPOTENT
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
@@ -34,6 +35,7 @@ from crawlframe.node.backoff import backoff, retry_after
 from crawlframe.node.callbacks import Call, Callbacks
 from crawlframe.node.marks import LOOP
 from crawlframe.node.sieve import Sieve
+from crawlframe.node.starved import Starved
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict, clean_text
 from crawlframe.record import read_head
 from crawlframe.registry import Registry
@@ -105,6 +107,7 @@ class RequestRunner:
         self._fetched = fetched
         self.callbacks = Callbacks(settings, mark, tell_slow)
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
+        self._starved = Starved()
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """The outcome of one request; only cancellation raises."""
@@ -148,6 +151,7 @@ class RequestRunner:
     ) -> Outcome:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
+        account.in_advance = outcome.rid in self._starved
         started = time.perf_counter()
         try:
             faults.at("fetch.before", ConnectionLost)
@@ -157,6 +161,10 @@ class RequestRunner:
             faults.at("fetch.after", ConnectionLost)
         except FetchError as error:
             outcome.fetch_ms = self._end_fetch(claimed, started)
+            repeatable = request.method in IDEMPOTENT or crawl.settings.retries > 0
+            if repeatable and self._starved.excuses(outcome.rid, error, account):
+                delay = backoff(outcome.attempts)
+                return outcome.end(Verdict.DEFER, error.reason, str(error), delay)
             return await self._fail(outcome, crawl, request, error)
         # Slow callbacks keep their hosts' slots: else they would take all slots of the workers.
         keep = self.callbacks.is_slow(outcome.task, outcome.callback)

@@ -198,6 +198,18 @@ def old_entry(name: str, expires: int | None = None) -> str:
     return json.dumps(fields, separators=(",", ":"))
 
 
+def test_loading_keeps_the_order_of_what_is_known() -> None:
+    """The entries come in any order, all of them, whenever one has changed."""
+    jar = TaskCookies()
+    jar.absorb(URL, [f"c{i}=1; Path=/" for i in range(MAX_PER_DOMAIN)])
+    jar.changes()
+    others = {"www.example.com|/|c7": old_entry("c7", expires=4_000_000_000)}
+    jar.load(dict(reversed(jar.dump().items())) | others)
+    jar.absorb(URL, [f"new{i}=1; Path=/" for i in range(8)])
+    left = {f"c{i}=1" for i in range(9, MAX_PER_DOMAIN)} | {f"new{i}=1" for i in range(8)}
+    assert cookies_at(jar, URL) == left | {"c7=1"}  # set anew, so not one of the oldest
+
+
 def test_what_is_dropped_is_dropped_everywhere() -> None:
     here, there = TaskCookies(), TaskCookies()
     here.absorb(URL, [f"c{i}=1; Path=/" for i in range(MAX_PER_DOMAIN)])

@@ -17,6 +17,7 @@ from crawlframe.errors import (
     BadHeader,
     BadRedirect,
     BodyTooLarge,
+    ConnectionLost,
     FetchTimeout,
     TooManyRedirects,
 )
@@ -248,6 +249,59 @@ def test_cancelled_while_it_waits_for_memory(site: Site, kind: str) -> None:
         assert downloader.memory.held == 0
         response = await downloader.fetch(Request(f"{site.url}/"), settings)
         assert len(response.body) == 3 * MEGABYTE
+        await downloader.close()
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("kind", ["curl", "requests"])
+def test_connection_lost_after_it_had_to_wait_for_memory(site: Site, kind: str) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (3 * MEGABYTE)
+    site.raw("/", head + bytes(2 * MEGABYTE))
+    settings = SpiderSettings(downloader=kind)
+
+    async def main() -> None:
+        downloader = Downloader(Settings(allow_private=LOOPBACK, transfer_memory=3))
+        with downloader.memory.account() as holder, downloader.memory.account() as account:
+            await holder.reserve(3 * MEGABYTE)
+            url = f"{site.url}/"
+            fetch = downloader.fetch(Request(url), settings, None, None, None, account)
+            waiting = asyncio.ensure_future(fetch)
+            while not downloader.memory.waiting:
+                await asyncio.sleep(0.01)
+            holder.close()
+            with pytest.raises(ConnectionLost):
+                await waiting
+            assert account.waited > 0
+        await downloader.close()
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("kind", ["curl", "requests"])
+def test_memory_in_advance(site: Site, kind: str) -> None:
+    """It connects when there is room for the largest body, also behind a redirect."""
+    site.answer("/", bytes(MEGABYTE // 2), status=302, headers={"Location": "/there"})
+    site.answer("/there", bytes(4 * MEGABYTE))
+    settings = SpiderSettings(downloader=kind, max_body=5 * MEGABYTE)
+
+    async def main() -> None:
+        downloader = Downloader(Settings(allow_private=LOOPBACK, transfer_memory=6))
+        memory = downloader.memory
+        with memory.account() as holder, memory.account() as account:
+            await holder.reserve(2 * MEGABYTE)
+            account.in_advance = True
+            url = f"{site.url}/"
+            fetch = downloader.fetch(Request(url), settings, None, None, None, account)
+            waiting = asyncio.ensure_future(fetch)
+            while not (memory.waiting or site.seen):
+                await asyncio.sleep(0.01)
+            assert not site.seen
+            holder.settle(MEGABYTE)
+            response = await waiting
+            assert len(response.body) == account.held == 4 * MEGABYTE
+            assert memory.peak == 6 * MEGABYTE
+        assert memory.held == 0
         await downloader.close()
 
     uvloop.run(main())

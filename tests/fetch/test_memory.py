@@ -109,6 +109,32 @@ def test_who_gives_up_is_woken_and_gets_nothing() -> None:
     assert memory.held == 0
 
 
+def test_closed_while_a_thread_grows_it() -> None:
+    """A thread whose fetch timed out may have seen that the account is open, and not more."""
+    growing, go_on = threading.Event(), threading.Event()
+
+    class Slow(TransferMemory):
+        def _set(self, account: Account, held: int) -> None:
+            if held:
+                growing.set()
+                go_on.wait()
+            super()._set(account, held)
+
+    memory = Slow()
+    account = memory.account()
+    thread = threading.Thread(target=account.take, args=(2 * SMALL, nobody))
+    closing = threading.Thread(target=account.close)
+    thread.start()
+    growing.wait()
+    closing.start()
+    closing.join(0.05)  # it ends here where it does not wait for the thread
+    go_on.set()
+    thread.join()
+    closing.join()
+    assert account.take(2 * SMALL, nobody)
+    assert (memory.held, account.held) == (0, 0)
+
+
 def test_reserve_waits_in_the_loop() -> None:
     memory = TransferMemory(2 * SMALL)
 

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.errors import ConnectionLost
+from crawlframe.errors import BadEncoding, ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.memory import Account
+from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
+from crawlframe.node import starved
 from crawlframe.node.run_request import RequestRunner
 from crawlframe.node.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
@@ -63,8 +64,14 @@ class Ready(Downloader):
 
 
 def run(path: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, list[int], int]:
-    settings = Settings()
-    downloader = Ready(settings)
+    downloader = Ready(Settings())
+    runner = runner_with(downloader, monkeypatch)
+    request = Request(f"http://h/{path}", errback="sorry")
+    outcome = asyncio.run(runner.run(claimed_of(request, 9), TaskView("running", 0)))
+    return outcome, Holding.held, downloader.memory.held
+
+
+def runner_with(downloader: Downloader, monkeypatch: pytest.MonkeyPatch) -> RequestRunner:
     monkeypatch.setattr(Holding, "held", [])
     monkeypatch.setattr(Holding, "downloader_of_test", downloader)
 
@@ -81,19 +88,15 @@ def run(path: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, list[int],
     async def load_cookies(task: int) -> dict[str, str]:
         return {}
 
-    request = Request(f"http://h/{path}", errback="sorry")
+    return RequestRunner(
+        Settings(), OneSpider(), "", downloader, Sieve(), load_task, load_cookies,
+        lambda slot, rid: None,
+    )  # fmt: skip
+
+
+def claimed_of(request: Request, attempts: int) -> Claimed:
     rid = make_rid(1, request.fingerprint())
-    claimed = Claimed(rid, 1, request.host, 9, 0, request.encode())
-
-    async def main() -> Outcome:
-        runner = RequestRunner(
-            settings, OneSpider(), "", downloader, Sieve(), load_task, load_cookies,
-            lambda slot, rid: None,
-        )  # fmt: skip
-        return await runner.run(claimed, TaskView("running", 0))
-
-    outcome = asyncio.run(main())
-    return outcome, Holding.held, downloader.memory.held
+    return Claimed(rid, 1, request.host, attempts, 0, request.encode())
 
 
 @pytest.mark.parametrize(
@@ -112,3 +115,89 @@ def test_held_until_the_callback_is_over(
     assert outcome.verdict is verdict
     assert held == while_called
     assert after == 0
+
+
+# -- lost for lack of memory ----------------------------------------------------------------------
+
+
+class Full(Downloader):
+    """Has no memory at first; what it fetches is lost then."""
+
+    error: FetchError = ConnectionLost("closed by the server")
+
+    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+        account: Account = others[-1]
+        self.in_advance = account.in_advance
+        with self.memory.account() as holder:
+            await holder.reserve(int(self.memory.limit))
+            waiting = asyncio.ensure_future(account.reserve(SIZE))
+            await asyncio.sleep(0.001)
+        await waiting
+        account.settle(0)
+        raise self.error
+
+
+def verdicts(
+    monkeypatch: pytest.MonkeyPatch,
+    request: Request,
+    error: FetchError,
+    attempts: int = 9,
+    retries: int = 2,
+) -> list[tuple[str, bool]]:
+    """Of two runs in one worker, and whether the memory was to be there before the fetch."""
+    downloader = Full(Settings())
+    downloader.error = error
+    monkeypatch.setattr(Holding, "settings", {"retries": retries}, raising=False)
+    runner = runner_with(downloader, monkeypatch)
+
+    async def main() -> list[tuple[str, bool]]:
+        found = []
+        for _ in range(2):
+            outcome = await runner.run(claimed_of(request, attempts), TaskView("running", 0))
+            assert outcome.reason == error.reason
+            assert outcome.verdict is not Verdict.DEFER or outcome.delay >= 500
+            found.append((outcome.verdict.value, downloader.in_advance))
+        return found
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [ConnectionLost("closed"), FetchTimeout("forgotten")])
+@pytest.mark.parametrize(("attempts", "then"), [(0, "retry"), (9, "error")])
+def test_what_is_lost_for_lack_of_memory_is_excused_once(
+    monkeypatch: pytest.MonkeyPatch, error: FetchError, attempts: int, then: str
+) -> None:
+    found = verdicts(monkeypatch, Request("http://h/"), error, attempts)
+    assert found == [("defer", False), (then, True)]
+
+
+def test_what_fails_for_another_reason_is_not_excused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = verdicts(monkeypatch, Request("http://h/"), BadEncoding("no gzip"))
+    assert found == [("error", False)] * 2
+
+
+@pytest.mark.parametrize(("retries", "first"), [(0, "error"), (2, "defer")])
+def test_what_must_not_be_made_twice(
+    monkeypatch: pytest.MonkeyPatch, retries: int, first: str
+) -> None:
+    request = Request("http://h/", method="POST")
+    found = verdicts(monkeypatch, request, ConnectionLost("closed"), retries=retries)
+    assert [verdict for verdict, _ in found] == [first, "error"]
+
+
+def test_an_idempotent_one_is_fetched_again_without_retries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = verdicts(monkeypatch, Request("http://h/"), ConnectionLost("closed"), retries=0)
+    assert found == [("defer", False), ("error", True)]
+
+
+def test_as_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starved, "MAX_STARVED", 2)
+    memory = TransferMemory()
+    account = memory.account()
+    account.wait_begins()
+    excused = starved.Starved()
+    for rid in (b"a", b"b", b"c"):
+        assert excused.excuses(rid, ConnectionLost(), account)
+    assert [rid in excused for rid in (b"a", b"b", b"c")] == [False, True, True]
