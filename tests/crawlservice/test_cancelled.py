@@ -153,7 +153,7 @@ def test_the_tasks_of_before_are_counted(cancelled_task: Task) -> None:
     """By the migration; of tasks in another state nothing is changed."""
     other = Task.objects.create(spider="shop", seeds=b"", cancelled=3)
     Task.objects.filter(pk=cancelled_task.pk).update(cancelled=0)
-    migration = import_module("crawlservice.migrations.0012_cancelled")
+    migration = import_module("crawlservice.migrations.0015_ended_tasks")
     with connection.schema_editor() as editor:
         migration.count_cancelled(apps, editor)
     found = dict(Task.objects.values_list("pk", "cancelled"))
