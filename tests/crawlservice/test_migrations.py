@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import StringIO
 from typing import Any
 from uuid import uuid4
@@ -33,7 +33,7 @@ def models_of(name: str) -> Any:
 
 
 @pytest.fixture
-def old(orm: str) -> Iterator[Any]:
+def old(orm: str) -> Any:
     """The models before 0010, on a database of that time."""
     migrate(BEFORE)
     return models_of(BEFORE)
