@@ -63,6 +63,7 @@ def start(*words: str, **env: str) -> tuple[int, str]:
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("redis_client")  # one that belongs to no database yet
 @pytest.mark.parametrize(
     ("words", "env"),
     [
