@@ -101,7 +101,7 @@ def test_charts(orm: str) -> None:
     chart = charts.points(samples)
     assert chart["pages"] == [1.2, 0.0]
     assert chart["errors"] == [0.2, 0.0]
-    assert (chart["failed"], chart["cancelled"]) == ([2, 2], [0, 100])
+    assert (chart["errors_total"], chart["cancelled"]) == ([2, 2], [0, 100])
 
 
 def test_samples(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
