@@ -11,7 +11,7 @@ from django.db import OperationalError
 
 from crawlframe.errors import ConfigError, FrontierError
 from crawlframe.frontier import TaskLimits
-from crawlservice import installation, redis
+from crawlservice import database, installation, redis
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +88,7 @@ def test_a_database_that_does_not_answer_is_asked_once_for_many_calls(
         asked.append(1)
         raise OperationalError("timeout expired")
 
-    monkeypatch.setattr(installation.database, "is_there", hang)
+    monkeypatch.setattr(database, "is_there", hang)
     for _ in range(5):
         redis.frontier()
     assert len(asked) == 0, "it was checked just now"
@@ -104,7 +104,12 @@ def test_the_database_is_not_asked_while_redis_says_the_same(
 ):
     asked = []
     real = installation.of_database
-    monkeypatch.setattr(installation, "of_database", lambda: asked.append(1) or real())
+
+    def ask() -> str:
+        asked.append(1)
+        return real()
+
+    monkeypatch.setattr(installation, "of_database", ask)
     redis.frontier()
     for _ in range(3):
         redis._next_check.clear()
