@@ -26,8 +26,8 @@ Chart = dict[str, list[Any]]
 def of_cluster(span: timedelta) -> Chart:
     """The last ``span``. For each point its time (``at``, Unix milliseconds); pages, errors and
     items per second since the point before (None: not known); how many requests were ready, in
-    progress, delayed and parked, and together remaining; and until then nf, errors and cancelled
-    ones, which are neither pages nor errors."""
+    progress, delayed and parked, and together remaining. ``nf``, ``errors_total`` and ``cancelled``
+    are totals until then. A cancelled request is neither a page nor an error."""
     rows = Sample.objects.filter(task=None, at__gte=timezone.now() - span).order_by("at")
     return points(thinned(rows.iterator(chunk_size=2000), span))
 
@@ -85,7 +85,7 @@ def points(samples: Iterable[Sample]) -> Chart:
             chart[name].append(round(max(0, done) / seconds, 2) if known else None)
         for name in ("nf", "cancelled", "ready", "in_progress", "delayed", "parked"):
             chart[name].append(getattr(after, name))
-        chart["failed"].append(_errors(after))
+        chart["errors_total"].append(_errors(after))
         waiting = after.ready + after.in_progress + after.delayed + after.parked
         chart["remaining"].append(waiting)
     return dict(chart)

@@ -54,8 +54,7 @@ def check_redis(client: Redis, prefix: str = "cf") -> list[str]:
 
 
 def rights(prefix: str) -> str:
-    """What the user of Redis needs whom nodes, the web and commands log in as, for ACL SETUSER.
-    ``prefix`` is that of our keys."""
+    """The ACL rules that our Redis user needs. ``prefix`` is that of our keys."""
     return f"~{prefix}:* {RIGHTS}"
 
 

@@ -15,7 +15,7 @@ _OF_KUBERNETES = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT$|_PORT_\d+
 
 
 def known_names() -> set[str]:
-    """Those that anything reads: a name is known by being read, here and in ``crawlframe.conf``."""
+    """All names that some code reads, here and in ``crawlframe.conf``."""
     of_nodes = {PREFIX + field.name.upper() for field in fields(Settings)}
     return of_nodes | {name for name in settings.READ if name.startswith(PREFIX)}
 

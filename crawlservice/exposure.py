@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 SHORTEST_KEY = 32  # characters
 FEWEST_MARKS = 8  # different characters of a key
+KEY, FORMER_KEYS = "CRAWLFRAME_SECRET_KEY", "CRAWLFRAME_SECRET_KEY_FALLBACKS"
+MENDS = {
+    KEY: "make one: openssl rand -hex 32",
+    FORMER_KEYS: "run: python manage.py reseal, and remove it there",
+}
 CHECKED = "WEB_CHECKED_BY_CRAWLFRAME"  # set for the processes of a web that passed
 
 
@@ -21,9 +26,28 @@ def weakness(key: str) -> str:
     return ""
 
 
-def problem(hosts: Iterable[str], *, debug: bool, key: str) -> str:
-    """Why the web must not listen at these addresses; "" when it may. ``key``: as configured,
-    "" when it is generated."""
+def refusal(hosts: Iterable[str], environment: Mapping[str, str] = os.environ) -> str:
+    """Why the web must not listen at these addresses with what the environment says; "" when it
+    may."""
+    debug = is_on(environment.get("CRAWLFRAME_DEBUG", ""))
+    return problem(hosts, debug=debug, keys=configured_keys(environment))
+
+
+def is_on(text: str) -> bool:
+    """Of the value of a variable that is 1 or 0."""
+    return text.strip().lower() in ("1", "yes", "on", "true")
+
+
+def configured_keys(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variables and secret keys: the present one, if it is not generated, and former ones."""
+    present = environment.get(KEY, "").strip()
+    former = environment.get(FORMER_KEYS, "").replace(",", " ").split()
+    return [(KEY, present)] * bool(present) + [(FORMER_KEYS, key) for key in former]
+
+
+def problem(hosts: Iterable[str], *, debug: bool, keys: Iterable[tuple[str, str]]) -> str:
+    """Why the web must not listen at these addresses; "" when it may. ``keys``: as of
+    ``configured_keys``."""
     public = [host for host in hosts if not is_loopback(host)]
     if not public:
         return ""
@@ -33,11 +57,10 @@ def problem(hosts: Iterable[str], *, debug: bool, key: str) -> str:
             f"CRAWLFRAME_DEBUG=1 shows code and settings to everybody who reaches {where}; unset "
             "it, or listen at 127.0.0.1 only"
         )
-    if key and (why := weakness(key)):
-        return (
-            f"CRAWLFRAME_SECRET_KEY {why}, and {where} is public: sessions could be forged; make "
-            "one: openssl rand -hex 32"
-        )
+    for variable, key in keys:
+        if why := weakness(key):
+            public_so = f"{where} is public: sessions could be forged"
+            return f"{variable} {why}, and {public_so}; {MENDS[variable]}"
     return ""
 
 

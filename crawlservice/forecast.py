@@ -42,7 +42,9 @@ class Forecast:
     @property
     def percent(self) -> int | None:
         """Of the requests; 100 only when all have ended."""
-        return None if self.total is None else 100 * self.progress.done // max(1, self.total)
+        return (
+            None if self.total is None else 100 * self.progress.ended_requests // max(1, self.total)
+        )
 
     @property
     def share(self) -> str:
@@ -54,7 +56,7 @@ class Forecast:
     @property
     def left(self) -> int | None:
         """Requests that are still to end."""
-        return None if self.total is None else self.total - self.progress.done
+        return None if self.total is None else self.total - self.progress.ended_requests
 
     @property
     def is_estimate(self) -> bool:
@@ -99,8 +101,8 @@ def forecasts(found: Iterable[Progress]) -> list[Forecast]:
 def _forecast(now: Progress, grown: int | None) -> Forecast:
     """``grown``: requests that had ended when the last one was admitted, at most; None: no sample
     tells."""
-    quiet = -1 if grown is None else now.done - grown
-    if now.ended or _is_full(now) or quiet >= max(QUIET, QUIET_SHARE * now.done):
+    quiet = -1 if grown is None else now.ended_requests - grown
+    if now.ended or _is_full(now) or quiet >= max(QUIET, QUIET_SHARE * now.ended_requests):
         return Forecast(now, now.na, Basis.ADMITTED)
     if now.live and now.na <= (now.task.previous_na or 0):
         return Forecast(now, now.task.previous_na, Basis.LAST_RUN)
@@ -113,7 +115,7 @@ def _is_full(now: Progress) -> bool:
 
 
 def _may_grow(now: Progress) -> bool:
-    return now.live and now.done >= QUIET and not _is_full(now)
+    return now.live and now.ended_requests >= QUIET and not _is_full(now)
 
 
 def _grown(found: Sequence[Progress]) -> Iterator[tuple[int, int]]:

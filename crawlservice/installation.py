@@ -107,9 +107,19 @@ def _take_over(frontier: Frontier) -> str:
     return theirs
 
 
-def renew() -> tuple[str, str]:
+def renew(frontier: Frontier) -> tuple[str, str]:
     """Gives this database another id, as a copy of one needs; returns both, the old one first.
-    Raises django.db.Error."""
+
+    Raises OtherInstallation while nodes live on the Redis that has its present id: then this is the
+    original, or a copy that still names the Redis of the original. Raises redis.RedisError and
+    django.db.Error."""
+    if of_database() == frontier.eras.installation() and (nodes := living(frontier)):
+        raise OtherInstallation(
+            f"this database and Redis have the same installation id, and nodes live there "
+            f"({', '.join(nodes)}): nothing was changed. If this database is the copy of another, "
+            "first give it a CRAWLFRAME_KEY_PREFIX or a REDIS_URL of its own; if it is not, it "
+            "needs no other id"
+        )
     with transaction.atomic():
         before, after = of_database(), uuid4()
         Installation.objects.update_or_create(pk=1, defaults={"uuid": after})

@@ -89,8 +89,8 @@ class Node:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it is abnormal, a line each: what was refused or does not load, what could not be
-        pulled, and its troubles."""
+        """The reasons, one per line: what was refused or does not load, what could not be pulled,
+        and its troubles."""
         told = (text.partition("\n")[0] for text in (self.problem, self.pull_problem))
         return [*filter(None, told), *self.troubles]
 

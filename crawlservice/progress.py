@@ -54,8 +54,8 @@ class Progress:
         return self.na - self.nf - self.ne
 
     @property
-    def done(self) -> int:
-        """Requests that ended, with or without an error."""
+    def ended_requests(self) -> int:
+        """Those that are done, ended in error or were cancelled. People see nf as "done"."""
         return self.nf + self.ne
 
     @property

@@ -1,4 +1,4 @@
-"""What a browser is told that came by an address which the settings do not know."""
+"""Error pages for unknown hosts and origins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not isinstance(exception, DisallowedHost):
         return bad_request(request, exception)
     host = request.META.get("HTTP_HOST", "")[:LONGEST]
-    name = urlsplit(f"//{host}").hostname or host if "[" not in host else host
+    name = _without_port(host)
     _warn(
         f"a request came for the host {name!r}, which is not served; if it is ours, add it to "
         "CRAWLFRAME_ALLOWED_HOSTS"
@@ -36,6 +36,14 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
         text = f"the host {name} is not served here; CRAWLFRAME_ALLOWED_HOSTS lacks it"
         return answer(400, "unknown_host", text)
     return render(request, "unknown_host.html", {"host": name}, status=400)
+
+
+def _without_port(host: str) -> str:
+    """The text as it is when it is no address."""
+    try:
+        return urlsplit(f"//{host}").hostname or host
+    except ValueError:
+        return host
 
 
 def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -16,6 +16,7 @@ from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlservice.databaseurl import database_config
+from crawlservice.exposure import is_on
 from crawlservice.secret import private_directory, secret_key
 from crawlservice.theme import UNFOLD as UNFOLD
 
@@ -36,7 +37,7 @@ def _flag(variable: str) -> bool:
     text = _text(variable).lower()
     if text not in ("", "0", "1", "no", "yes", "off", "on", "false", "true"):
         raise ConfigError(f"{variable}={text!r} must be 1 or 0")
-    return text in ("1", "yes", "on", "true")
+    return is_on(text)
 
 
 def _number(variable: str, default: int, least: int = 1, most: int = 10**9) -> int:

@@ -173,9 +173,9 @@ def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
 
 
 def _may_end(task: Task | None, missing: int, counts: Counts) -> bool:
-    """``missing``: rows that the ledger has not of what was admitted. Those of cancelled requests
-    are written later (settlement.py), and some of them had a row already: of a run whose worker
-    died before it told the frontier."""
+    """``missing``: the number of admitted requests that have no ledger row yet. Those of cancelled
+    requests are written later (settlement.py), and some of them had a row already: of a run whose
+    worker died before it told the frontier."""
     if task and task.state in (Task.State.CANCELLING, Task.State.CANCELLED) and counts.cancelled:
         return missing <= counts.cancelled
     return missing == 0

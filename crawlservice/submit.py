@@ -207,10 +207,11 @@ def resume(task_id: int) -> None:
     _tell("is resumed", task_id, lambda: frontier().resume(task_id))
 
 
-def cancel(task_id: int) -> None:
-    """Ends the task without fetching the rest. Raises UnknownTask, WrongState, FrontierError."""
+def cancel(task_id: int, sweep: float = SWEEP) -> None:
+    """Ends the task without fetching the rest. ``sweep``: seconds that this call takes what waits
+    out of Redis; a steward takes the rest. Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
-    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id, SWEEP))
+    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id, sweep))
 
 
 def get_task(task_id: int) -> Task:

@@ -174,7 +174,7 @@ def status(task: Task, more: str = "") -> Text:
 def bar(known: Forecast, width: int) -> ProgressBar:
     """How far a task is; it only shows that something happens while nobody knows."""
     total = known.total and float(known.total)
-    return ProgressBar(total, known.progress.done, width, pulse=total is None)
+    return ProgressBar(total, known.progress.ended_requests, width, pulse=total is None)
 
 
 def share(known: Forecast) -> str:

@@ -18,7 +18,7 @@ def _number(variable: str, default: int) -> int:
 
 
 def post_worker_init(worker: Any) -> None:
-    """The first process, which can import the project by now, says what is set in vain."""
+    """The first process, which can import the project by now, warns of unknown settings."""
     if worker.age == 1:
         from crawlservice.environment import warnings
 
@@ -50,9 +50,7 @@ def when_ready(server: Any) -> None:
 
     names = [listener.sock.getsockname() for listener in server.LISTENERS]
     hosts = [str(name[0]) if isinstance(name, tuple) else f"/{name!s}" for name in names]
-    debug = os.environ.get("CRAWLFRAME_DEBUG", "").strip().lower() in ("1", "yes", "on", "true")
-    key = os.environ.get("CRAWLFRAME_SECRET_KEY", "").strip()
-    if found := exposure.problem(hosts, debug=debug, key=key):
+    if found := exposure.refusal(hosts):
         raise SystemExit(f"error: {found}")
     os.environ[exposure.CHECKED] = "1"
     places = ", ".join(str(listener) for listener in server.LISTENERS)

@@ -72,7 +72,7 @@ class DeclaredLookups(ModelAdmin):
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
-        """Numbers of rows that are none are refused."""
+        """Refuses malformed row ids."""
         key = self.opts.pk
         try:
             for text in request.POST.getlist("_selected_action"):

@@ -127,7 +127,11 @@ class GenerationAdmin(ReadOnly):
     @admin.action(description=_("Forget selected offline nodes"), permissions=["forget"])
     def forget(self, request: HttpRequest, chosen: QuerySet[Generation]) -> None:
         for name in sorted({*chosen.filter(offline=True).values_list("node", flat=True)}):
-            lives.forget(name)
+            try:
+                lives.forget(name)
+            except lives.UnknownNode as error:  # somebody else was faster
+                self.message_user(request, str(error), messages.WARNING)
+                continue
             record("forget node", **by(request), node=name)
             text = _("{node} is forgotten").format(node=name)
             self.message_user(request, text, messages.SUCCESS)

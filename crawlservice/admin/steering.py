@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -26,13 +27,14 @@ DONE: dict[str, str | Promise] = {
 }
 
 
-def steer(request: HttpRequest, task: Task, verb: str) -> str:
-    """Pauses, resumes, cancels or retries a task; answers what to tell. Raises PermissionDenied,
-    and CrawlframeError as the verbs do."""
+def steer(request: HttpRequest, task: Task, verb: str, *, one_of_many: bool = False) -> str:
+    """Pauses, resumes, cancels or retries a task; returns what to tell. ``one_of_many``: a steward
+    does what takes long. Raises PermissionDenied, and CrawlframeError as the verbs do."""
     if verb == "retry":
         return retry_some(request, task)
     _check(request, task)
-    journal.change(verb, VERBS[verb], task.pk, **journal.by(request))
+    how = partial(cancel, sweep=0.0) if one_of_many and verb == "cancel" else VERBS[verb]
+    journal.change(verb, how, task.pk, **journal.by(request))
     return str(DONE[verb]).format(n=1)
 
 

@@ -178,7 +178,7 @@ class TaskAdmin(ReadOnly):
         changed = 0
         for task in tasks:
             try:
-                steer(request, task, verb)
+                steer(request, task, verb, one_of_many=True)
             except (CrawlframeError, PermissionDenied) as error:
                 self.message_user(request, f"{task}: {error}", messages.ERROR)
             else:

@@ -21,6 +21,14 @@ def close_past_lives(apps: Any, schema_editor: Any) -> None:
     lives.using(schema_editor.connection.alias).update(fate="unknown")
 
 
+def delete_events_without_task(apps: Any, schema_editor: Any) -> None:
+    """Backwards: each event had a task."""
+    connection = schema_editor.connection
+    events = apps.get_model("crawlservice", "Event").objects.using(connection.alias)
+    events.filter(task=None).delete()
+    connection.check_constraints()  # PostgreSQL alters no table while deferred checks are pending
+
+
 class Migration(migrations.Migration):
     dependencies = [
         ("crawlservice", "0009_words"),
@@ -142,4 +150,5 @@ class Migration(migrations.Migration):
         ),
         migrations.RunPython(make_installation, migrations.RunPython.noop),
         migrations.RunPython(close_past_lives, migrations.RunPython.noop),
+        migrations.RunPython(migrations.RunPython.noop, delete_events_without_task),
     ]

@@ -1,26 +1,9 @@
 """Cancelled requests are counted apart from errors, and a cancelled task may have rows that are
-still to be written."""
+still to be written. 0015_ended_tasks counts those of tasks that have ended."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db import migrations, models
-from django.db.models import Count, IntegerField, OuterRef, Subquery
-from django.db.models.functions import Coalesce
-
-
-def count_cancelled(apps: Any, editor: Any) -> None:
-    """Of tasks that have ended; those that run are counted by Redis."""
-    alias = editor.connection.alias
-    tasks = apps.get_model("crawlservice", "task")._default_manager.using(alias)
-    pages = apps.get_model("crawlservice", "page")._default_manager.using(alias)
-    mine = pages.filter(task=OuterRef("pk"), state="error", reason="cancelled")
-    number = Subquery(
-        mine.order_by().values("task").annotate(n=Count("pk")).values("n"),
-        output_field=IntegerField(),
-    )
-    tasks.filter(state="cancelled").update(cancelled=Coalesce(number, 0))
 
 
 class Migration(migrations.Migration):
@@ -62,5 +45,4 @@ class Migration(migrations.Migration):
                 name="task_unwritten",
             ),
         ),
-        migrations.RunPython(count_cancelled, migrations.RunPython.noop, elidable=True),
     )

@@ -69,9 +69,12 @@ class Webhook(models.Model):
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     url = models.URLField(_("URL"), max_length=500)
-    # Encrypted, see sealing.py. The login is user:password of the URL, where ``url`` has a mask.
-    sealed_secret = models.TextField(_("secret"), editable=False)
-    sealed_login = models.TextField(_("login"), default="", blank=True, editable=False)
+    # Encrypted, see sealing.py. The column has its name from before: older processes read it. The
+    # login is user:password of the URL, where ``url`` has a mask.
+    sealed_secret = models.TextField(_("secret"), editable=False, db_column="secret")
+    sealed_login = models.TextField(
+        _("login"), default="", db_default="", blank=True, editable=False
+    )
     spider = models.CharField(
         _("spider"),
         max_length=SPIDER,

@@ -101,6 +101,18 @@ def test_actions_steer_tasks_and_say_what_they_could_not(
     assert Task.objects.get(pk=task).state == "cancelling"
 
 
+def test_the_cancel_of_many_leaves_what_takes_long_to_a_steward(
+    admin: Client, published: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+    monkeypatch.setattr(Frontier, "cancel", lambda self, task, seconds: given.append(seconds))
+    tasks = [submit("shop", {"city": "Ulm"}).pk for _ in range(2)]
+    assert "Tasks cancelled: 2" in steer(admin, "cancel", *tasks)
+    assert given == [0.0, 0.0]
+    admin.post(f"/admin/crawlservice/task/{submit('shop', {'city': 'Ulm'}).pk}/cancel/")
+    assert given[2] > 0
+
+
 def test_who_may_only_look_cannot_steer(ended_task: Task, published: Frontier) -> None:
     client = login()
     user = User.objects.get()

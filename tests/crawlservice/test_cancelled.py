@@ -101,7 +101,7 @@ def test_charts(orm: str) -> None:
     chart = charts.points(samples)
     assert chart["pages"] == [1.2, 0.0]
     assert chart["errors"] == [0.2, 0.0]
-    assert (chart["failed"], chart["cancelled"]) == ([2, 2], [0, 100])
+    assert (chart["errors_total"], chart["cancelled"]) == ([2, 2], [0, 100])
 
 
 def test_samples(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_the_tasks_of_before_are_counted(cancelled_task: Task) -> None:
     """By the migration; of tasks in another state nothing is changed."""
     other = Task.objects.create(spider="shop", seeds=b"", cancelled=3)
     Task.objects.filter(pk=cancelled_task.pk).update(cancelled=0)
-    migration = import_module("crawlservice.migrations.0012_cancelled")
+    migration = import_module("crawlservice.migrations.0015_ended_tasks")
     with connection.schema_editor() as editor:
         migration.count_cancelled(apps, editor)
     found = dict(Task.objects.values_list("pk", "cancelled"))

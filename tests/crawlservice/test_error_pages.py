@@ -93,6 +93,13 @@ def test_a_host_that_is_not_known_names_the_setting_and_is_logged_once(
     assert "<b>" not in page
 
 
+@pytest.mark.parametrize("host", ["a]", "[a", "[::1", "]["])
+def test_a_host_that_is_no_address_has_the_page_too(operator: Client, host: str) -> None:
+    answer = operator.get("/admin/", headers={"host": host})
+    assert answer.status_code == 400
+    assert f"“{host}”" in answer.content.decode()
+
+
 def test_a_program_is_told_of_an_unknown_host_in_the_form_of_the_api(operator: Client) -> None:
     answer = operator.get("/api/v1/tasks", headers={"host": "crawl.example"})
     assert answer.status_code == 400

@@ -169,12 +169,25 @@ def test_it_is_not_taken_from_nodes_that_live(foreign: Frontier) -> None:
 
 def test_a_copy_of_a_database_gets_an_id_of_its_own(service: Frontier) -> None:
     before = of_database()
-    with pytest.raises(CommandError, match="they differ"):
-        run("--new-id")
+    assert "they differ" in run("--new-id"), "what was asked for is done"
     assert of_database() not in (before, "")
     assert service.eras.installation() == before
     detail = Action.objects.get(verb="renew installation").detail
     assert detail == {"command": True, "before": before, "after": of_database()}
+
+
+def test_no_new_id_while_nodes_live_with_the_present_one(service: Frontier) -> None:
+    """Production would stop; a copy has to leave production's Redis first."""
+    before = of_database()
+    service.leases.renew(1, 60)
+    service.leases.announce(NodeInfo(1, "alpha", "m", "elsewhere", 1, 0.0, 2, 60))
+    with pytest.raises(CommandError, match=r"alpha.*nothing was changed.*REDIS_URL"):
+        run("--new-id")
+    assert of_database() == before
+    assert not Action.objects.exists()
+    service.eras.belong_to(THEIRS, instead=True)  # nodes of others
+    run("--new-id")
+    assert of_database() != before
 
 
 def test_a_private_redis_follows_its_database(

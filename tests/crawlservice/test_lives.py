@@ -154,6 +154,22 @@ def test_who_may_forget_it_in_the_admin(
     assert written == ([("forget node", role)] if may else [])
 
 
+def test_two_operators_forget_it_at_the_same_time(
+    died: int, as_role: Callable[[str], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slower(node: str) -> None:
+        forget(node)
+        forget(node)
+
+    forget = lives.forget
+    monkeypatch.setattr(lives, "forget", slower)
+    chosen = {"action": "forget", "_selected_action": [died]}
+    answer = as_role("operator").post("/admin/crawlservice/generation/", chosen, follow=True)
+    assert answer.status_code == 200
+    assert "no node &#x27;alpha&#x27; is offline" in answer.content.decode()
+    assert not Action.objects.filter(verb="forget node").exists()
+
+
 @pytest.mark.parametrize(
     ("role", "scope", "status"),
     [("viewer", "operate", 403), ("operator", "submit", 403), ("operator", "operate", 204)],

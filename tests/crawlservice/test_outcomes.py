@@ -217,7 +217,7 @@ def test_tasks_of_before_get_an_outcome(
     task = submit("shop", ULM)
     Task.objects.update(state=state, na=na, ne=ne, nf=na - ne, items=items)
     Event.objects.create(task=task, kind="failed")
-    migration = import_module("crawlservice.migrations.0011_outcome")
+    migration = import_module("crawlservice.migrations.0015_ended_tasks")
     hash_ = Task.objects.get().arguments_hash
     Task.objects.update(arguments_hash=None)
     with connection.schema_editor() as editor:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from django.apps import apps
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils.module_loading import import_string
 
-from crawlservice.models import Delivery, Event, Task, Webhook
+from crawlframe.frontier import Frontier
+from crawlservice.models import Action, Delivery, Event, Task, Webhook
 from crawlservice.sealing import SealError, reseal, seal, unseal
 from crawlservice.webhooks import claim, hand_out, split_login
 
@@ -92,3 +93,21 @@ def test_reseal_lets_the_former_key_go(
     settings_with(SECRET_KEY_FALLBACKS=[])
     row = Webhook.objects.get()
     assert (unseal(row.sealed_secret), unseal(row.sealed_login)) == ("s", "u:p")
+
+
+def test_reseal_names_what_it_cannot_open_and_goes_on(
+    service: Frontier, settings_with: Callable[..., None], capsys: Any
+) -> None:
+    for name, key in (("lost", "a" * 50), ("ours", "b" * 50)):
+        settings_with(SECRET_KEY=key, SECRET_KEY_FALLBACKS=[])
+        Webhook.objects.create(name=name, url="http://x.example/", sealed_secret=seal(name))
+    settings_with(SECRET_KEY="c" * 50, SECRET_KEY_FALLBACKS=["b" * 50])
+    lost = Webhook.objects.get(name="lost").sealed_secret
+    with pytest.raises(CommandError, match=r": lost; .*CRAWLFRAME_SECRET_KEY_FALLBACKS"):
+        call_command("reseal")
+    assert capsys.readouterr().out.endswith(": 1\n")
+    settings_with(SECRET_KEY_FALLBACKS=[])
+    assert unseal(Webhook.objects.get(name="ours").sealed_secret) == "ours"
+    assert Webhook.objects.get(name="lost").sealed_secret == lost
+    detail = Action.objects.get().detail
+    assert detail == {"command": True, "webhooks": 1, "failed": ["lost"]}

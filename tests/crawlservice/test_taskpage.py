@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 
 import pyarrow.parquet as pq
@@ -67,7 +68,11 @@ def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     # Whoever polls is told to stop.
     for part in ("now", "findings"):
         look(admin, ended_task, part, 286)
-    assert admin.get(place(ended_task, "chart")).json()["ended"]
+    chart = admin.get(place(ended_task, "chart")).json()
+    assert chart["ended"]
+    drawn = {name for names in re.findall('data-series="(.+?)"', page) for name in names.split("|")}
+    assert drawn == drawn & chart["points"].keys() != set()
+    assert chart["points"]["errors_total"][-1] == 1
 
 
 def test_limits_are_shown_as_the_author_wrote_them(admin: Client, published: Frontier) -> None:

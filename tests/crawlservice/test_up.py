@@ -42,11 +42,7 @@ def child(running, word: str) -> int:
 
 def test_it_serves_until_it_is_interrupted(up):
     running, url = up()
-    assert requests.get(f"{url}healthz", timeout=30).json() == {
-        "database": True,
-        "redis": True,
-        "installation": True,
-    }
+    assert set(requests.get(f"{url}healthz", timeout=30).json().values()) == {True}
     login = requests.get(f"{url}admin/", timeout=30)
     assert login.url.startswith(f"{url}admin/login/")
     style = re.search(r'href="(/static/unfold/css/styles[^"]*)"', login.text)

@@ -58,11 +58,7 @@ def test_it_serves_the_web_and_its_files_without_a_second_server(manage, manage_
     env = {**manage_env, "CRAWLFRAME_HTTPS": "1", "CRAWLFRAME_PROXIES": "1"}
     with served(env) as (url, process):
         healthy = requests.get(f"{url}healthz", timeout=30)
-        assert healthy.json() == {
-            "database": True,
-            "redis": True,
-            "installation": True,
-        }  # asked from inside, without TLS
+        assert set(healthy.json().values()) == {True}  # asked from inside, without TLS
         turned = requests.get(f"{url}admin/login/", timeout=30, allow_redirects=False)
         assert (turned.status_code, turned.headers["Location"][:8]) == (301, "https://")
         over_tls = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "198.51.100.9"}

@@ -15,11 +15,16 @@ from crawlservice.redis import redis_url
 from crawlservice.terminal import Command as ServiceCommand
 from crawlservice.terminal import facts_table
 
+DIFFER = (
+    "they differ: this Redis belongs to another database, and is not used. Give this installation "
+    "a CRAWLFRAME_KEY_PREFIX or a Redis database of its own, or take Redis over with --take-over"
+)
+
 
 class Command(ServiceCommand):
     help = (
-        "Shows the installation ids of the database and of Redis. Exits with 1 if they differ: "
-        "then nodes, web and commands refuse to use this Redis."
+        "Shows the installation ids of the database and of Redis. Exits with 1 if they differ, "
+        "but after --new-id: then nodes, web and commands refuse to use this Redis."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -35,14 +40,14 @@ class Command(ServiceCommand):
             "--new-id",
             action="store_true",
             help="give this database an id of its own, when it is a copy of the database of "
-            "another cluster",
+            "another cluster; refused while nodes live on the Redis that has this id",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["new_id"]:
-            before, after = installation.renew()
-            record("renew installation", command=True, before=before, after=after)
         frontier = Frontier.connect(redis_url(), settings.CRAWLFRAME, follows=True)
+        if options["new_id"]:
+            before, after = installation.renew(frontier)
+            record("renew installation", command=True, before=before, after=after)
         if options["take_over"]:
             before = installation.take_over(frontier)
             after = installation.of_database()
@@ -58,9 +63,9 @@ class Command(ServiceCommand):
                 ]
             )
         )
-        if theirs not in ("", mine):
-            raise CommandError(
-                "they differ: this Redis belongs to another database, and is not used. Give this "
-                "installation a CRAWLFRAME_KEY_PREFIX or a Redis database of its own, or take "
-                "Redis over with --take-over"
-            )
+        if theirs in ("", mine):
+            return
+        if options["new_id"]:
+            self.stdout.write(DIFFER)
+        else:
+            raise CommandError(DIFFER)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import os
 import socket
 import sys
 from argparse import ArgumentParser
@@ -97,9 +96,7 @@ def listen(bind: str) -> socket.socket:
 
 def _check(listener: socket.socket) -> None:
     """Raises ConfigError when what the settings show must not be reached from there."""
-    key = os.environ.get("CRAWLFRAME_SECRET_KEY", "").strip()
-    host = str(listener.getsockname()[0])
-    if found := exposure.problem([host], debug=settings.DEBUG, key=key):
+    if found := exposure.refusal([str(listener.getsockname()[0])]):
         raise ConfigError(found)
 
 
