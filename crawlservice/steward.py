@@ -144,6 +144,8 @@ class Steward:
             except LockError:
                 log.info("another steward leads now")
         self._leading = bool(self._lock.acquire())
+        if self._leading:
+            self._settler = Settler()
         return self._leading
 
     def _look_for_migrations(self) -> None:
