@@ -15,7 +15,7 @@ from crawlframe.node.code import Code
 from crawlframe.registry import Registry
 from crawlservice import installation, lives
 from crawlservice.era import uncounted
-from crawlservice.reconcile import complete_recorded
+from crawlservice.reconcile import replay
 from crawlservice.redis import use
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
@@ -65,8 +65,6 @@ class DjangoServices:
             return ""
         with self._database():
             found = uncounted(frontier)
-            if not found:
-                complete_recorded(frontier, frontier.leases.in_progress())
         self._compared = True
         return found
 
@@ -81,6 +79,10 @@ class DjangoServices:
     def lose_generation(self, generation: int, held: int) -> None:
         with self._database():
             lives.die(generation, held)
+
+    def replay(self, frontier: Frontier, generation: int) -> int:
+        with self._database():
+            return replay(frontier, generation)
 
     def run_steward(self, channel: Channel) -> None:
         frontier = Frontier.connect(self._redis, self._settings, follows=True)

@@ -27,7 +27,7 @@ from crawlservice.database import migrations
 from crawlservice.era import is_whole, renew, uncounted
 from crawlservice.models import Page, Task
 from crawlservice.pruning import Pruner
-from crawlservice.reconcile import Reconciliation, align
+from crawlservice.reconcile import Reconciliation, align, replay
 from crawlservice.sampling import Sampler
 from crawlservice.settlement import Settler
 from crawlservice.store import DjangoLedger
@@ -179,7 +179,7 @@ class Steward:
                 self._still_here()
                 held = self._frontier.leases.held([generation])[generation]
                 lives.die(generation, held)  # first, so that it never vanishes
-                moved = self._frontier.leases.replay(generation)
+                moved = replay(self._frontier, generation)
                 log.warning("generation %d is dead: %d requests replayed", generation, moved)
         if now >= self._patient_until:
             self._lives.turn(leases)

@@ -69,6 +69,10 @@ class Life:
             except LedgerAway as error:
                 log.warning("this node will be shown as offline, for it could not leave: %s", error)
 
+    def replay(self, frontier: Frontier) -> None:
+        """Gives back what this generation still holds: it is over."""
+        _replay(self.generation, self._services, frontier)
+
     def replay_dead(self, frontier: Frontier) -> None:
         """Replays what dead masters of this node, or any on this machine, left in progress."""
         replay_dead(self.me, self._services, frontier)
@@ -137,9 +141,17 @@ def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[No
                 continue
             if other.node != me.node:  # this one begins again
                 _report_death(other.generation, services, frontier)
-            moved = frontier.leases.replay(other.generation)
-            log.info("replayed %d requests of generation %d", moved, other.generation)
+            _replay(other.generation, services, frontier)
     return living
+
+
+def _replay(generation: int, services: Services, frontier: Frontier) -> None:
+    try:
+        moved = services.replay(frontier, generation)
+    except LedgerAway as error:  # a steward does it when its lease is over
+        log.warning("generation %d is not replayed yet: %s", generation, error)
+    else:
+        log.info("replayed %d requests of generation %d", moved, generation)
 
 
 def _report_death(generation: int, services: Services, frontier: Frontier) -> None:
