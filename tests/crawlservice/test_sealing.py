@@ -9,11 +9,12 @@ import pytest
 from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
+from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from crawlservice.models import Delivery, Event, Task, Webhook
 from crawlservice.sealing import SealError, reseal, seal, unseal
-from crawlservice.webhooks import claim, hand_out, split_login
+from crawlservice.webhooks import PAUSES, claim, hand_out, split_login
 
 
 def test_what_is_sealed_is_read_with_the_same_key_only(settings_with: Callable[..., None]) -> None:
@@ -77,6 +78,24 @@ def test_a_node_with_another_key_says_so_and_goes_on(
     assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
     assert delivery.next_at is not None
     assert Event.objects.count() == 1
+
+
+def test_what_cannot_be_opened_is_given_up_in_the_end(
+    ended_task: Task, settings_with: Callable[..., None]
+) -> None:
+    settings_with(SECRET_KEY="a" * 50)
+    Webhook.objects.create(name="other", url="http://x.example/", sealed_secret=seal("s"))
+    settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=[])
+    hand_out()
+    for attempt in range(1, len(PAUSES) + 2):
+        delivery = Delivery.objects.get()
+        assert (delivery.attempts, delivery.next_at is None) == (attempt - 1, False)
+        Delivery.objects.update(next_at=Now())
+        assert [*claim([], 5)] == []
+    delivery = Delivery.objects.get()
+    assert (delivery.next_at, delivery.delivered_at) == (None, None)
+    assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
+    assert not hand_out()
 
 
 def test_reseal_lets_the_former_key_go(
