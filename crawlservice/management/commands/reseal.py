@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import transaction
 
+from crawlservice.installation import keep_key
 from crawlservice.journal import record
 from crawlservice.models import Webhook
 from crawlservice.sealing import reseal
@@ -25,5 +26,6 @@ class Command(ServiceCommand):
                 webhook.sealed_secret = reseal(webhook.sealed_secret)
                 webhook.sealed_login = reseal(webhook.sealed_login)
                 webhook.save(update_fields=["sealed_secret", "sealed_login"])
+            keep_key()
             record("reseal", command=True, webhooks=len(webhooks))
         self.stdout.write(f"webhooks whose secrets were encrypted anew: {len(webhooks)}")
