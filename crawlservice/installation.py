@@ -1,5 +1,5 @@
 """Installation: the id that a database and its Redis share, so that two clusters never mix their
-requests in one Redis."""
+requests in one Redis; and a check value of the secret key that all its processes share."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import OWN_AFFAIRS
 from crawlservice import database
-from crawlservice.models import Era, Installation
+from crawlservice.models import Era, Installation, Webhook
+from crawlservice.sealing import SealError, seal, unseal
 
 log = logging.getLogger(__name__)
 
+KEY_CHECK = "the key of this installation"  # what the check value says
 TAKING = 60.0  # seconds that taking Redis over may last
 
 
@@ -58,6 +60,32 @@ def check(frontier: Frontier, known: str = "") -> str:
         # The private Redis of this directory, whose database was deleted or is another one now.
         take_over(frontier)
     return mine
+
+
+def check_key() -> str:
+    """Why the secrets of this database cannot be read with our SECRET_KEY, or "". The first who
+    asks leaves a check value. Raises django.db.Error."""
+    if not of_database():
+        return ""
+    ours = Installation.objects.get()
+    secrets = Webhook.objects.order_by("pk").values_list("sealed_secret", flat=True)
+    sealed = ours.key_check or secrets.first() or ""
+    try:
+        unseal(sealed)
+    except SealError:
+        return (
+            "CRAWLFRAME_SECRET_KEY is another one here than where this database was used first, so "
+            "webhooks cannot be told: give the web and all nodes the same one. If it was changed, "
+            "name the former one in CRAWLFRAME_SECRET_KEY_FALLBACKS and run: python manage.py "
+            "reseal"
+        )
+    Installation.objects.filter(key_check="").update(key_check=seal(KEY_CHECK))
+    return ""
+
+
+def keep_key() -> None:
+    """Our SECRET_KEY is the one of this database from now on. Raises django.db.Error."""
+    Installation.objects.update(key_check=seal(KEY_CHECK))
 
 
 def living(frontier: Frontier) -> list[str]:

@@ -28,11 +28,12 @@ class UnknownNode(CrawlframeError):
     """No node of this name is offline."""
 
 
-def begin(node: str, machine: str, pid: int) -> int:
+def begin(node: str, machine: str, pid: int, *, once: bool = False) -> int:
     """A new life of a node replaces what it had before; returns its number. A node that was offline
-    is back, which is one event. Raises django.db.Error."""
+    is back, which is one event. ``once``: it ends when no task is left, so nobody misses it when it
+    dies. Raises django.db.Error."""
     with transaction.atomic():
-        life = Generation.objects.create(node=node, machine=machine, pid=pid)
+        life = Generation.objects.create(node=node, machine=machine, pid=pid, once=once)
         earlier = Generation.objects.filter(node=node, pk__lt=life.pk).order_by()
         earlier.filter(fate=Fate.ALIVE).update(fate=Fate.REPLACED, ended_at=Now())
         if earlier.filter(offline=True).update(offline=False):
@@ -53,7 +54,7 @@ def die(generation: int, held: int) -> bool:
         if not rows.update(fate=Fate.DIED, ended_at=Now(), given_back=held):
             return False
         life = Generation.objects.get(pk=generation)
-        if Generation.objects.filter(node=life.node, pk__gt=generation).exists():
+        if life.once or Generation.objects.filter(node=life.node, pk__gt=generation).exists():
             return False
         Generation.objects.filter(pk=generation).update(offline=True)
         _tell(Event.Kind.NODE_OFFLINE, life)

@@ -118,6 +118,14 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
     return done
 
 
+def replay(frontier: Frontier, generation: int) -> int:
+    """Declares a generation dead. What it had recorded is completed first, so that Redis counts all
+    that the ledger has; the rest is given back. Returns how many were given back. Raises as
+    ``Reconciliation.run`` does; nothing is given back then."""
+    complete_recorded(frontier, frontier.leases.strays(generation, ()))
+    return frontier.leases.replay(generation)
+
+
 def rows_of(rids: Iterable[bytes]) -> dict[bytes, Page]:
     """The ledger rows that some requests have, with what completing them takes."""
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])

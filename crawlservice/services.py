@@ -15,7 +15,7 @@ from crawlframe.node.code import Code
 from crawlframe.registry import Registry
 from crawlservice import installation, lives
 from crawlservice.era import uncounted
-from crawlservice.reconcile import complete_recorded
+from crawlservice.reconcile import replay
 from crawlservice.redis import use
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
@@ -23,12 +23,14 @@ from crawlservice.watchdog import Watchdog
 
 
 class DjangoServices:
-    """Of one node. ``redis`` is a URL, ``code`` where the spiders and this framework lie."""
+    """Of one node. ``redis`` is a URL, ``code`` where the spiders and this framework lie. ``once``:
+    the node ends when no task is left."""
 
-    def __init__(self, settings: Settings, redis: str, code: Code) -> None:
+    def __init__(self, settings: Settings, redis: str, code: Code, *, once: bool = False) -> None:
         self._settings = settings
         self._redis = redis
         self._code = code
+        self._once = once
         self._installation = ""
         self._compared = False
 
@@ -59,20 +61,27 @@ class DjangoServices:
         with self._database():
             self._installation = installation.check(frontier, self._installation)
 
+    def check_key(self) -> str:
+        """Why this node cannot read the secrets of webhooks; "" when it can, or when the database
+        does not answer. Leaves no connection open."""
+        try:
+            with self._database():
+                return installation.check_key()
+        except LedgerAway:
+            return ""
+
     def missing(self, frontier: Frontier) -> str:
         # Once: an era that was renewed since has all there is, whatever numbers say.
         if self._compared or installation.living(frontier):
             return ""
         with self._database():
             found = uncounted(frontier)
-            if not found:
-                complete_recorded(frontier, frontier.leases.in_progress())
         self._compared = True
         return found
 
     def begin_generation(self, node: str, machine: str, pid: int) -> int:
         with self._database():
-            return lives.begin(node, machine, pid)
+            return lives.begin(node, machine, pid, once=self._once)
 
     def end_generation(self, generation: int) -> None:
         with self._database():
@@ -81,6 +90,10 @@ class DjangoServices:
     def lose_generation(self, generation: int, held: int) -> None:
         with self._database():
             lives.die(generation, held)
+
+    def replay(self, frontier: Frontier, generation: int) -> int:
+        with self._database():
+            return replay(frontier, generation)
 
     def run_steward(self, channel: Channel) -> None:
         frontier = Frontier.connect(self._redis, self._settings, follows=True)

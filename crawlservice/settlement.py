@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from itertools import chain
 from uuid import UUID
 
 from django.db import transaction
@@ -16,7 +17,8 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 
 from crawlframe.errors import BadRequest
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
-from crawlframe.request import Admission, Request, unpack_admissions
+from crawlframe.record import read_head
+from crawlframe.request import Admission, unpack_admissions
 from crawlservice.models import Page, Task
 from crawlservice.oftask import of_task
 from crawlservice.store import DjangoLedger
@@ -25,12 +27,13 @@ from crawlservice.submit import limits_of
 log = logging.getLogger(__name__)
 
 BATCH = 500  # requests at a time
-LISTS = 100  # rows whose follow-ups are read at a time
+LISTS = 10  # rows whose follow-ups are read at a time: each may lead to very many
 SLICE = 1.0  # seconds of one turn: other chores wait meanwhile
 
 
 class Settler:
-    """Settles one task after the other, a slice of time in each turn."""
+    """Settles one task after the other, a slice of time in each turn. Of one leader: whoever leads
+    anew makes another, for others may have gone on meanwhile."""
 
     def __init__(self) -> None:
         self._steps: Iterator[bool] = iter(())
@@ -49,14 +52,14 @@ class Settler:
 
 def settle(task: Task) -> Iterator[bool]:
     """Yields True after each batch. If a row came meanwhile at a place that was passed already, the
-    task is left as it is, to be settled once more."""
+    task is left as it is, to be settled once more. So it is if it was retried meanwhile."""
     known = Known(task)
     for batch in known.batches():
-        if not _write(task.pk, batch):
-            _end(task.pk)
+        if not _write(task, batch):
+            _end(task)
             return
         yield True
-    _end(task.pk, known.lists)
+    _end(task, known.lists)
 
 
 class Known:
@@ -69,13 +72,13 @@ class Known:
 
     def batches(self) -> Iterator[list[Admission]]:
         """In the order in which they were recorded."""
-        batch = unpack_admissions(self._task.seeds)
-        for packed in self._follow_ups():
-            self.lists += 1
+        batch: list[Admission] = []
+        for packed in chain([self._task.seeds], self._follow_ups()):
             batch += unpack_admissions(packed)
-            while len(batch) >= BATCH:
-                yield batch[:BATCH]
-                del batch[:BATCH]
+            whole = len(batch) // BATCH * BATCH
+            for start in range(0, whole, BATCH):
+                yield batch[start : start + BATCH]
+            del batch[:whole]
         yield batch
 
     def _follow_ups(self) -> Iterator[bytes | memoryview]:
@@ -85,7 +88,10 @@ class Known:
         while some := [
             *of_task(rows, self._task.pk, after=last).values_list("pk", "follow_ups")[:LISTS]
         ]:
-            yield from (packed for _, packed in some if packed is not None)
+            for _, packed in some:
+                assert packed is not None
+                self.lists += 1
+                yield packed
             last = some[-1][0]
 
 
@@ -94,20 +100,20 @@ def _leading_rows() -> QuerySet[Page]:
 
 
 @transaction.atomic
-def _write(task_id: int, batch: list[Admission]) -> bool:
+def _write(walked: Task, batch: list[Admission]) -> bool:
     """Gives those of a batch a row that have none. Returns False when no more are to be written.
 
     What a page limit left out has no row. Which requests that was, only Redis knew: the first ones
     to be recorded are taken to be those that were admitted, as when Redis is filled anew."""
-    if (task := _locked(task_id)) is None:
+    if (task := _locked(walked)) is None:
         return False
     assert task.unwritten is not None
     limit = limits_of(task).page_limit
     room = task.unwritten + max(0, limit - task.na) if limit else len(batch)
     missing = _without_row(batch)[:room]
-    DjangoLedger().commit([_outcome(task_id, admission) for admission in missing])
+    DjangoLedger().commit([_outcome(task.pk, admission) for admission in missing])
     written = len(missing)
-    Task.objects.filter(pk=task_id).update(
+    Task.objects.filter(pk=task.pk).update(
         unwritten=max(0, task.unwritten - written),
         na=F("na")
         + max(0, written - task.unwritten),  # led to by a row that Redis had not heard of
@@ -125,25 +131,24 @@ def _without_row(batch: list[Admission]) -> list[Admission]:
 def _outcome(task: int, admission: Admission) -> Outcome:
     outcome = Outcome(admission.rid, task, admission.host, admission.record, 0, 0)
     try:
-        request = Request.decode(admission.record)
+        # Not the whole record: the classes of its values are the spiders', which stewards lack.
+        outcome.url, outcome.depth, outcome.callback, _ = read_head(admission.record)
     except BadRequest as error:
         return outcome.end(Verdict.ERROR, CANCELLED, str(error))
-    outcome.url, outcome.depth = request.url, request.depth
-    outcome.callback = request.callback or "parse"
     return outcome.end(Verdict.ERROR, CANCELLED)
 
 
 @transaction.atomic
-def _end(task_id: int, lists: int | None = None) -> None:
+def _end(task: Task, lists: int | None = None) -> None:
     """All rows are there, and their numbers are the task's from now on. ``lists``: if so many lead
     to others; then no row can come any more, for each request that they lead to has one."""
-    if _locked(task_id) is None:
+    if _locked(task) is None:
         return
-    if lists is not None and lists != _leading_rows().filter(task=task_id).count():
+    if lists is not None and lists != _leading_rows().filter(task=task).count():
         return
     error = Q(state=Page.State.ERROR)
     numbers = (
-        Page.objects.filter(task=task_id)
+        Page.objects.filter(task=task)
         .order_by()
         .aggregate(
             na=Count("pk"),
@@ -153,15 +158,21 @@ def _end(task_id: int, lists: int | None = None) -> None:
             items=Sum("items", default=0),
         )
     )
-    Task.objects.filter(pk=task_id).update(**numbers, unwritten=None)
+    Task.objects.filter(pk=task.pk).update(**numbers, unwritten=None)
     log.info(
-        "task %d: the rows of its %d cancelled requests are written", task_id, numbers["cancelled"]
+        "task %d: the rows of its %d cancelled requests are written", task.pk, numbers["cancelled"]
     )
 
 
-def _locked(task_id: int) -> Task | None:
-    """The task if it has rows to be written; nobody changes it until the transaction ends."""
-    waiting = Task.objects.filter(pk=task_id, state=Task.State.CANCELLED, unwritten__isnull=False)
+def _locked(walked: Task) -> Task | None:
+    """The task as it is now, if it has rows to be written and was not retried since ``walked`` was
+    read; nobody changes it until the transaction ends."""
+    waiting = Task.objects.filter(
+        pk=walked.pk,
+        state=Task.State.CANCELLED,
+        unwritten__isnull=False,
+        retries=walked.retries,
+    )
     return (
         waiting.select_for_update(no_key=True)
         .only("settings", "priority", "na", "unwritten")

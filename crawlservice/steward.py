@@ -27,7 +27,7 @@ from crawlservice.database import migrations
 from crawlservice.era import is_whole, renew, uncounted
 from crawlservice.models import Page, Task
 from crawlservice.pruning import Pruner
-from crawlservice.reconcile import Reconciliation, align
+from crawlservice.reconcile import Reconciliation, align, replay
 from crawlservice.sampling import Sampler
 from crawlservice.settlement import Settler
 from crawlservice.store import DjangoLedger
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 TURN = 1.0  # seconds between two rounds of chores
 MIGRATIONS = 5.0  # seconds between two looks which migrations are applied
-LONG = 2.5  # seconds without a round that went well
+LONG = 2.5  # seconds without a round that could replay the dead
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
 STILL = 30.0  # seconds in which a task with requests to claim may stand still unexamined
 
@@ -65,7 +65,7 @@ class Steward:
         self._leading = False
         self._installation = ""
         self._lease = settings.lease
-        self._well = time.monotonic()  # when the last round that did not fail was over
+        self._well = time.monotonic()  # when the last round that could replay the dead was over
         self._patient_until = 0.0
         self._trouble = ""  # what the last round failed of
         self._run: str | None = None  # which life of the server that is
@@ -102,26 +102,42 @@ class Steward:
         self.resign()
 
     def turn(self) -> None:
-        """One round, if it is ours. A failure waits for the next round."""
+        """One round, if it is ours. What fails waits for the next round. All chores need what
+        ``_look_after_nodes`` does; otherwise none holds up another."""
+        problems = [self._attempt(self._look_for_migrations), self._attempt(self._look_after_nodes)]
+        if not problems[-1]:
+            if self._leading:
+                problems += map(self._attempt, self._chores())
+            self._well = time.monotonic()
+        trouble = "; ".join(dict.fromkeys(filter(None, problems)))
+        if trouble and trouble != self._trouble:
+            log.warning("chores wait: %s", trouble)
+        self._trouble = trouble
+
+    def _attempt(self, chore: Callable[[], object]) -> str:
+        """Why it failed; "" when it did not."""
         try:
-            # First, for the lock that leads is in Redis.
-            self._installation = installation.check(self._frontier, self._installation)
-            if self._lead():
-                self._look_after_redis()
-                self._replay_dead()
-                self._care_for_tasks()
-                schedules.turn(self._still_here)
-                self._tell_webhooks()
-                self._pruner.turn()
-                self._settler.turn()
-            self._look_for_migrations()
-            self._well, self._trouble = time.monotonic(), ""
+            chore()
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
-            trouble = " ".join(str(error).split())
-            if trouble != self._trouble:
-                log.warning("chores wait: %s", trouble)
-            self._trouble = trouble
             connection.close()
+            return " ".join(str(error).split()) or type(error).__name__
+        return ""
+
+    def _look_after_nodes(self) -> None:
+        # First, for the lock that leads is in Redis.
+        self._installation = installation.check(self._frontier, self._installation)
+        if self._lead():
+            self._look_after_redis()
+            self._replay_dead()
+
+    def _chores(self) -> list[Callable[[], object]]:
+        return [
+            self._care_for_tasks,
+            lambda: schedules.turn(self._still_here),
+            self._tell_webhooks,
+            self._pruner.turn,
+            self._settler.turn,
+        ]
 
     def resign(self) -> None:
         """Lets another steward lead at once."""
@@ -144,6 +160,8 @@ class Steward:
             except LockError:
                 log.info("another steward leads now")
         self._leading = bool(self._lock.acquire())
+        if self._leading:
+            self._settler = Settler()
         return self._leading
 
     def _look_for_migrations(self) -> None:
@@ -177,7 +195,7 @@ class Steward:
                 self._still_here()
                 held = self._frontier.leases.held([generation])[generation]
                 lives.die(generation, held)  # first, so that it never vanishes
-                moved = self._frontier.leases.replay(generation)
+                moved = replay(self._frontier, generation)
                 log.warning("generation %d is dead: %d requests replayed", generation, moved)
         if now >= self._patient_until:
             self._lives.turn(leases)

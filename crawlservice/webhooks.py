@@ -111,10 +111,13 @@ def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, Letter]]:
         if not rows.filter(attempts=delivery.attempts).update(attempts=attempt, next_at=later):
             continue
         try:
-            yield webhook.pk, _letter(webhook, delivery, attempt)
+            letter = _letter(webhook, delivery, attempt)
         except SealError as error:
-            Delivery.objects.filter(pk=delivery.pk).update(problem=str(error))
             log.warning("webhook %s: %s", webhook, error)
+            name = f"evt_{delivery.event_id}"
+            settle(Letter(webhook.url, "", "", name, b"", delivery.pk, attempt), str(error))
+            continue
+        yield webhook.pk, letter
 
 
 def settle(letter: Letter, problem: str) -> None:

@@ -69,6 +69,10 @@ class Life:
             except LedgerAway as error:
                 log.warning("this node will be shown as offline, for it could not leave: %s", error)
 
+    def replay(self, frontier: Frontier) -> None:
+        """Gives back what this generation still holds: it is over."""
+        _replay(self.generation, self._services, frontier)
+
     def replay_dead(self, frontier: Frontier) -> None:
         """Replays what dead masters of this node, or any on this machine, left in progress."""
         replay_dead(self.me, self._services, frontier)
@@ -103,25 +107,38 @@ def begin(
                 "stop it, or give this node another name with --node"
             )
     faults.at("begin.before")
-    me = replace(me, generation=_begin_fresh(me, services, frontier))
-    frontier.leases.announce(me)
+    me = _begin_fresh(me, services, frontier)
     faults.at("begin.after")
     return me
 
 
-def _begin_fresh(me: NodeInfo, services: Services, frontier: Frontier) -> int:
-    """The number of a life that nobody has lived. A database that lost rows gives some again."""
+def _begin_fresh(me: NodeInfo, services: Services, frontier: Frontier) -> NodeInfo:
+    """With the number of a life that nobody has lived. A database that lost rows gives some again.
+    What Redis does not take has not begun, and is not to be missed."""
     while True:
-        generation = services.begin_generation(me.node, me.machine, me.pid)
+        fresh = replace(me, generation=services.begin_generation(me.node, me.machine, me.pid))
         try:
-            if generation not in frontier.leases.left():
-                frontier.leases.renew(generation, me.lease_left)
-                return generation
-        except EraChanged:
+            if _enter(fresh, frontier):
+                return fresh
+        except (RedisError, FrontierError, OSError):
+            with suppress(LedgerAway):
+                services.end_generation(fresh.generation)
             raise
-        except Fenced:
-            pass
-        log.warning("the database gave the number %d again; taking the next", generation)
+        log.warning("the database gave the number %d again; taking the next", fresh.generation)
+
+
+def _enter(me: NodeInfo, frontier: Frontier) -> bool:
+    """Gives a life its lease and announces it. Returns False when others had the number before."""
+    try:
+        if me.generation in frontier.leases.left():
+            return False
+        frontier.leases.renew(me.generation, me.lease_left)
+    except EraChanged:
+        raise
+    except Fenced:
+        return False
+    frontier.leases.announce(me)
+    return True
 
 
 def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[NodeInfo]:
@@ -137,9 +154,17 @@ def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[No
                 continue
             if other.node != me.node:  # this one begins again
                 _report_death(other.generation, services, frontier)
-            moved = frontier.leases.replay(other.generation)
-            log.info("replayed %d requests of generation %d", moved, other.generation)
+            _replay(other.generation, services, frontier)
     return living
+
+
+def _replay(generation: int, services: Services, frontier: Frontier) -> None:
+    try:
+        moved = services.replay(frontier, generation)
+    except LedgerAway as error:  # a steward does it when its lease is over
+        log.warning("generation %d is not replayed yet: %s", generation, error)
+    else:
+        log.info("replayed %d requests of generation %d", moved, generation)
 
 
 def _report_death(generation: int, services: Services, frontier: Frontier) -> None:

@@ -346,5 +346,5 @@ class Master:
     def _leave(self) -> None:
         self._life.leave()
         if self._life.alive and not self._errands.away:  # else the next life of this node does it
-            self._errands.attempt(lambda: self._frontier.leases.replay(self._life.generation))
+            self._errands.attempt(lambda: self._life.replay(self._frontier))
         log.info("node %s ended (process %d)", self._settings.node, os.getpid())

@@ -16,6 +16,8 @@ class Installation(models.Model):
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     uuid = models.UUIDField(default=uuid4)
+    # Sealed with the key of whoever came first: who cannot open it has another SECRET_KEY.
+    key_check = models.TextField(default="", db_default="", blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:
@@ -51,6 +53,13 @@ class Generation(models.Model):
         default=False,
         db_default=False,
         help_text=_("it died, and its node has neither come back nor been forgotten"),
+    )
+
+    once = models.BooleanField(
+        _("once"),
+        default=False,
+        db_default=False,
+        help_text=_("it ends when no task is left; when it dies, it is not shown as offline"),
     )
 
     class Meta:

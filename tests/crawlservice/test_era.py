@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 from django.db.models import QuerySet
+from msgspec.structs import replace
 from redis import Redis
 
 from crawlframe import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.ledger import LedgerAway
 from crawlframe.node.code import Code
-from crawlframe.node.generation import begin
+from crawlframe.node.generation import Life, begin
 from crawlservice.audit import audit
 from crawlservice.era import is_whole, renew, uncounted
 from crawlservice.models import Era, Event, Item, Page, Task
@@ -24,6 +26,7 @@ from crawlservice.services import DjangoServices
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
 from tests.crawlservice.graph import GraphCrawl
+from tests.crawlservice.test_steward import turn_until
 from tests.frontier.snapshot import Snapshot
 
 pytestmark = pytest.mark.usefixtures("service")
@@ -255,6 +258,69 @@ def test_a_cold_start_after_a_kill_of_everything_begins_no_era(
     finish(crawl, node(), me.generation)
     crawl.check_end(steward)
     assert max(crawl.runs.values()) == 1, "what has a row is not fetched again"
+
+
+def stop(life: Life, frontier: Frontier, services: DjangoServices) -> None:
+    life.replay(frontier)
+
+
+def begin_another(life: Life, frontier: Frontier, services: DjangoServices) -> None:
+    frontier.leases.renew(99, 60)  # of a node elsewhere, so nobody compares
+    begin(ME, services, frontier)
+
+
+def lead(life: Life, frontier: Frontier, services: DjangoServices) -> None:
+    frontier.leases.renew(life.generation, 0.001)
+    turn_until(
+        Steward(Settings(), Frontier(frontier.redis, partitions=frontier.partitions, follows=True)),
+        lambda: life.generation not in frontier.leases.left(),
+    )
+
+
+@pytest.mark.parametrize("replays", [stop, begin_another, lead])
+def test_what_was_committed_is_counted_before_the_rest_is_given_back(
+    steward: Frontier,
+    node: Callable[[], Frontier],
+    redis_url: str,
+    replays: Callable[[Life, Frontier, DjangoServices], None],
+) -> None:
+    """Else a harmless restart of Redis would look like a loss until it is claimed again."""
+    crawl, life = GraphCrawl(steward), Life(Settings(), services(redis_url))
+    while sum(crawl.runs.values()) < 20:
+        crawl.work(node(), 7)
+    assert life.begin(node(), ())
+    steward.leases.announce(replace(life.me, node="one", pid=ME.pid))
+    held = crawl.claim(node(), 6, life.generation)
+    crawl.commit(held[:3])
+    steward.pause(crawl.task.pk)
+    Task.objects.update(state=Task.State.PAUSED)
+    replays(life, node(), services(redis_url))
+    assert steward.leases.held([life.generation]) == {life.generation: 0}
+    assert uncounted(steward) == ""
+    counts = steward.counts(crawl.task.pk)
+    assert counts is not None
+    assert counts.nf + counts.ne == Page.objects.count()
+    assert Era.objects.count() == 1
+    steward.resume(crawl.task.pk)
+    finish(crawl, node())
+    crawl.check_end(steward)
+    assert max(crawl.runs.values()) == 1, "what has a row is not fetched again"
+
+
+def test_a_stop_without_a_database_leaves_the_rest_to_a_steward(
+    steward: Frontier, node: Callable[[], Frontier], redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl, life = GraphCrawl(steward), Life(Settings(), services(redis_url))
+    assert life.begin(node(), ())
+    crawl.commit(crawl.claim(node(), 1, life.generation))
+
+    def refuse(*_: object) -> int:
+        raise LedgerAway("it is down")
+
+    with monkeypatch.context() as away:
+        away.setattr(DjangoServices, "replay", refuse)
+        life.replay(node())
+    assert steward.leases.held([life.generation]) == {life.generation: 1}
 
 
 @pytest.mark.parametrize("state", [Task.State.CANCELLING, Task.State.FINISHED])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
+from pathlib import Path
 
 import orjson
 import pytest
@@ -17,12 +18,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from crawlframe.node.code import Code
 from crawlservice import lives, webhooks
 from crawlservice.era import renew
 from crawlservice.models import Action, Delivery, Event, Generation, Webhook
 from crawlservice.nodes import read
 from crawlservice.pruning import ended_lives
 from crawlservice.sealing import seal
+from crawlservice.services import DjangoServices
 from crawlservice.steward import Steward
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_steward import turn_until
@@ -89,6 +92,18 @@ def test_who_was_told_to_stop_is_not_missed() -> None:
     lives.leave(life)
     assert not lives.die(life, 7)
     assert (lives.offline(), kinds()) == ([], [])
+
+
+def test_a_node_that_ends_by_itself_is_not_missed(service: Frontier) -> None:
+    """As that of a `crawl` that was killed: no node of its name ever comes back."""
+    renew(service)
+    code = Code(Path("spiders"), Path("manage.py"))
+    services = DjangoServices(Settings(), "", code, once=True)
+    life = services.begin_generation("alpha.crawl77", "m", 1)
+    service.leases.renew(life, 0.001)
+    turn_until(Steward(Settings(), service), lambda: service.leases.left() == {})
+    assert [*Generation.objects.values_list("fate", "offline")] == [("died", False)]
+    assert (lives.offline(), read(), kinds()) == ([], [], [])
 
 
 def test_an_old_life_beside_a_new_one_is_not_missed() -> None:

@@ -9,12 +9,15 @@ import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from crawlframe.frontier import Frontier
-from crawlservice.models import Action, Delivery, Event, Task, Webhook
+from crawlframe.node.master import Master
+from crawlservice.installation import check_key
+from crawlservice.models import Action, Delivery, Event, Generation, Installation, Task, Webhook
 from crawlservice.sealing import SealError, reseal, seal, unseal
-from crawlservice.webhooks import claim, hand_out, split_login
+from crawlservice.webhooks import PAUSES, claim, hand_out, split_login
 
 
 def test_what_is_sealed_is_read_with_the_same_key_only(settings_with: Callable[..., None]) -> None:
@@ -78,6 +81,70 @@ def test_a_node_with_another_key_says_so_and_goes_on(
     assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
     assert delivery.next_at is not None
     assert Event.objects.count() == 1
+
+
+def test_what_cannot_be_opened_is_given_up_in_the_end(
+    ended_task: Task, settings_with: Callable[..., None]
+) -> None:
+    settings_with(SECRET_KEY="a" * 50)
+    Webhook.objects.create(name="other", url="http://x.example/", sealed_secret=seal("s"))
+    settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=[])
+    hand_out()
+    for attempt in range(1, len(PAUSES) + 2):
+        delivery = Delivery.objects.get()
+        assert (delivery.attempts, delivery.next_at is None) == (attempt - 1, False)
+        Delivery.objects.update(next_at=Now())
+        assert [*claim([], 5)] == []
+    delivery = Delivery.objects.get()
+    assert (delivery.next_at, delivery.delivered_at) == (None, None)
+    assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
+    assert not hand_out()
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_node_that_starts_with_another_key_is_warned_of(
+    ended_task: Task, settings_with: Callable[..., None], checked: bool
+) -> None:
+    """By what the first node left, or by a webhook that was there before it."""
+    settings_with(SECRET_KEY="a" * 50, SECRET_KEY_FALLBACKS=[])
+    if checked:
+        assert (check_key(), check_key()) == ("", "")
+        assert "a" * 50 not in Installation.objects.get().key_check
+    else:
+        Webhook.objects.create(name="w", url="http://x.example/", sealed_secret=seal("s"))
+    settings_with(SECRET_KEY="b" * 50)
+    assert "give the web and all nodes the same one" in check_key()
+    settings_with(SECRET_KEY_FALLBACKS=["a" * 50])
+    assert check_key() == ""
+    call_command("reseal")
+    settings_with(SECRET_KEY_FALLBACKS=[])
+    assert check_key() == ""
+    settings_with(SECRET_KEY="a" * 50)
+    assert check_key() != ""
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_runcrawler_warns_of_another_key(
+    ended_task: Task,
+    settings_with: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    once: bool,
+) -> None:
+    settings_with(SECRET_KEY="a" * 50, SECRET_KEY_FALLBACKS=[])
+    check_key()
+    settings_with(SECRET_KEY="b" * 50)
+    lives: list[int] = []
+
+    def run(master: Master) -> int:
+        lives.append(master._services.begin_generation("alpha", "m", 1))
+        return 0
+
+    monkeypatch.setattr("crawlframe.logs.configure", lambda *_: None)
+    monkeypatch.setattr(Master, "run", run)
+    call_command("runcrawler", once=once)
+    assert "warning: CRAWLFRAME_SECRET_KEY is another one here" in capsys.readouterr().err
+    assert Generation.objects.get(pk=lives[0]).once == once
 
 
 def test_reseal_lets_the_former_key_go(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ import pytest
 from redis import Redis
 
 from crawlframe.conf import Settings
+from crawlframe.errors import MissingCode
 from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.ledger import LedgerAway
 from crawlframe.request import Admission, Request, make_rid, pack_admissions, root_admission
@@ -19,7 +21,7 @@ from crawlservice.era import renew
 from crawlservice.models import Event, Item, Page, Task
 from crawlservice.removal import _thin_out
 from crawlservice.retry import retry
-from crawlservice.settlement import Settler, settle
+from crawlservice.settlement import Known, Settler, settle
 from crawlservice.steward import Steward
 from crawlservice.submit import WrongState
 from tests.crawlservice.graph import GraphCrawl
@@ -169,12 +171,13 @@ def test_a_row_that_comes_behind_the_walk(
     frontier = one_partition
     crawl = GraphCrawl(frontier)
     crawl.work(frontier, 1)
-    (late,) = crawl.claim(frontier, 1)
+    (late,) = (claimed for claimed in crawl.claim(frontier, 2) if claimed.record == b"2")
     frontier.leases.replay(1)
     cancel(crawl, frontier)
     task = end(frontier)
     Page.objects.update(id=1000)
     steps = settle(task)
+    next(steps)
     next(steps)  # the only row that leads to others was read
     crawl.commit([late])
     Page.objects.filter(rid=UUID(bytes=late.rid)).update(id=1)
@@ -223,6 +226,43 @@ def test_a_retry_waits_for_the_rows_and_fetches_the_rest(frontier: Frontier, slo
     crawl.check_end(frontier)
     assert audit(Task.objects.get()) == []
     assert set(crawl.runs.values()) == {1}
+
+
+@pytest.mark.parametrize("leads_anew", [False, True])
+def test_a_walk_from_before_a_retry_ends_nothing(
+    one_partition: Frontier, monkeypatch: pytest.MonkeyPatch, leads_anew: bool
+) -> None:
+    """A steward stops in the middle, for another leads and comes to the end; what is retried and
+    cancelled then lies before the place where it goes on."""
+    monkeypatch.setattr(settlement, "BATCH", 1)
+    frontier = one_partition
+    crawl = GraphCrawl(frontier)
+    crawl.work(frontier, 1)
+    cancel(crawl, frontier)
+    with monkeypatch.context() as slow:
+        slow.setattr("crawlservice.steward.Settler", Idle)
+        task = end(frontier)
+    stale = settle(task)
+    while Task.objects.get().unwritten:
+        next(stale)
+    assert [*settle(task)]
+    assert retry(task.pk) == 2
+    steward = Steward(Settings(), frontier)
+    steward.turn()
+    steward.resign()
+    cancel(crawl, frontier)
+    with monkeypatch.context() as slow:
+        slow.setattr("crawlservice.steward.Settler", Idle)
+        assert end(frontier).unwritten == 2
+    steward = Steward(Settings(), frontier)
+    steward._settler._steps = stale
+    if leads_anew:
+        steward.turn()
+    else:
+        steward._settler.turn()
+    task = Task.objects.get()
+    assert (task.unwritten, task.cancelled, Page.objects.count()) == (None, 2, 3)
+    assert audit(task) == []
 
 
 def test_a_new_era_fetches_nothing_of_it(frontier: Frontier, slow: None) -> None:
@@ -314,3 +354,36 @@ def test_a_row_says_what_was_to_be_fetched(one_partition: Frontier) -> None:
     ]
     row = Page.objects.get(rid=UUID(bytes=rid))
     assert bytes(row.request or b"") == request.encode()
+
+
+@dataclass
+class House:
+    price: int
+
+
+def test_a_row_whose_values_need_the_classes_of_a_spider(one_partition: Frontier) -> None:
+    request = Request("http://shop.example/a", "offer", cb_kwargs={"house": House(1)}, depth=2)
+    record = request.encode().replace(b"House", b"Hovel")
+    with pytest.raises(MissingCode):
+        Request.decode(record)
+    rid = make_rid(1, request.fingerprint())
+    Task.objects.create(
+        spider="shop",
+        settings={"delay": 0, "concurrency": 1, "page_limit": 0},
+        seeds=pack_admissions([Admission(rid, 0, "shop.example", 0, record)]),
+        state="cancelled",
+        unwritten=1,
+    )
+    Settler().turn()
+    row = Page.objects.get()
+    told = (row.url, row.callback, row.depth, row.reason, row.detail)
+    assert told == ("http://shop.example/a", "offer", 2, "cancelled", "")
+
+
+def test_no_batch_is_larger_than_one_transaction_takes(one_partition: Frontier) -> None:
+    crawl = GraphCrawl(one_partition)
+    seeds = [crawl.admission(n) for n in range(40)]
+    crawl.task.seeds = pack_admissions(seeds)
+    batches = [*Known(crawl.task).batches()]
+    assert [len(batch) for batch in batches] == [7] * 5 + [5]
+    assert [admission for batch in batches for admission in batch] == seeds

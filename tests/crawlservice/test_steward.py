@@ -6,11 +6,17 @@ import time
 from collections.abc import Callable
 
 import pytest
+from django.db import DataError
 from redis import Redis
 
 from crawlframe.conf import Settings
+from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
+from crawlframe.ledger import LedgerRefused
 from crawlservice import steward as module
+from crawlservice.era import renew
+from crawlservice.pruning import Pruner
+from crawlservice.settlement import Settler
 from crawlservice.steward import Steward
 from tests.servers import RedisServer
 
@@ -64,3 +70,37 @@ def test_leases_that_nobody_could_renew_say_nothing(
     frontier.leases.renew(LIVING, 60)
     turn_until(steward, lambda: is_lost(frontier, DEAD))
     assert not is_lost(frontier, LIVING)
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ((Pruner, "turn"), DataError("smallint out of range")),
+        ((Steward, "_care_for_tasks"), LedgerRefused("a task is odd")),
+        ((Steward, "_tell_webhooks"), FrontierError("out of order")),
+        ((Steward, "_look_for_migrations"), DataError("no rights")),
+    ],
+    ids=["pruner", "tasks", "webhooks", "migrations"],
+)
+def test_a_chore_that_always_fails_holds_up_no_other(
+    service: Frontier,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    where: tuple[type, str],
+    error: Exception,
+) -> None:
+    renew(service)
+    settled = []
+
+    def fail(self: object) -> None:
+        raise error
+
+    monkeypatch.setattr(*where, fail)
+    monkeypatch.setattr(Settler, "turn", lambda self: settled.append(1))
+    steward = Steward(Settings(lease=0.2), service)
+    steward._well -= 60  # nobody could renew a lease for long
+    service.leases.renew(DEAD, 0.001)
+    turn_until(steward, lambda: is_lost(service, DEAD))
+    assert settled
+    said = [record.message for record in caplog.records if "wait" in record.message]
+    assert said == [f"chores wait: {error}"]

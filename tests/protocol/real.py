@@ -201,9 +201,9 @@ class Real:
     def _settle(self, before: model.State, after: model.State, broken_off: str) -> None:
         new = after.database.cancelled - before.database.cancelled
         if new:
-            _write(self.task.pk, [self.requests[page] for page in new])
+            _write(self.task, [self.requests[page] for page in new])
         else:
-            _end(self.task.pk)
+            _end(self.task)
 
     def _kill(self, node: RealNode, after: model.Node, broken_off: str) -> None:
         node.start()

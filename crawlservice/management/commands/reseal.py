@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import transaction
 
+from crawlservice.installation import keep_key
 from crawlservice.journal import record
 from crawlservice.models import Webhook
 from crawlservice.sealing import SealError, reseal
@@ -31,6 +32,7 @@ class Command(ServiceCommand):
                     failed.append(webhook.name)
                 else:
                     webhook.save(update_fields=["sealed_secret", "sealed_login"])
+            keep_key()
             done = len(webhooks) - len(failed)
             record("reseal", command=True, webhooks=done, failed=failed)
         self.stdout.write(f"webhooks whose secrets were encrypted anew: {done}")
