@@ -36,7 +36,12 @@ _XML_TOKEN = re.compile(
     rb"<(?:!\[CDATA\[(?:[^\]]++|\](?!\]>))*+|!--(?:[^-]++|-(?!->))*+|[!?]"
     rb"|([^!?/>](?:[^>\"']++|\"[^\"]*+\"?|'[^']*+'?)*+)|(/))"
 )
-_FORMATTED = re.compile(rb"<(?:%s)[\s/][^>]*+" % b"|".join(sorted(FORMATTING - {b"a"})), re.I)
+# A formatting element with attributes, unless its end tag plainly is behind its text.
+_FORMATTED = re.compile(
+    rb"<(?=[bcefinstuBCEFINSTU])((?i:%s))(?=[\s/])"
+    rb"(?!(?:\s++[a-zA-Z-]++=\"[^\"<>]*+\")*+\s*+>[^<]*+</\1>)([^>]*+)"
+    % b"|".join(sorted(FORMATTING - {b"a"}))
+)
 _NAME = re.compile(rb"<(/?[a-z][^\s/>]*+)")
 _LITTLE = Markup(0, 0)
 
@@ -87,14 +92,21 @@ def _is_harmless(html: bytes) -> bool:
         return True
     if size > _LARGE or tags > _BALANCED or html.count(b">") > tags + _FEW:
         return False
-    if size >= _MEDIUM and max(map(len, html.split(b">"))) > _LONG:
+    if size >= _MEDIUM and _has_long_tag(html):
         return False
     if tags <= _FEW:
         return True
     if tags > _MANY and _unbalanced(html) > _FEW:
         return False
     # At most three equal ones are made again ("Noah's Ark clause").
-    return 3 * tags * len(set(_FORMATTED.findall(html))) <= MAX_CLONES
+    starts = tags - html.count(b"</")
+    return 3 * starts * len(set(_FORMATTED.findall(html))) <= MAX_CLONES
+
+
+def _has_long_tag(html: bytes) -> bool:
+    """Whether some block of half of ``_LONG``, and so all that is as long, has no ">"."""
+    block = _LONG // 2
+    return any(html.find(b">", at, at + block) < 0 for at in range(0, len(html) - block, block))
 
 
 def _unbalanced(html: bytes) -> int:

@@ -15,6 +15,7 @@ from crawlframe.charset import encoding_of
 from crawlframe.errors import BadRequest, NotJson, TooComplex, TooDeep
 from crawlframe.labels import encode
 from crawlframe.links import join
+from crawlframe.outline import Markup
 from crawlframe.request import Callback, Request, callback_name
 
 if TYPE_CHECKING:
@@ -155,11 +156,11 @@ class Response:
         return self.text if same else self._html.decode("utf-8", "replace")
 
     @cached_property
-    def _markup(self) -> complexity.Markup:
+    def _markup(self) -> Markup:
         return complexity.markup_of(self._html, self.url)
 
     @cached_property
-    def _xml_markup(self) -> complexity.Markup:
+    def _xml_markup(self) -> Markup:
         return complexity.markup_of_xml(self._utf8, self.url)
 
     def _check(self, parser: str, *, xml: bool = False) -> None:
