@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import OrderedDict
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -24,7 +25,9 @@ _ASCII = bytes(range(128))
 
 # One ASCII byte stays before a run: it may be the second half of a character.
 _ASCII_RUN = re.compile(rb"(?<=[\x00-\x7f])[\x00-\x7f]{24,}")
-_LANGUAGE = re.compile(rb"<html\s[^>]{0,1000}?\blang\s*=\s*[\"']?\s*([a-z]{2,3}(?:[-_]\w+)*)", re.I)
+_HTML = re.compile(rb"<html\s([^>]*+)", re.I)
+_HTML_WITHIN = 4 << 10  # bytes, of which comments before it may take most
+_LANGUAGE = re.compile(rb"\blang\s*+=\s*+[\"']?+\s*+([a-z]{2,3}(?:[-_]\w+)*)", re.I)
 
 
 class _Script(NamedTuple):
@@ -60,7 +63,7 @@ class _Hosts:
     """What the pages of a host that this process saw were found to be in, while they agree."""
 
     def __init__(self) -> None:
-        self._found: dict[str, str | None] = {}  # None: they do not agree
+        self._found: OrderedDict[str, str | None] = OrderedDict()  # None: they do not agree
 
     def get(self, host: str) -> str | None:
         return self._found.get(host)
@@ -69,7 +72,7 @@ class _Hosts:
         if host:
             self._found[host] = encoding if self._found.get(host, encoding) == encoding else None
             if len(self._found) > _HOSTS:
-                del self._found[next(iter(self._found))]
+                self._found.popitem(last=False)  # one step, which threads may take at once
 
     def clear(self) -> None:
         self._found.clear()
@@ -88,7 +91,7 @@ def undeclared(body: bytes, kind: str, url: str) -> str:
     if kind == "binary":
         return _codec(WESTERN)
     host = urlsplit(url).hostname or ""
-    return _by_bytes_or_place(sample, body[:_BLOCK], host)
+    return _by_bytes_or_place(sample, body[:_HTML_WITHIN], host)
 
 
 def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
@@ -103,15 +106,21 @@ def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
     if letters:
         hosts.add(host, guess)
         return guess
-    if language := _LANGUAGE.search(head):
-        label = encoding_of_language(language[1].decode("ascii", "ignore"))
-        if label is not None:
-            usual = _kin(_codec(label), of_kin)
-            hosts.add(host, usual)
-            return usual
+    label = encoding_of_language(_language(head))
+    if label is not None:
+        usual = _kin(_codec(label), of_kin)
+        hosts.add(host, usual)
+        return usual
     if known is not None and _fits(digest, known):
         return known
     return _kin(_codec(encoding_of_domain(domain)), of_kin)
+
+
+def _language(head: bytes) -> str:
+    """What the first ``<html>`` tag says, or nothing."""
+    tag = _HTML.search(head)
+    found = _LANGUAGE.search(tag[1]) if tag else None
+    return found[1].decode("ascii", "ignore") if found else ""
 
 
 def _sample(body: bytes) -> bytes:

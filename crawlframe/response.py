@@ -12,9 +12,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlframe import complexity, xhtml
 from crawlframe.charset import encoding_of
-from crawlframe.errors import BadRequest, NotJson, TooDeep
+from crawlframe.errors import BadRequest, NotJson, TooComplex, TooDeep
 from crawlframe.labels import encode
 from crawlframe.links import join
+from crawlframe.outline import Markup
 from crawlframe.request import Callback, Request, callback_name
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Response:
         self.redirects = redirects
         self.elapsed = elapsed
         self._joined: dict[str, str | None] = {}  # link -> URL
+        self._links = 0  # joined so far
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -154,16 +156,16 @@ class Response:
         return self.text if same else self._html.decode("utf-8", "replace")
 
     @cached_property
-    def _tags(self) -> int:
-        return complexity.tags_of(self._html, self.url)
+    def _markup(self) -> Markup:
+        return complexity.markup_of(self._html, self.url)
 
     @cached_property
-    def _xml_tags(self) -> int:
-        return complexity.tags_of_xml(self._utf8, self.url)
+    def _xml_markup(self) -> Markup:
+        return complexity.markup_of_xml(self._utf8, self.url)
 
     def _check(self, parser: str, *, xml: bool = False) -> None:
-        tags = self._xml_tags if xml else self._tags
-        complexity.check(tags, len(self._utf8), parser, self.url, xml=xml)
+        markup = self._xml_markup if xml else self._markup
+        complexity.check(markup, len(self._utf8), parser, self.url, xml=xml)
 
     @cached_property
     def tree(self) -> LexborHTMLParser:
@@ -225,7 +227,7 @@ class Response:
 
     def urljoin(self, link: str) -> str:
         """``link`` as an absolute http(s) URL without fragment. Raises BadRequest on others, and on
-        links of more than 65,536 characters."""
+        links of more than 65,536 characters; TooComplex on the 80,001st distinct link of a page."""
         url = self._join(link)
         if url is None:
             raise BadRequest(f"{link[:1000]!r} on {self.url} does not lead to an http(s) URL")
@@ -296,6 +298,7 @@ class Response:
             return joined[link]
         if len(link) > MAX_LINK:
             return None
+        self._check_links()
         given = link
         if not link.isascii() and not self.encoding.startswith("utf"):
             link = _encode_query(link, self.encoding)
@@ -303,6 +306,11 @@ class Response:
         if url is not None:
             joined[url] = url  # spiders follow what ``links`` gave them
         return url
+
+    def _check_links(self) -> None:
+        self._links += 1
+        if self._links > complexity.MAX_LINKS:
+            raise TooComplex(f"{self.url} has more than {complexity.MAX_LINKS:,} distinct links")
 
     def __repr__(self) -> str:
         return f"<Response {self.status} {self.url}>"

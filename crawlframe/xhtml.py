@@ -7,11 +7,15 @@ import re
 
 _HEAD = 1024  # bytes in which a page declares what it is
 _DECLARED = re.compile(rb"\A\s*<\?xml\s|<!doctype[^>]*xhtml|<html[^>]*\sxmlns\s*=")
-# A tag of an element whose text has no markup, its attributes as XML wants them; or a comment.
-_RAW_TAG = re.compile(
+# A tag of an element that cannot end itself in HTML, or a comment. Attributes are as in HTML, with
+# or without value and quotes. It matches up to the end of the page if the tag is left open, so
+# that nothing is read twice.
+_TAG = re.compile(
     rb"<!--|<(iframe|noembed|noframes|noscript|plaintext|script|style|template|textarea|title|xmp)"
-    rb"((?:\s++[^\s=/>\"']++\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'))*+)\s*+(/?)>"
+    rb"(?=[\s/>])(?:\s++|/(?!>)"
+    rb"|[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'>][^\s>]*+))?+)*+(/?)(?:>|\Z)"
 )
+_WITH_MARKUP = (b"noscript", b"template")  # their content is read, others' is text
 
 
 def is_declared(html: bytes) -> bool:
@@ -25,13 +29,15 @@ def is_declared(html: bytes) -> bool:
 def with_end_tags(html: bytes) -> bytes:
     """The page with ``<script></script>`` for ``<script/>``, and so on; else the same object."""
     pieces, done, place = [], 0, 0
-    while match := _RAW_TAG.search(html, place):
+    while match := _TAG.search(html, place):
         name = match[1]
         if name is None:
             place = html.find(b"-->", match.end())
-        elif match[3]:
-            pieces += [html[done : match.start(3)], b"></", name, b">"]
+        elif match[2]:
+            pieces += [html[done : match.start(2)], b"></", name, b">"]
             done = place = match.end()
+        elif name in _WITH_MARKUP:
+            place = match.end()
         else:
             place = html.find(b"</" + name, match.end())
         if place < 0:

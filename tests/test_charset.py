@@ -172,6 +172,29 @@ def test_other_scripts_are_recognised(encoding: str, text: str) -> None:
     assert page(text.encode(encoding)).text == text
 
 
+class Host(str):
+    """A name whose hash is asked for while another thread adds a host."""
+
+    other = False
+
+    def __hash__(self) -> int:
+        if Host.other:
+            Host.other = False
+            detection.hosts.add("other.com", "cp1252")
+        return str.__hash__(self)
+
+
+def test_threads_may_forget_hosts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detection, "_HOSTS", 2)
+    for name in ("a.com", "b.com"):
+        detection.hosts.add(Host(name), "cp1252")
+    Host.other = True
+    detection.hosts.add("c.com", "cp1252")
+    Host.other = False
+    assert detection.hosts.get("a.com") is None
+    assert detection.hosts.get("c.com") == "cp1252"
+
+
 @pytest.mark.parametrize(
     ("url", "head", "name"),
     [
@@ -197,6 +220,9 @@ def test_other_scripts_are_recognised(encoding: str, text: str) -> None:
         ("http://a.com/", '<html class="x" lang="tr-TR">', "cp1254"),
         ("http://a.com/", '<html xml:lang="zh-Hant-HK">', "big5hkscs"),
         ("http://a.ru/", "<html lang=de>", "cp1252"),
+        # Only one tag is looked at, and for some KB: many would take as long as the detector.
+        ("http://a.com/", "<html class=x><html lang=ru>", "cp1252"),
+        ("http://a.com/", "<html " * 10_000 + "><html lang=ru>", "cp1252"),
         ("http://a.ru/", "<html lang=en>", "cp1251"),  # templates say so on every page
     ],
 )

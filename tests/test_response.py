@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from crawlframe import xhtml
 from crawlframe.errors import BadRequest, NotJson
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -282,6 +283,41 @@ def test_xhtml_is_read_to_its_end_by_every_parser(body: str, content_type: str) 
     assert response.css("a::attr(href)").getall() == ["/1", "/2"]
     assert [link["href"] for link in response.soup.find_all("a")] == ["/1", "/2"]
     assert response.text == body  # what was sent
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        '<iframe src="x" allowfullscreen />',
+        '<script defer src="x"/>',
+        "<script src=x />",
+        "<script/ async/>",
+        "<noscript><iframe src='x'/></noscript>",
+        "<template><script/></template>",
+        "<template/>",
+        "<textarea disabled/><title a=b c = 'd>' />",
+    ],
+)
+def test_what_ends_itself_in_xhtml_takes_no_links_with_it(element: str) -> None:
+    response = page(
+        f"<html xmlns='x'><body>{element}<a href=/1>1</a><title>x</title></body></html>"
+    )
+    assert response.links() == ["http://example.com/1"]
+    assert response.css("a::attr(href)").getall() == ["/1"]
+    assert [link["href"] for link in response.soup.find_all("a")] == ["/1"]
+
+
+@pytest.mark.parametrize(
+    "rest", ["<script ", "<script a='", '<iframe a="x" /', "<title/", "<xmp b= "]
+)
+def test_tags_of_xhtml_that_are_left_open_are_read_once(rest: str) -> None:
+    """It would take minutes if each were read to the end of the page."""
+    html = b"<html xmlns='x'>" + rest.encode() * 300_000
+    assert xhtml.with_end_tags(html).startswith(html[:-10])
+
+
+def test_a_value_without_quotes_may_end_with_a_slash() -> None:
+    assert xhtml.with_end_tags(b"<script src=x/></script>") == b"<script src=x/></script>"
 
 
 def test_what_is_not_declared_xhtml_is_read_as_html() -> None:

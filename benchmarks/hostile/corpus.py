@@ -48,6 +48,12 @@ def _half(name: str, first: str, second: str, before: str = "") -> Hostile:
     )
 
 
+def _lost(size: int) -> str:
+    """Many formatting elements left open, each another, and made again and again."""
+    again = "<svg><foreignobject><i></foreignobject></svg>"
+    return _again(again, size, "<p>" + "".join(f"<b a={n}>" for n in range(1_980)) + "</p>")
+
+
 def _entities(use: str) -> str:
     """Ten entities, each ten times the one before."""
     names = "abcdefghij"
@@ -74,6 +80,7 @@ CORPUS = (
     _html("b left open", "<b>"),
     _half("b left open in paragraphs", "<b %x>", "<p>x", "<p>"),
     _unlike("b left open, each another", "<b id=%x><p>x</p>"),
+    Hostile("b left open, made again in svg", HTML, _lost),
     _html("b around div", "<b><div></b>"),
     _html("h1 around i", "<h1><i>"),
     _half("a in nested div", "<div>", "<a>", "<a>"),
@@ -86,6 +93,8 @@ CORPUS = (
     _unlike("attributes of body", "<body a%x>"),
     _unlike("other names of attributes", "<p a%x>"),
     _unlike("other names of elements", "<x%x>"),
+    _html("blanks in tags", " " * 30_000, "<div a", ">"),
+    _html("slashes in tags", "/" * 30_000, "<meta ", ">"),
     _html("long link", "a=1&", '<a href="http://example.com/?', '">x</a>'),
     # Many of one kind
     _html("options", "<option>x</option>", "<select>", "</select>"),
