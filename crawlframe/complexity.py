@@ -21,7 +21,7 @@ from crawlframe.outline import MAX_CLONES, Markup, Outline, too_deep
 DEPTHS = {"tree": outline.MAX_DEPTH, "selector": 2_000, "soup": 2_000}
 MAX_TAGS = {"tree": 300_000, "selector": 200_000, "soup": 60_000}  # end tags and comments too
 MAX_XML_TAGS = {"selector": 1_000_000, "soup": 60_000}  # a sitemap has 500,000
-MAX_LINKS = 80_000  # distinct ones of a page that are joined to its URL
+MAX_LINKS = 120_000  # distinct ones of a page that are joined to its URL, less a third of its tags
 MAX_SOUP = 8 << 20  # bytes; its parser hangs in an attribute of more than 10 MB
 
 _SMALL = 8 << 10  # bytes, too few for harm
@@ -43,14 +43,14 @@ _FORMATTED = re.compile(
     % b"|".join(sorted(FORMATTING - {b"a"}))
 )
 _NAME = re.compile(rb"<(/?[a-z][^\s/>]*+)")
-_LITTLE = Markup(0, 0)
+LITTLE = Markup(0, 0)
 
 
 def markup_of(html: bytes, url: str) -> Markup:
     """What an HTML page has, zeros when that is little. ``html`` is in UTF-8. Raises TooDeep or
     TooComplex when every parser would need too long."""
     if len(html) < _SMALL or _is_harmless(html):
-        return _LITTLE
+        return LITTLE
     most = max(MAX_TAGS.values())
     if html.count(b"<") > 4 * most:
         raise TooComplex(f"{url} has more than {4 * most:,} tags")
@@ -77,6 +77,13 @@ def check(markup: Markup, size: int, parser: str, url: str, *, xml: bool = False
         raise TooComplex(f"{url} has {markup.tags:,} tags; the limit of {parser} is {most:,}")
     if parser == "soup" and size > MAX_SOUP:
         raise TooComplex(f"{url} has {size:,} bytes; the limit of soup is {MAX_SOUP:,}")
+
+
+def check_links(links: int, markup: Markup, url: str) -> None:
+    """Raises TooComplex when so many distinct links, after the parse, would hold up the worker."""
+    most = MAX_LINKS - markup.tags // 3
+    if links > most:
+        raise TooComplex(f"{url} has more than {most:,} distinct links")
 
 
 def _step(tag: tuple[bytes, bytes]) -> int:

@@ -12,7 +12,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlframe import complexity, xhtml
 from crawlframe.charset import encoding_of
-from crawlframe.errors import BadRequest, NotJson, TooComplex, TooDeep
+from crawlframe.errors import BadRequest, NotJson, TooDeep
 from crawlframe.labels import encode
 from crawlframe.links import join
 from crawlframe.outline import Markup
@@ -227,7 +227,8 @@ class Response:
 
     def urljoin(self, link: str) -> str:
         """``link`` as an absolute http(s) URL without fragment. Raises BadRequest on others, and on
-        links of more than 65,536 characters; TooComplex on the 80,001st distinct link of a page."""
+        links of more than 65,536 characters; TooComplex when a page has some 100,000
+        distinct links."""
         url = self._join(link)
         if url is None:
             raise BadRequest(f"{link[:1000]!r} on {self.url} does not lead to an http(s) URL")
@@ -298,7 +299,10 @@ class Response:
             return joined[link]
         if len(link) > MAX_LINK:
             return None
-        self._check_links()
+        self._links += 1
+        # What is not parsed is not read for this.
+        markup = self.__dict__.get("_markup", complexity.LITTLE)
+        complexity.check_links(self._links, markup, self.url)
         given = link
         if not link.isascii() and not self.encoding.startswith("utf"):
             link = _encode_query(link, self.encoding)
@@ -306,11 +310,6 @@ class Response:
         if url is not None:
             joined[url] = url  # spiders follow what ``links`` gave them
         return url
-
-    def _check_links(self) -> None:
-        self._links += 1
-        if self._links > complexity.MAX_LINKS:
-            raise TooComplex(f"{self.url} has more than {complexity.MAX_LINKS:,} distinct links")
 
     def __repr__(self) -> str:
         return f"<Response {self.status} {self.url}>"
