@@ -32,7 +32,7 @@ JUNK = (
     b"1|", b'{"generation": "x"}', b'{"name": 1}', b"1,2,3,4", b"\x00", b"d|", b"7.1|x",
 )  # fmt: skip
 DECODED = ("nodes", "spiders", "rollout")
-HASHES = ("NODES", "SPIDERS", "ROLLOUT", "OWN", "TRIES", "CURSOR")
+HASHES = ("NODES", "SPIDERS", "ROLLOUT", "OWN", "TRIES", "KILLS", "CURSOR")
 OF_TASK = ("TASK", "PARKED", "COOKIES")
 
 
