@@ -3,6 +3,7 @@ step. MACHINE_EXAMPLES=2000 in the environment digs deeper, and elsewhere each t
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -606,7 +607,7 @@ class Machine(RuleBasedStateMachine):
             if number == TASKS[0]:  # the others are ended by whoever claims them
                 self.frontier.cancel(number)
             else:
-                self.frontier._hasten(number)
+                self.frontier._hasten(number, math.inf)
                 left.update(task.pending)
         last = max(self.generations + self.fenced) + 1
         for sequence in range(200):
