@@ -200,7 +200,7 @@ class Tasks(Rows):
     def _numbers(self, task: int, values: list[bytes | None], partition: int) -> list[int | None]:
         return [
             value if value is None
-            else self.read_row("TASK", field.encode(), value, _number, 0, task, partition)
+            else self.read_row("TASK", field.encode(), value, _counter, 0, task, partition)
             for field, value in zip(COUNT_FIELDS, values, strict=True)
         ]  # fmt: skip
 
@@ -247,7 +247,7 @@ def _sum(rows: list[list[Any]]) -> Counts | None:
     return Counts(state.decode(errors="replace"), *numbers)
 
 
-def _number(_: bytes, value: bytes) -> int:
+def _counter(_: bytes, value: bytes) -> int:
     return int(value)
 
 
