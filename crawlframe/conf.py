@@ -55,7 +55,7 @@ class Settings:
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
     transfer_memory: int = 256  # MiB that the bodies of a worker's transfers may hold together
     max_age: float = 21600.0  # seconds after which a worker is replaced
-    max_deliveries: int = 5  # times a request may be with a dying worker before it is poison
+    max_deliveries: int = 5  # nodes that may die with a request before it is poison
     commit_batch: int = 256  # outcomes per database transaction
     backlog: int = 1024  # outcomes a worker holds while the database or Redis is away
     user_agent: str = "Crawlframe/0.1 (+https://example.invalid/crawlframe)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import msgpack
+import msgspec
 
 from crawlframe import payload
 from crawlframe.errors import BadRequest, MissingCode
@@ -59,7 +60,12 @@ def read_head(record: bytes) -> Head:
     except MissingCode:
         return Head("", 0, "parse", "")
     extra = fields[4] if len(fields) > 4 else {}
-    return Head(fields[1], fields[3], fields[2] or "parse", extra.get("errback", ""))
+    try:
+        return msgspec.convert(
+            (fields[1], fields[3], fields[2] or "parse", extra.get("errback", "")), Head
+        )
+    except (AttributeError, msgspec.ValidationError) as error:
+        raise BadRequest(f"a queued request cannot be read: {error}") from None
 
 
 def _fields(record: bytes) -> list[Any]:

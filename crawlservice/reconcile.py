@@ -133,9 +133,10 @@ def rows_of(rids: Iterable[bytes]) -> dict[bytes, Page]:
     return {row.rid.bytes: row for row in rows.only(*fields)}
 
 
-def align(task: Task, frontier: Frontier, counts: Counts) -> None:
-    """What was decided while Redis was away, or forgot it, reaches Redis now."""
-    cancel = partial(frontier.cancel, seconds=SWEEP)
+def align(task: Task, frontier: Frontier, counts: Counts, seconds: float = SWEEP) -> None:
+    """What was decided while Redis was away, or forgot it, reaches Redis now. What waits of a
+    cancelled task is taken out of Redis for so many seconds."""
+    cancel = partial(frontier.cancel, seconds=seconds)
     changes: dict[str, Callable[[int], object]] = {
         "running": frontier.resume,
         "paused": frontier.pause,

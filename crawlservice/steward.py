@@ -205,13 +205,13 @@ class Steward:
         tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
         found = self._frontier.counts_of(tasks.keys() & known)
         self._examine_still(found)
+        until = time.monotonic() + SWEEP
         for pk, counts in found.items():
+            self._still_here()
             if counts is None:
                 self._restore(tasks[pk])
-                continue
-            align(tasks[pk], self._frontier, counts)
-            if counts.state == Task.State.CANCELLING and counts.delayed:
-                self._frontier.cancel(pk, SWEEP)  # a request in flight went to wait for its retry
+            else:
+                self._steer(tasks[pk], counts, max(0.0, until - time.monotonic()))
         self._end(tasks, {pk: counts for pk, counts in found.items() if counts and counts.nr == 0})
         for pk in tasks.keys() - known:
             self._restore(tasks[pk])
@@ -220,6 +220,12 @@ class Steward:
         left = Task.objects.filter(pk__in=known - tasks.keys()).exclude(state__in=Task.ACTIVE)
         self._frontier.close_tasks(left.values_list("pk", flat=True))
         self._sampler.turn({pk: found.get(pk) for pk in tasks})
+
+    def _steer(self, task: Task, counts: Counts, seconds: float) -> None:
+        """``seconds`` are left of this round for what waits of cancelled tasks."""
+        align(task, self._frontier, counts, seconds)
+        if counts.state == Task.State.CANCELLING and counts.delayed and seconds:
+            self._frontier.cancel(task.pk, seconds)  # one in flight went to wait for its retry
 
     def _examine_still(self, found: dict[int, Counts | None]) -> None:
         """Requests that wait while none is in progress may wait for their hosts' next times; or

@@ -207,11 +207,11 @@ def resume(task_id: int) -> None:
     _tell("is resumed", task_id, lambda: frontier().resume(task_id))
 
 
-def cancel(task_id: int, sweep: float = SWEEP) -> None:
-    """Ends the task without fetching the rest. ``sweep``: seconds that this call takes what waits
-    out of Redis; a steward takes the rest. Raises UnknownTask, WrongState, FrontierError."""
+def cancel(task_id: int, seconds: float = SWEEP) -> None:
+    """Ends the task without fetching the rest; what waits is taken out of Redis for so many
+    seconds, and by a steward afterwards. Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
-    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id, sweep))
+    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id, seconds))
 
 
 def get_task(task_id: int) -> Task:

@@ -227,6 +227,23 @@ def test_the_head_needs_no_class() -> None:
     assert record.read_head(Request(URL).encode()) == (URL, 0, "parse", "")
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [1, URL, "parse", 0, 5],
+        [1, URL, "parse", 0, [1]],
+        [1, URL, ["parse"], 0],
+        [1, URL, "parse", "deep"],
+        [1, 7, "parse", 0],
+        [1, URL, "parse", 0, {"errback": {"a": 1}}],
+    ],
+)
+def test_the_head_of_what_is_no_record_is_refused(fields: list[object]) -> None:
+    """The master reads heads, and must not die of one."""
+    with pytest.raises(BadRequest, match="a queued request cannot be read"):
+        record.read_head(msgpack.packb(fields))
+
+
 # -- classes that changed --------------------------------------------------------------------------
 
 

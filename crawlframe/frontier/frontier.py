@@ -131,7 +131,7 @@ class Frontier(Tasks):
         fetched: Sequence[Fetched],
     ) -> None:
         over = pack([part for rid, _, number in fetched for part in (rid, number)])
-        wait, states, batch = self.run("claim", partition, generation, sequence, n, over)
+        wait, states, batch, blamed = self.run("claim", partition, generation, sequence, n, over)
         if batch or fetched:
             self.pulse.count(partition)
         if wait >= 0:
@@ -142,17 +142,23 @@ class Frontier(Tasks):
                 "TASK", b"cookies", cookies, _cookie_version, 0, int(task), partition
             )
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version)
+        rows = iter(blamed)
+        kills = {
+            rid: self.read_row("KILLS", rid, row, _kills, 0, "", partition)
+            for rid, row in zip(rows, rows, strict=True)
+        }
         fields = iter(batch)
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
-            attempts, deliveries, kills = 0, 0, 0
+            attempts, deliveries = 0, 0
             if tries:
-                attempts, deliveries, kills = self.read_row(
-                    "TRIES", rid, tries, _tries, (0, 0, 0), "", partition
+                attempts, deliveries = self.read_row(
+                    "TRIES", rid, tries, _tries, (0, 0), "", partition
                 )
             kept = whole(record, host)
+            killed = kills.get(rid, 0)
             claim.requests.append(
-                Claimed(rid, int(task), host, attempts, deliveries, kept, sequence, kills)
+                Claimed(rid, int(task), host, attempts, deliveries, kept, sequence, killed)
             )
 
     def known(self, asked: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
@@ -318,10 +324,14 @@ def _spider(name: bytes, row: bytes) -> SpiderInfo:
     return info
 
 
-def _tries(_: bytes, tries: bytes) -> tuple[int, int, int]:
-    """Attempts, deliveries and kills."""
-    attempts, deliveries, _trail, kills = (*tries.split(b","), b"", b"")[:4]
-    return int(attempts), int(deliveries), int(kills or 0)
+def _tries(_: bytes, tries: bytes) -> tuple[int, int]:
+    """Attempts and deliveries."""
+    attempts, deliveries = tries.split(b",")[:2]
+    return int(attempts), int(deliveries)
+
+
+def _kills(_: bytes, kills: bytes) -> int:
+    return int(kills)
 
 
 def _cookie_version(_: bytes, version: bytes) -> int:

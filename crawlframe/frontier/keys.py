@@ -29,7 +29,8 @@ KEYS: dict[str, tuple[str, str]] = {
         "hash rid -> <holder>|<lane>; holder = <generation>.<claim> (being fetched), "
         "<generation>+ (fetched), d (delayed) or p (parked)",
     ),
-    "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>[,<trail>[,<kills>]]; absent = 0,0"),
+    "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>[,<trail>]; absent = 0,0"),
+    "KILLS": ("kills", "hash rid -> workers whose death it is blamed for; absent = 0"),
     "CURSOR": ("cursor", "hash rid -> follow-ups of a long list that were pushed"),
     "DELAYED": ("delayed", "zset rid -> due time (ms)"),
     "INPROGRESS": ("inprogress:.", "set of a generation: rids it holds"),

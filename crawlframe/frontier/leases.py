@@ -106,4 +106,5 @@ def _node(generation: bytes, row: bytes) -> NodeInfo:
 
 
 def _host(rid: bytes, own: bytes) -> str:
-    return own.decode().split(":", 2)[2]
+    _, _, host = own.decode().split(":", 2)
+    return host

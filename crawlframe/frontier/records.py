@@ -59,7 +59,8 @@ class Claimed(NamedTuple):
         if self.kills >= FATAL:
             return f"it killed {self.kills} workers, the last one while it ran alone"
         if self.deliveries > max_deliveries:
-            return f"{self.deliveries} nodes or workers died with this request"
+            nodes = f"{self.deliveries - self.kills} nodes"
+            return f"{nodes}{' and a worker' if self.kills else ''} died with this request"
         return ""
 
 

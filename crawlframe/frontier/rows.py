@@ -1,5 +1,8 @@
 """Rows: reading what Redis holds, row by row. What cannot be read, because somebody or something
-else has written it, is set aside; everything else is read all the same."""
+else has written it, is set aside; everything else is read all the same.
+
+What is JSON but of another form may be of another release, which can read it: it is skipped and
+counted, and stays where it is. So does what fails by an error of ours."""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class Rows(Partitions):
         try:
             return decode(field, value)
         except UNREADABLE as error:
-            self._set_aside(name, field, value, argument, partition, error)
+            self._set_aside(name, field, value, argument, partition, error, _is_junk(error))
             return default
 
     def read_members(
@@ -69,7 +72,7 @@ class Rows(Partitions):
     ) -> Iterator[tuple[int, int]]:
         """(place, number) of the members of a set that must be numbers."""
         for place, member in enumerate(members):
-            number = self.read_row(name, member, b"", _number, None, "", partition)
+            number = self.read_row(name, member, b"", _member, None, "", partition)
             if number is not None:
                 yield place, number
 
@@ -95,15 +98,26 @@ class Rows(Partitions):
         argument: object,
         partition: int,
         error: Exception,
+        junk: bool,
     ) -> None:
         keys = self.keys[partition]
         key = keys(name, argument)
-        log.warning("%s %r cannot be read and is set aside: %s", key, field[:200], error)
+        done = 0
         with suppress(RedisError):  # one that takes no writes now can be looked at
-            self.run("quarantine", partition, key.removeprefix(keys.tag), field, value)
+            suffix = key.removeprefix(keys.tag)
+            done = self.run("quarantine", partition, suffix, field, value, int(junk))
+        if done:
+            fate = "set aside" if junk else "skipped"
+            log.warning("%s %r cannot be read and is %s: %s", key, field[:200], fate, error)
 
 
-def _number(member: bytes, _: bytes) -> int:
+def _is_junk(error: Exception) -> bool:
+    """Is it no number, text or JSON at all?"""
+    of_other_form = isinstance(error, msgspec.ValidationError)
+    return isinstance(error, (ValueError, msgspec.DecodeError)) and not of_other_form
+
+
+def _member(member: bytes, _: bytes) -> int:
     return int(member)
 
 

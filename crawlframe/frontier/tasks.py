@@ -7,7 +7,6 @@ import math
 import os
 import time
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 from crawlframe.errors import FrontierError
@@ -69,8 +68,8 @@ class Tasks(Rows):
         then, until it is done again."""
         until = time.monotonic() + seconds
         self._set_state(task, "cancelling")
-        self.unpark(task)
-        self._hasten(task)
+        self.unpark(task, until)
+        self._hasten(task, until)
         if not all(
             self._end_waiting(partition, task, until) for partition in range(self.partitions)
         ):
@@ -78,11 +77,11 @@ class Tasks(Rows):
         self._set_state(task, "cancelling", "end")
         return True
 
-    def _hasten(self, task: int) -> None:
+    def _hasten(self, task: int, until: float) -> None:
         """What is delayed goes back to its lanes."""
         for partition in range(self.partitions):
             cursor: Any = 0
-            while True:
+            while time.monotonic() <= until:
                 cursor = self.run("hasten", partition, task, cursor)
                 if int(cursor) == 0:
                     break
@@ -90,26 +89,38 @@ class Tasks(Rows):
     def _end_waiting(self, partition: int, task: int, until: float) -> bool:
         """Empties the task's lanes. A lane that comes into being meanwhile may be passed over."""
         keys = self.keys[partition]
-        start = len(keys("LANE"))
-        names = self.redis.scan_iter(match=keys.pattern(f"q:{task}:*"), count=LOOK)
-        while some := list(islice(names, MAX_ENTRIES)):
-            lanes = [name.decode()[start:] for name in some]
-            while lanes:
-                if time.monotonic() > until:
-                    return False
-                emptied = self.run("cancel", partition, task, pack(lanes))
-                if emptied < 0:
-                    return True  # it has ended
-                lanes = lanes[emptied:]
+        start, pattern = len(keys("LANE")), keys.pattern(f"q:{task}:*")
+        cursor = 0
+        while time.monotonic() <= until:
+            cursor, names = self.redis.scan(cursor, pattern, LOOK)
+            lanes = [name.decode()[start:] for name in names]
+            if not self._end_lanes(partition, task, lanes, until):
+                return False
+            if cursor == 0:
+                return True
+        return False
+
+    def _end_lanes(self, partition: int, task: int, lanes: list[str], until: float) -> bool:
+        while lanes:
+            if time.monotonic() > until:
+                return False
+            emptied = self.run("cancel", partition, task, pack(lanes[:MAX_ENTRIES]))
+            if emptied < 0:
+                return True  # it has ended
+            lanes = lanes[emptied:]
         return True
 
-    def unpark(self, task: int) -> int:
-        """Parked requests of the task go back to their queues; answers how many."""
+    def unpark(self, task: int, until: float = math.inf) -> int:
+        """Parked requests of the task go back to their queues, as long as time.monotonic() has not
+        passed ``until``. Returns how many."""
         moved = 0
         for partition, keys in enumerate(self.keys):
             # No more than are parked now: a node may park the same ones again meanwhile.
             left = self.redis.hlen(keys("PARKED", task))
-            while left > 0 and (some := self.run("unpark", partition, task)):
+            while left > 0 and time.monotonic() <= until:
+                some = self.run("unpark", partition, task)
+                if not some:
+                    break
                 moved += some
                 left -= some
         return moved
@@ -189,7 +200,7 @@ class Tasks(Rows):
     def _numbers(self, task: int, values: list[bytes | None], partition: int) -> list[int | None]:
         return [
             value if value is None
-            else self.read_row("TASK", field.encode(), value, _number, 0, task, partition)
+            else self.read_row("TASK", field.encode(), value, _counter, 0, task, partition)
             for field, value in zip(COUNT_FIELDS, values, strict=True)
         ]  # fmt: skip
 
@@ -236,7 +247,7 @@ def _sum(rows: list[list[Any]]) -> Counts | None:
     return Counts(state.decode(errors="replace"), *numbers)
 
 
-def _number(_: bytes, value: bytes) -> int:
+def _counter(_: bytes, value: bytes) -> int:
     return int(value)
 
 

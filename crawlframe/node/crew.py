@@ -204,6 +204,7 @@ class Crew:
 
     def watch(self) -> None:
         """Replaces workers that hang or grew, and kills those whose time to leave is over."""
+        self._shortage.watch()
         now = time.monotonic()
         limit = self._settings.max_memory << 20
         for child in self.members:

@@ -1,5 +1,5 @@
-"""Master: the loop of verbs of one node. It forks, claims and hands out; it runs no user code and
-has no threads, so that its forks are clean."""
+"""Master: the loop of verbs of one node. It forks, claims and hands out; it runs no user code, and
+no thread while it forks: the one that looks after a call of the ledger ends with the call."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from crawlframe.node.claims import Claims
 from crawlframe.node.crew import Crew
 from crawlframe.node.errands import Errands
 from crawlframe.node.generation import Life
+from crawlframe.node.isolation import Isolation
 from crawlframe.node.oversight import Oversight
-from crawlframe.node.quarantine import Quarantine
 from crawlframe.node.relief import LOOK, Relief
 from crawlframe.node.renewal import Renewal
 from crawlframe.node.services import Services
@@ -58,7 +58,7 @@ class Master:
         self._selector = selectors.DefaultSelector()
         self._crew = Crew(settings, self._selector, self._hear, self._bury)
         self._relief = Relief(self._crew, self._give_back)
-        self._quarantine = Quarantine(self._crew, self._defer)
+        self._isolation = Isolation(self._crew, self._defer)
         self._renewal = Renewal(settings, self._spawn_template, self._on_code)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
@@ -106,7 +106,7 @@ class Master:
         self._renew_code()
         if self._life.alive:
             self._relief.turn()
-            self._quarantine.turn()
+            self._isolation.turn()
             self._renew_lease()
             self._retake()
             self._claim()
@@ -132,7 +132,7 @@ class Master:
         self._untold = True
         self._renewal.end()
         self._crew.dismiss()
-        self._give_back(self._quarantine.empty())
+        self._give_back(self._isolation.empty())
 
     def _listen(self, oversight: Oversight) -> None:
         """What the supervisor says."""
@@ -247,7 +247,7 @@ class Master:
 
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
         faults.at("dispatch.before")
-        together = self._quarantine.take(claim)
+        together = self._isolation.take(claim)
         for child, requests in self._relief.share_out(together, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}
             self._crew.say(child, "run", requests, views)
@@ -269,7 +269,7 @@ class Master:
         leases.renew(self._life.generation, self._settings.lease)
         if forgotten:  # Redis was emptied, is older than we are, or could not read what it was told
             self._untold, self._published = True, None
-        held = self._crew.held | self._quarantine.held
+        held = self._crew.held | self._isolation.held
         self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
         self._untold |= self._crew.fitness != self._life.me.fitness
         if self._oversight is not None:
@@ -297,7 +297,7 @@ class Master:
             return
         log.warning("generation %d was declared dead; starting as a new one", self._life.generation)
         self._crew.abandon()
-        self._quarantine.empty()
+        self._isolation.empty()
         self._errands.forget()
         self._life.end()
         self._next_beat = 0.0
@@ -330,7 +330,7 @@ class Master:
             return not self._crew.members
         if self._once and time.monotonic() >= self._next_once:
             self._next_once = time.monotonic() + ONCE_CHECK
-            busy = self._crew.held or self._quarantine.held
+            busy = self._crew.held or self._isolation.held
             ready = any(child.ready for child in self._crew.workers)
             if ready and not busy and self._errands.attempt(self._nothing_left):
                 log.info("no task is left that could go on")

@@ -7,6 +7,7 @@ import inspect
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -134,7 +135,8 @@ class RequestRunner:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
         except MissingCode as error:
-            outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
+            with suppress(BadRequest):
+                outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
             if view.state == "cancelling":
                 return outcome.end(Verdict.ERROR, CANCELLED)
             return outcome.end(Verdict.PARK, trim(str(error), 500))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -29,6 +30,7 @@ from crawlservice.removal import Extent, extent, remove
 from crawlservice.retry import ENDED
 from crawlservice.roles import may_submit
 from crawlservice.shown import moment, state_badge, state_label
+from crawlservice.submit import SWEEP
 
 ERRORS = "state__exact=error"
 MOST = 500_000  # rows that are deleted while somebody waits for the page
@@ -175,10 +177,10 @@ class TaskAdmin(ReadOnly):
         self._steer(request, tasks, "cancel")
 
     def _steer(self, request: HttpRequest, tasks: QuerySet[Task], verb: str) -> None:
-        changed = 0
+        changed, until = 0, time.monotonic() + SWEEP
         for task in tasks:
             try:
-                steer(request, task, verb, one_of_many=True)
+                steer(request, task, verb, max(0.0, until - time.monotonic()))
             except (CrawlframeError, PermissionDenied) as error:
                 self.message_user(request, f"{task}: {error}", messages.ERROR)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from redis import Redis
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Fitness
+from crawlservice.admin import tasks as admin_tasks
 from crawlservice.models import Era, Generation, Item, Page, Task
 from crawlservice.submit import submit
 from tests.crawlservice.conftest import redis_at
@@ -101,16 +103,22 @@ def test_actions_steer_tasks_and_say_what_they_could_not(
     assert Task.objects.get(pk=task).state == "cancelling"
 
 
-def test_the_cancel_of_many_leaves_what_takes_long_to_a_steward(
+def test_tasks_that_are_cancelled_together_share_the_seconds(
     admin: Client, published: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[float] = []
-    monkeypatch.setattr(Frontier, "cancel", lambda self, task, seconds: given.append(seconds))
-    tasks = [submit("shop", {"city": "Ulm"}).pk for _ in range(2)]
-    assert "Tasks cancelled: 2" in steer(admin, "cancel", *tasks)
-    assert given == [0.0, 0.0]
-    admin.post(f"/admin/crawlservice/task/{submit('shop', {'city': 'Ulm'}).pk}/cancel/")
-    assert given[2] > 0
+    """A page is not waited for as long as many large ones take."""
+    now, given = [100.0], list[float]()
+
+    def cancel(frontier: Frontier, task: int, seconds: float) -> bool:
+        given.append(seconds)
+        now[0] += 1.5
+        return False
+
+    tasks = [submit("shop", {"city": "Ulm"}).pk for _ in range(3)]
+    monkeypatch.setattr(Frontier, "cancel", cancel)
+    monkeypatch.setattr(admin_tasks, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert "Tasks cancelled: 3" in steer(admin, "cancel", *tasks)
+    assert given == [2.0, 0.5, 0.0]
 
 
 def test_who_may_only_look_cannot_steer(ended_task: Task, published: Frontier) -> None:

@@ -1,9 +1,10 @@
-"""The steward: whom it takes for dead."""
+"""The steward: whom it takes for dead, and how long it cares for cancelled tasks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from django.db import DataError
@@ -15,9 +16,11 @@ from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerRefused
 from crawlservice import steward as module
 from crawlservice.era import renew
+from crawlservice.models import Task
 from crawlservice.pruning import Pruner
 from crawlservice.settlement import Settler
 from crawlservice.steward import Steward
+from crawlservice.submit import submit
 from tests.servers import RedisServer
 
 pytestmark = pytest.mark.usefixtures("service")
@@ -104,3 +107,28 @@ def test_a_chore_that_always_fails_holds_up_no_other(
     assert settled
     said = [record.message for record in caplog.records if "wait" in record.message]
     assert said == [f"chores wait: {error}"]
+
+
+def test_cancelled_tasks_share_the_seconds_of_a_round(
+    published: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many large ones must neither cost it the lead nor make it seem to stand still."""
+    start = 1e6 + round(time.monotonic())
+    now, given, beats = [start], list[float](), list[float]()
+
+    def cancel(task: int, seconds: float) -> bool:
+        given.append(seconds)
+        now[0] += 1.5
+        return False
+
+    for _ in range(3):
+        submit("shop", {"city": "Ulm"})
+    steward = Steward(Settings(), published)
+    steward.turn()
+    Task.objects.update(state=Task.State.CANCELLING)
+    monkeypatch.setattr(published, "cancel", cancel)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    steward._beat = lambda: beats.append(now[0])
+    steward.turn()
+    assert given == [2.0, 0.5, 0.0]
+    assert {start, start + 1.5, start + 3} <= {*beats}

@@ -14,7 +14,7 @@ from redis import Redis
 
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
-from crawlframe.frontier import Claimed, Frontier
+from crawlframe.frontier import Claimed, Frontier, tasks
 from crawlframe.frontier.keys import KEYS
 from crawlframe.frontier.rollouts import Rollout
 from crawlservice import nodes, overview
@@ -32,7 +32,7 @@ JUNK = (
     b"1|", b'{"generation": "x"}', b'{"name": 1}', b"1,2,3,4", b"\x00", b"d|", b"7.1|x",
 )  # fmt: skip
 DECODED = ("nodes", "spiders", "rollout")
-HASHES = ("NODES", "SPIDERS", "ROLLOUT", "OWN", "TRIES", "CURSOR")
+HASHES = ("NODES", "SPIDERS", "ROLLOUT", "OWN", "TRIES", "KILLS", "CURSOR")
 OF_TASK = ("TASK", "PARKED", "COOKIES")
 
 
@@ -122,10 +122,52 @@ def test_a_redis_that_takes_no_writes_is_read_all_the_same(published: Frontier) 
 
 def test_what_another_wrote_meanwhile_is_left_alone(published: Frontier) -> None:
     published.redis.hset("cf:{0}:nodes", "99", "junk")
-    assert published.run("quarantine", 0, "nodes", "99", "other junk") == 0
-    assert published.run("quarantine", 0, "nodes", "99", "junk") == 1
-    assert published.run("quarantine", 0, "nodes", "99", "junk") == 0
+    assert published.run("quarantine", 0, "nodes", "99", "other junk", 1) == 0
+    assert published.run("quarantine", 0, "nodes", "99", "junk", 1) == 1
+    assert published.run("quarantine", 0, "nodes", "99", "junk", 1) == 0
     assert len(published.quarantined()) == 1
+
+
+def test_rows_of_a_later_release_stay_where_they_are(
+    published: Frontier, pages: Callable[[], None]
+) -> None:
+    """Nodes of that release need them."""
+    submit("shop", {"city": "Ulm"})
+    row = published.redis.hget("cf:{0}:spiders", "shop")
+    rows = {
+        "nodes": ("7", b'{"generation": "of a later kind"}'),
+        "spiders": ("shop", row.replace(b'"settings":{', b'"settings":{"of_later":1,')),
+        "rollout": ("main:", b'5|{"branch": "main", "revision": {"of": "later"}}'),
+    }
+    for name, (field, value) in rows.items():
+        published.redis.hset(f"cf:{{0}}:{name}", field, value)
+    pages()
+    pages()
+    assert (published.spiders(), published.rollouts.current()) == ({}, None)
+    assert {row.name for row in published.quarantined()} == {
+        f"{name} {field}" for name, (field, _) in rows.items()
+    }
+    for name, (field, value) in rows.items():
+        assert published.redis.hget(f"cf:{{0}}:{name}", field) == value
+
+
+@pytest.mark.parametrize("error", [TypeError, KeyError])
+def test_an_error_of_ours_costs_no_counters(
+    published: Frontier, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    renew(published)
+    GraphCrawl(published)
+
+    def broken(field: bytes, value: bytes) -> int:
+        raise error("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "_counter", broken)
+        assert published.counts(1) is not None
+    assert is_whole(published)
+    counts = published.counts(1)
+    assert counts is not None
+    assert counts.na == 1
 
 
 def test_a_node_whose_row_was_lost_announces_itself_again(

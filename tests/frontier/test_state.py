@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from crawlframe.errors import FrontierError
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Frontier, tasks
 from crawlframe.frontier.partitions import pack
 from tests.frontier.bench import Bench
 
@@ -127,6 +129,52 @@ def test_a_cancel_ends_in_its_time_and_goes_on_later(bench: Bench) -> None:
     bench.open(*bench.requests(3))
     assert bench.frontier.cancel(1, seconds=-1) is False
     assert (bench.counts().state, bench.counts().nr) == ("changing", 3)
+    assert bench.frontier.cancel(1) is True
+    assert (bench.counts().state, bench.counts().nr) == ("cancelling", 0)
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock takes a second."""
+    ticks = count()
+    monkeypatch.setattr(tasks, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+
+
+def parked(bench: Bench) -> None:
+    bench.open()
+    bench.frontier.admit(1, bench.requests(1600))
+    for request in bench.claim_all():
+        bench.park(request)
+
+
+def delayed(bench: Bench) -> None:
+    bench.open(*(bench.request(f"{i}", delay=60_000) for i in range(400)))
+    bench.frontier.admit(1, [bench.request(f"more {i}", delay=60_000) for i in range(1600)])
+
+
+def among_others(bench: Bench) -> None:
+    """Searching takes the time, not what is found."""
+    bench.open(bench.request("one"))
+    bench.open(*(bench.request("a", f"h{i}.example", task=2) for i in range(200)), task=2)
+
+
+@pytest.mark.parametrize("waiting", [parked, delayed, among_others])
+@pytest.mark.usefixtures("ticking")
+def test_all_steps_of_a_cancel_keep_to_its_time(
+    make_bench: Callable[..., Bench],
+    waiting: Callable[[Bench], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "LOOK", 10)
+    bench = make_bench(kind=Frontier)
+    waiting(bench)
+    steps: list[str] = []
+    run, scan = bench.frontier.run, bench.redis.scan
+    bench.frontier.run = lambda verb, *args: (steps.append(verb), run(verb, *args))[1]
+    bench.redis.scan = lambda *args, **options: (steps.append("scan"), scan(*args, **options))[1]
+    assert bench.frontier.cancel(1, seconds=3) is False
+    assert len([step for step in steps if step != "state"]) <= 3
+    assert bench.counts().state == "changing"
     assert bench.frontier.cancel(1) is True
     assert (bench.counts().state, bench.counts().nr) == ("cancelling", 0)
 

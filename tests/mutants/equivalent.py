@@ -31,6 +31,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "task.dirty = false": [
             (("removed", "false becomes true"), "the same would be written once more")
         ],
+        "if call('EXISTS', KILLS) == 1 then call('HDEL', KILLS, unpack(rids)) end": [
+            (("always",), SAVES)
+        ],
         "task.delay = tonumber(task.delay) or 0": [
             (("without `or 0`",), "second line: `open` is always given one")
         ],
@@ -165,11 +168,6 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "local fits = ahead == 0 and (ARGV[2] ~= 'doubted' or state == 'open') "
         "or ahead > 0 and ARGV[2] == 'closed'": [
             (("`>` becomes `>=`",), "with 0 the first half holds already")
-        ],
-    },
-    "release.lua": {
-        "if penalty > 0 then add_tries(rid, 0, penalty, penalty) end": [
-            (("always", "`>` becomes `>=`"), "it adds 0")
         ],
     },
     "announce.lua": {

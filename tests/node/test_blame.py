@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import selectors
 import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed
 from crawlframe.node import blame
+from crawlframe.node import crew as crew_module
 from crawlframe.node.blame import Shortage, blamed
 from crawlframe.node.channel import Channel
 from crawlframe.node.child import Child
+from crawlframe.node.crew import Crew
 from crawlframe.node.marks import LOOP, Marks
 
 A, B, C, STRANGER = (bytes([n]) * 16 for n in range(1, 5))
@@ -94,6 +99,25 @@ def test_a_lack_of_memory_is_seen_for_a_moment(
     assert [shortage.is_here() for _ in range(3)] == [True] * 3
     monkeypatch.setattr(blame, "TOGETHER", 0.0)
     assert not shortage.is_here()
+
+
+def test_a_lack_of_memory_of_before_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever died of it was no worker that held something."""
+    events = tmp_path / "memory.events"
+    events.write_text("oom_kill 2\n")
+    now = [1000.0]
+    monkeypatch.setattr(blame, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(crew_module, "Shortage", lambda: Shortage([events]))
+    crew = Crew(Settings(), selectors.DefaultSelector(), lambda *_: None, lambda *_: None)
+    crew.watch()
+    events.write_text("oom_kill 3\n")
+    now[0] += blame.LOOK
+    crew.watch()
+    assert crew._shortage.is_here()
+    now[0] += blame.TOGETHER
+    assert not crew._shortage.is_here()
 
 
 def test_where_the_kernel_tells_nothing_memory_is_never_short(tmp_path: Path) -> None:

@@ -155,25 +155,38 @@ local function split_own(own)
   return holder, lane, hold
 end
 
--- <attempts>,<deliveries>[,<trail>[,<kills>]]; a trail is the marks of the code versions that could not
--- run the request, oldest first, joined by dots.
+-- <attempts>,<deliveries>[,<trail>]; a trail is the marks of the code versions that could not run the
+-- request, oldest first, joined by dots.
 local function tries_of(rid)
   local tries = call('HGET', TRIES, rid)
-  if not tries then return 0, 0, '', 0 end
-  local attempts, deliveries, trail, kills = string.match(tries, '^(%d+),(%d+),?([%x.]*),?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(deliveries) or 0, trail or '', tonumber(kills) or 0
+  if not tries then return 0, 0, '' end
+  local attempts, deliveries, trail = string.match(tries, '^(%d+),(%d+),?([%x.]*)$')
+  return tonumber(attempts) or 0, tonumber(deliveries) or 0, trail or ''
 end
 
-local function set_tries(rid, attempts, deliveries, trail, kills)
-  local rest = kills > 0 and ',' .. trail .. ',' .. kills or trail ~= '' and ',' .. trail or ''
-  if attempts + deliveries > 0 or rest ~= '' then
-    call('HSET', TRIES, rid, attempts .. ',' .. deliveries .. rest)
+local function set_tries(rid, attempts, deliveries, trail)
+  if attempts + deliveries > 0 or trail ~= '' then
+    call('HSET', TRIES, rid, attempts .. ',' .. deliveries .. (trail ~= '' and ',' .. trail or ''))
   else call('HDEL', TRIES, rid) end
 end
 
-local function add_tries(rid, attempts, deliveries, kills)
-  local a, d, trail, k = tries_of(rid)
-  set_tries(rid, a + attempts, d + deliveries, trail, k + kills)
+local function add_tries(rid, attempts, deliveries)
+  local a, d, trail = tries_of(rid)
+  set_tries(rid, a + attempts, d + deliveries, trail)
+end
+
+-- A kill is a delivery as well, so whatever has kills has tries. Kills stand apart because nodes of
+-- the release before, which may still run beside this one, read all of TRIES.
+local function add_kill(rid)
+  add_tries(rid, 0, 1)
+  local kills = tonumber(call('HGET', KILLS, rid)) or 0
+  call('HSET', KILLS, rid, integer(kills + 1))
+end
+
+-- Of requests that are over.
+local function forget_tries(rids)
+  call('HDEL', TRIES, unpack(rids))
+  if call('EXISTS', KILLS) == 1 then call('HDEL', KILLS, unpack(rids)) end
 end
 
 -- Parked requests by group (<task>:<trail>), so that a version passes over those it has tried at one

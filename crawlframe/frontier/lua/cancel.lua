@@ -16,7 +16,7 @@ local function drop(rids)
     if not owners[i] and call('HDEL', REQ, rid) == 1 then dropped[#dropped + 1] = rid end
   end
   if #dropped == 0 then return end
-  call('HDEL', TRIES, unpack(dropped))
+  forget_tries(dropped)
   call('HDEL', CURSOR, unpack(dropped))
   count(task, 'ne', #dropped)
   count(task, 'cancelled', #dropped)

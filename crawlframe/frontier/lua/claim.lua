@@ -6,7 +6,7 @@
 --         at most 500. They stay with the generation until they are settled. What it does not hold by
 --         that claim, or has told before, is left alone.
 -- Answer: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
---          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}}
+--          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}}
 -- Sent again with the same sequence number it answers the same batch. It counts as a change for the
 -- pulse when it is told of fetches or gives requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
@@ -60,13 +60,18 @@ local poorer, left = 0, 0  -- how many such generations there are, and how many 
 local rids, lanes, found = {}, {}, {}  -- what is claimed, each with its lane and record
 
 local function answer(wait)
-  local states, batch, named = {}, {}, {}
+  local states, batch, blamed, named = {}, {}, {}, {}
   if #rids > 0 then
     local tries = call('HMGET', TRIES, unpack(rids))
     for i, rid in ipairs(rids) do
       local place = 4 * i
       batch[place - 3], batch[place - 2], batch[place - 1] = rid, lanes[i], found[i]
       batch[place] = tries[i]
+      local kills = tries[i] and call('HGET', KILLS, rid)
+      if kills then
+        blamed[#blamed + 1] = rid
+        blamed[#blamed + 1] = kills
+      end
       local id = split_lane(lanes[i])
       if not named[id] then
         named[id] = true
@@ -77,7 +82,7 @@ local function answer(wait)
       end
     end
   end
-  return {wait, states, batch}
+  return {wait, states, batch, blamed}
 end
 
 local last = call('GET', BATCH(generation))

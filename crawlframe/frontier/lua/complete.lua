@@ -38,7 +38,7 @@ enter()
 if #done > 0 then
   call('HDEL', REQ, unpack(done))
   call('HDEL', OWN, unpack(done))
-  call('HDEL', TRIES, unpack(done))
+  forget_tries(done)
   if cursors[1] ~= nil then call('HDEL', CURSOR, unpack(done)) end
 end
 leave_groups(groups)

@@ -32,9 +32,9 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
       call('HSET', OWN, rid, 'p|' .. lane)
       call('HSET', PARKED(id), rid, reason)
       count(task, 'parked', 1)
-      local attempts, deliveries, trail, kills = tries_of(rid)
+      local attempts, deliveries, trail = tries_of(rid)
       trail = longer(trail)
-      set_tries(rid, attempts, deliveries, trail, kills)
+      set_tries(rid, attempts, deliveries, trail)
       if trail ~= '' then append(groups, id .. ':' .. trail, rid) end
     end
     moved = moved + 1

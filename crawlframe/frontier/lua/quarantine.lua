@@ -2,8 +2,9 @@
 -- looked at. What requests depend on (counters, owners, records) is rebuilt in a new era.
 -- KEYS[1] tag of the partition
 -- ARGV[1] name of the hash, set or sorted set behind the tag; ARGV[2] field or member; ARGV[3] the value
---         that could not be read, '' of a set
--- Answer: 1 if it was taken out; 0 when it is gone or another one already.
+--         that could not be read, '' of a set; ARGV[4] 0: it stays where it is, and is only told of
+-- Answer: 1 if it was taken out, or is told of for the first time; 0 when it is gone or another one
+--         already.
 local MOST = 1000  -- rows kept; what comes then is dropped
 local LONG = 200  -- bytes kept of a field, and of a value
 local key, field, value = TAG .. ARGV[1], ARGV[2], ARGV[3]
@@ -12,9 +13,12 @@ local there = kind == 'hash' and call('HGET', key, field) == value
   or kind == 'zset' and call('ZSCORE', key, field) or kind == 'set' and call('SISMEMBER', key, field) == 1
 if not there then return 0 end
 local row = ARGV[1] .. ' ' .. string.sub(field, 1, LONG)
-if call('HEXISTS', QUARANTINE, row) == 1 or call('HLEN', QUARANTINE) < MOST then
+local told = call('HEXISTS', QUARANTINE, row) == 1
+if ARGV[4] == '0' and told then return 0 end
+if told or call('HLEN', QUARANTINE) < MOST then
   call('HSET', QUARANTINE, row, integer(now_ms()) .. ' ' .. string.sub(value, 1, LONG))
 end
+if ARGV[4] == '0' then return 1 end
 local of_task = string.match(ARGV[1], '^task:')
 if of_task then call('UNLINK', key)  -- without one counter the others say nothing
 elseif kind == 'hash' then call('HDEL', key, field)

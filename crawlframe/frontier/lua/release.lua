@@ -10,7 +10,7 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   if own and split_own(own) == ARGV[1] then
     append(queues, leave(rid, own, freed), rid)
     call('HDEL', OWN, rid)
-    if penalty > 0 then add_tries(rid, 0, penalty, penalty) end
+    if penalty > 0 then add_kill(rid) end
     moved = moved + 1
   end
 end

@@ -11,7 +11,7 @@ for _, rid in ipairs(some) do
   if own and split_own(own) == generation then
     append(queues, leave(rid, own, freed), rid)
     call('HDEL', OWN, rid)
-    add_tries(rid, 0, 1, 0)
+    add_tries(rid, 0, 1)
     moved = moved + 1
   else
     call('SREM', INPROGRESS(generation), rid)

@@ -15,7 +15,7 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
       if task.state == 'cancelling' then delay = 0 end
       call('ZADD', DELAYED, integer(now_ms() + delay), rid)
       count(task, 'delayed', 1)
-      add_tries(rid, tonumber(ARGV[3]), 0, 0)
+      add_tries(rid, tonumber(ARGV[3]), 0)
     end
     moved = moved + 1
   end
