@@ -70,8 +70,8 @@ class Connection(extensions.connection):
         self.wait(super().rollback)
 
     def is_at_work(self, since: float) -> bool:
-        """Does the server still work on what it was asked then? If it does not, and was asked nothing
-        else meanwhile, it ends its side."""
+        """Whether the server still works on what it was asked then. If it does not, and was asked
+        nothing else meanwhile, it ends its side."""
         try:
             other = psycopg2.connect(self._dsn)
         except psycopg2.Error:

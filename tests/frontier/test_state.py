@@ -170,8 +170,13 @@ def test_all_steps_of_a_cancel_keep_to_its_time(
     waiting(bench)
     steps: list[str] = []
     run, scan = bench.frontier.run, bench.redis.scan
-    bench.frontier.run = lambda verb, *args: (steps.append(verb), run(verb, *args))[1]
-    bench.redis.scan = lambda *args, **options: (steps.append("scan"), scan(*args, **options))[1]
+
+    def counted(step: str, ask: Callable[..., Any]) -> Any:
+        steps.append(step)
+        return ask()
+
+    bench.frontier.run = lambda verb, *args: counted(verb, lambda: run(verb, *args))
+    bench.redis.scan = lambda *args, **options: counted("scan", lambda: scan(*args, **options))
     assert bench.frontier.cancel(1, seconds=3) is False
     assert len([step for step in steps if step != "state"]) <= 3
     assert bench.counts().state == "changing"

@@ -153,6 +153,6 @@ def test_what_has_waited_for_long_is_claimed_anew(
     lone.settle(request(9).rid)
     ward.turn()
     assert deferred == [(request(1).rid, "a.example", LATER)]
-    assert (ward.held, lone.held.keys()) == (set(), {request(2).rid})
+    assert (ward.held, {*lone.held}) == (set(), {request(2).rid})
     ((_, requests, _),) = far.receive()
     assert [Claimed(*one) for one in requests] == [request(2)]
