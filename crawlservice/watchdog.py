@@ -25,14 +25,10 @@ T = TypeVar("T")
 LOOK = 1.0  # seconds between two looks
 LATE = 5.0  # seconds without an answer that are worth telling; also between two questions
 QUESTION = 10.0  # seconds that the server may take to say whether it is at work
-# A pid may be another's by now.
-OURS = "pid = %s AND application_name = current_setting('application_name')"
-IS_AT_WORK = f"""
-SELECT state = 'active' AND wait_event_type IS DISTINCT FROM 'Client', state_change
-FROM pg_stat_activity WHERE {OURS}
-"""
-END = f"""
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS} AND state_change = %s
+IS_AT_WORK = """
+SELECT CASE WHEN state = 'active' AND wait_event_type IS DISTINCT FROM 'Client' THEN true
+       ELSE NOT pg_terminate_backend(pid) END
+FROM pg_stat_activity WHERE pid = %s AND application_name = current_setting('application_name')
 """
 
 _open: WeakSet[Connection] = WeakSet()
@@ -69,9 +65,8 @@ class Connection(extensions.connection):
     def rollback(self) -> None:
         self.wait(super().rollback)
 
-    def is_at_work(self, since: float) -> bool:
-        """Does the server still work on what it was asked then? If it does not, and was asked nothing
-        else meanwhile, it ends its side."""
+    def is_at_work(self) -> bool:
+        """Does the server still work on what it was asked? If it does not, it ends its side."""
         try:
             other = psycopg2.connect(self._dsn)
         except psycopg2.Error:
@@ -82,20 +77,12 @@ class Connection(extensions.connection):
             try:
                 other.autocommit = True
                 with other.cursor() as cursor:
-                    pid = [self.info.backend_pid]
-                    cursor.execute(IS_AT_WORK, pid)
-                    if (True,) in cursor.fetchall():
-                        return True
-                    if (
-                        self.since == since
-                    ):  # else the answer came, and it is between two statements
-                        cursor.execute(END, pid)
-                    return False
+                    cursor.execute(IS_AT_WORK, [self.info.backend_pid])
+                    return (True,) in cursor.fetchall()
             except psycopg2.Error:
                 return False
             finally:
                 timer.cancel()
-                timer.join()
 
     def give_up(self, since: float) -> None:
         """Whoever has waited since then gets an error now."""
@@ -165,7 +152,7 @@ class Watchdog:
             if now - one.asked < LATE:
                 continue
             one.asked = now
-            if not one.is_at_work(since):
+            if not one.is_at_work():
                 one.give_up(since)
 
 
