@@ -25,14 +25,13 @@ T = TypeVar("T")
 LOOK = 1.0  # seconds between two looks
 LATE = 5.0  # seconds without an answer that are worth telling; also between two questions
 QUESTION = 10.0  # seconds that the server may take to say whether it is at work
-# A pid may be another's by now.
-OURS = "pid = %s AND application_name = current_setting('application_name')"
-IS_AT_WORK = f"""
+SESSION = """
 SELECT state = 'active' AND wait_event_type IS DISTINCT FROM 'Client', state_change
-FROM pg_stat_activity WHERE {OURS}
+FROM pg_stat_activity WHERE pid = %s AND application_name = current_setting('application_name')
 """
-END = f"""
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS} AND state_change = %s
+# Nothing was asked in the session since it was looked at.
+END_SESSION = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND state_change = %s
 """
 
 _open: WeakSet[Connection] = WeakSet()
@@ -70,8 +69,8 @@ class Connection(extensions.connection):
         self.wait(super().rollback)
 
     def is_at_work(self, since: float) -> bool:
-        """Whether the server still works on what it was asked then. If it does not, and was asked
-        nothing else meanwhile, it ends its side."""
+        """Whether the server still works on what it was asked then, or has answered meanwhile. If
+        neither, its session is ended."""
         try:
             other = psycopg2.connect(self._dsn)
         except psycopg2.Error:
@@ -82,20 +81,22 @@ class Connection(extensions.connection):
             try:
                 other.autocommit = True
                 with other.cursor() as cursor:
-                    pid = [self.info.backend_pid]
-                    cursor.execute(IS_AT_WORK, pid)
-                    if (True,) in cursor.fetchall():
-                        return True
-                    if (
-                        self.since == since
-                    ):  # else the answer came, and it is between two statements
-                        cursor.execute(END, pid)
-                    return False
+                    return self._is_at_work(cursor, since)
             except psycopg2.Error:
                 return False
             finally:
                 timer.cancel()
-                timer.join()
+
+    def _is_at_work(self, other: extensions.cursor, since: float) -> bool:
+        pid = self.info.backend_pid
+        other.execute(SESSION, [pid])
+        if (row := other.fetchone()) is None:
+            return False
+        at_work, changed = row
+        if at_work or self.since != since:
+            return True
+        other.execute(END_SESSION, [pid, changed])
+        return False
 
     def give_up(self, since: float) -> None:
         """Whoever has waited since then gets an error now."""
