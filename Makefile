@@ -1,12 +1,35 @@
 # Two commands do everything on a fresh machine: `make crawl` and `make test`.
 
 PYTHON ?= python3
+
+# `make crawl url=...` means the same as URL=..., and a variable that means nothing is refused.
+VARIABLES := PYTHON SPIDER URL ARGS BIND SEED JOB
+typed = $(filter command,$(firstword $(origin $1)))
+lower = $(shell echo $1 | tr '[:upper:]' '[:lower:]')
+$(foreach name,$(VARIABLES),$(if $(call typed,$(call lower,$(name))),\
+	$(eval override $(name) := $$($(call lower,$(name))))))
+UNKNOWN := $(filter-out $(VARIABLES) $(call lower,$(VARIABLES)) BIN PIP MANAGE MAKEFLAGS -%,\
+	$(foreach name,$(.VARIABLES),$(if $(call typed,$(name)),$(name))))
+$(if $(UNKNOWN),$(error there is no variable $(firstword $(UNKNOWN)); the variables are $(VARIABLES)))
+
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 MANAGE := $(BIN)/python manage.py
 WHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo --workers 2)
+LOCK_PIP := build/lock/bin/python -m pip --disable-pip-version-check --no-input
 # A backport cannot be installed on the Python that has the real thing.
 FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; python_version < "3.14"/'
+
+# What pip does, in short: `$(call install,PIP,ARGUMENTS)`. The status is pip's own.
+define install
+@{ $1 install --progress-bar off $2 && echo done; } | { status=1; n=0; while read -r word name rest; do \
+	case "$$word" in \
+		Collecting) n=$$((n + 1)); printf '  %3d  %s\n' $$n "$$name" ;; \
+		Downloading) case "$$rest" in *" MB)") echo "       downloading $$name $$rest" ;; esac ;; \
+		Installing) echo "       installing them" ;; \
+		done) status=0 ;; \
+	esac; done; exit $$status; }
+endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -59,10 +82,11 @@ messages: .venv/dev ## collect the texts of the admin for translation, and compi
 
 lock: .venv/bin/python ## pin the newest versions of requirements*.txt; use the oldest Python 3.11 at hand
 	rm -rf build/lock && $(BIN)/python -m venv build/lock
-	build/lock/bin/python -m pip install -q --disable-pip-version-check -r requirements.txt
+	@echo "Installing the newest of requirements.txt into build/lock"
+	$(call install,$(LOCK_PIP),-r requirements.txt)
 	$(FREEZE) >build/requirements.lock
-	build/lock/bin/python -m pip install -q --disable-pip-version-check \
-		-r build/requirements.lock -r requirements-dev.txt
+	@echo "Installing the newest of requirements-dev.txt into build/lock"
+	$(call install,$(LOCK_PIP),-r build/requirements.lock -r requirements-dev.txt)
 	$(FREEZE) | grep -vxFf build/requirements.lock >requirements-dev.lock
 	mv build/requirements.lock requirements.lock && rm -rf build/lock
 
@@ -75,15 +99,16 @@ clean: ## remove the virtual environment and everything built; the data in var/ 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
 		"Crawlframe needs Python 3.11 or newer; name one, as in: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Making the virtual environment .venv with $(PYTHON)"
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo \
 		"$(PYTHON) cannot make a virtual environment; on Debian install python3-venv" >&2; exit 1; }
 
 .venv/runtime: requirements.lock | .venv/bin/python
-	@echo "Installing what Crawlframe needs into .venv (once)"
-	@$(PIP) install -q -r requirements.lock
+	@echo "Installing what Crawlframe needs into .venv (once): $$(grep -c == requirements.lock) packages"
+	$(call install,$(PIP),-r requirements.lock)
 	@touch $@
 
 .venv/dev: requirements-dev.lock .venv/runtime
-	@echo "Installing what the tests need into .venv (once)"
-	@$(PIP) install -q -r requirements.lock -r requirements-dev.lock
+	@echo "Installing what the tests need into .venv (once): $$(grep -c == requirements-dev.lock) packages more"
+	$(call install,$(PIP),-r requirements.lock -r requirements-dev.lock)
 	@touch $@

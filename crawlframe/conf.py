@@ -15,9 +15,11 @@ from crawlframe.errors import ConfigError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
-    "max_deliveries", "commit_batch", "backlog", "quiet", "load_timeout",
+    "transfer_memory", "max_deliveries", "commit_batch", "backlog", "quiet", "load_timeout",
+    "database_timeout",
 )  # fmt: skip
 
 
@@ -51,13 +53,15 @@ class Settings:
     load_timeout: float = 30.0  # seconds in which one module of the spiders must be imported
     deadline: float = 120.0  # seconds a callback may go on before its worker is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
+    transfer_memory: int = 256  # MiB that the bodies of a worker's transfers may hold together
     max_age: float = 21600.0  # seconds after which a worker is replaced
-    max_deliveries: int = 5  # times a request may be with a dying worker before it is poison
+    max_deliveries: int = 5  # nodes that may die with a request before it is poison
     commit_batch: int = 256  # outcomes per database transaction
     backlog: int = 1024  # outcomes a worker holds while the database or Redis is away
     user_agent: str = "Crawlframe/0.1 (+https://example.invalid/crawlframe)"
     allow_private: tuple[Network, ...] = ()  # networks beside the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, beside those
+    database_timeout: float = 60.0  # seconds without an answer of PostgreSQL, which is not at work
     log_level: str = "INFO"
 
     @classmethod
@@ -66,7 +70,7 @@ class Settings:
         env = os.environ if env is None else env
         values: dict[str, Any] = {}
         for setting in fields(cls):
-            variable = f"CRAWLFRAME_{setting.name.upper()}"
+            variable = PREFIX + setting.name.upper()
             if setting.name in overrides and overrides[setting.name] is not None:
                 values[setting.name] = overrides[setting.name]
             elif variable in env:

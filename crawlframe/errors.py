@@ -18,6 +18,13 @@ class ConfigError(CrawlframeError):
     """A setting is wrong. Raised at start-up; the message names the setting and the mend."""
 
 
+class TablesMissing(ConfigError):
+    """The database lacks tables of this version. Raised at start-up; a supervisor knows it by the
+    exit code."""
+
+    exit_code = 4
+
+
 class SpiderError(CrawlframeError):
     """A spider breaks the contract: bad settings, unknown callback, an item or request that cannot
     be stored. The message names the spider's part to change."""
@@ -39,6 +46,10 @@ class BadRequest(CrawlframeError):
     """A request cannot be made: its URL, method, body or other field is wrong."""
 
 
+class MissingCode(BadRequest):
+    """What a queued request needs is not in the code of this node; another version may have it."""
+
+
 class FrontierError(CrawlframeError):
     """Redis refused or failed a verb of the frontier."""
 
@@ -54,6 +65,24 @@ class EraChanged(Fenced):
 
 class NotJson(CrawlframeError, ValueError):
     """The body of a response is not JSON."""
+
+
+class UnparsablePage(CrawlframeError):
+    """A page would take its parser so long that the worker does not begin.
+
+    ``reason`` is the short stable word stored in the ledger."""
+
+    reason = "too_complex"
+
+
+class TooComplex(UnparsablePage):
+    """The page has too many tags, attributes, names or unclosed elements for a parser."""
+
+
+class TooDeep(UnparsablePage):
+    """The elements of the page, or the parts of its JSON, are nested too deeply for a parser."""
+
+    reason = "too_deep"
 
 
 class FetchError(CrawlframeError):
@@ -88,9 +117,11 @@ class ConnectError(FetchError):
 
 
 class TlsError(FetchError):
-    """The TLS handshake or certificate check failed."""
+    """The TLS handshake or certificate check failed. A connection that broke during the handshake
+    is a ConnectionLost."""
 
     reason = "tls"
+    retryable = False
 
 
 class FetchTimeout(FetchError):
@@ -109,6 +140,11 @@ class BadResponse(FetchError):
     """The server's answer is not valid HTTP."""
 
     reason = "bad_response"
+    retryable = False
+
+
+class BadHeader(BadResponse):
+    """A header line of the answer has no colon. The requests downloader passes over such lines."""
 
 
 class BadEncoding(FetchError):

@@ -36,10 +36,16 @@ class Recorded(NamedTuple):
     failed: bool
     follow_ups: list[Admission]
     items: int
+    cancelled: bool = False
 
 
 class Ledger(Protocol):
     """One connection to the database, used by one thread. Raises LedgerAway and LedgerRefused."""
+
+    @property
+    def waits(self) -> str:
+        """What its thread has waited for, for long, such as an answer; "" when it does not wait.
+        Any thread may ask."""
 
     def task(self, task: int) -> TaskSpec | None:
         """The task, or None when there is none."""
@@ -49,8 +55,9 @@ class Ledger(Protocol):
         Answers for every outcome what the ledger now holds. Doing it again changes nothing."""
 
     def finish(self, tasks: Mapping[int, Counts]) -> set[int]:
-        """Marks tasks ended, each once, if the ledger has a row for each of its admitted requests.
-        Answers which of them are ended now, by us or by another."""
+        """Marks tasks ended, each once, if the ledger has a row for each of its admitted requests,
+        or the task is cancelled and only rows of cancelled requests are missing. Answers which of
+        them are ended now, by us or by another."""
 
     def close(self) -> None:
         """Gives the connection back."""

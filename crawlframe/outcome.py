@@ -18,6 +18,7 @@ from crawlframe.request import Admission, Request, make_rid
 MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transaction
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 MAX_DELAY = 366 * 24 * 3600  # seconds a request may be put off
+CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
 
 
 class Verdict(StrEnum):
@@ -26,6 +27,7 @@ class Verdict(StrEnum):
     DONE = "done"
     ERROR = "error"
     RETRY = "retry"
+    DEFER = "defer"  # as RETRY, but no try was made that counts
     PARK = "park"
     RELEASE = "release"
 
@@ -51,7 +53,7 @@ class Outcome:
     verdict: Verdict = Verdict.DONE
     reason: str = ""
     detail: str = ""
-    delay: int = 0  # milliseconds until the retry
+    delay: int = 0  # milliseconds until the next try
     status: int | None = None
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
@@ -68,6 +70,11 @@ class Outcome:
         if verdict is not Verdict.DONE:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
         return self
+
+    @property
+    def cancelled(self) -> bool:
+        """Did it end only because its task was cancelled?"""
+        return self.verdict is Verdict.ERROR and self.reason == CANCELLED
 
 
 class Collector:

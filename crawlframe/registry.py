@@ -19,6 +19,7 @@ from types import ModuleType
 
 from crawlframe import source
 from crawlframe.errors import SpiderError, UnknownSpider, did_you_mean
+from crawlframe.porting import INHERITS, is_scrapy_spider
 from crawlframe.source import Bytecode, SourceFinder, TookTooLong, within
 from crawlframe.spider import Spider, SpiderInfo, describe
 from crawlframe.version import files
@@ -86,8 +87,13 @@ class Registry:
         for module_name, path in _modules(name, directory):
             module = self._import(module_name, path, loading)
             if module is not None:
-                for spider in _spiders_of(module):
-                    self._take(spider, path)
+                for kind in _classes_of(module):
+                    if issubclass(kind, Spider) and kind.name:
+                        self._take(kind, path)
+                    elif is_scrapy_spider(kind):
+                        self._break(
+                            module_name, f"{_place(kind, path)}: {kind.__name__}: {INHERITS}"
+                        )
         self._settle()
         outside = {*self.files, *(path for path in finder.loaded if path not in before)}
         self.files = sorted(
@@ -258,14 +264,10 @@ def _modules(package: str, directory: Path) -> Iterator[tuple[str, Path]]:
         yield ".".join((package, *parts)), path
 
 
-def _spiders_of(module: ModuleType) -> list[type[Spider]]:
-    """Named spiders that the module defines; what it only imports belongs elsewhere."""
+def _classes_of(module: ModuleType) -> list[type]:
+    """Those that the module defines; what it only imports belongs elsewhere."""
     values = [value for value in vars(module).values() if isinstance(value, type)]
-    return [
-        value
-        for value in dict.fromkeys(values)
-        if issubclass(value, Spider) and value.__module__ == module.__name__ and value.name
-    ]
+    return [value for value in dict.fromkeys(values) if value.__module__ == module.__name__]
 
 
 def _describe_failure(error: BaseException, path: Path, owns: Callable[[str], bool]) -> str:
@@ -323,11 +325,11 @@ def _standing_in(error: BaseException) -> str | None:
     return names[-1] if names else None
 
 
-def _file(spider: type[Spider]) -> Path:
+def _file(spider: type) -> Path:
     return Path(getattr(sys.modules.get(spider.__module__), "__file__", None) or spider.__module__)
 
 
-def _place(spider: type[Spider], path: Path | None = None) -> str:
+def _place(spider: type, path: Path | None = None) -> str:
     """File and line of a class, also of one that the source does not show plainly."""
     path = path or _file(spider)
     try:

@@ -6,14 +6,16 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 import msgpack
 
+from crawlframe import record
 from crawlframe.errors import BadRequest
 from crawlframe.links import canonical, host_of, normalise
+from crawlframe.payload import first_unfit
+from crawlframe.porting import check_meta, refuse_keywords
 
-RECORD_VERSION = 1
 MAX_RECORD = 1 << 20  # bytes; one request must not block Redis or a pipe
 MAX_DEPTH_RANK = 4095
 MAX_PRIORITY = 1000
@@ -46,12 +48,15 @@ class Request:
 
     ``callback`` and ``errback`` are methods of the spider (or their names); without a callback the
     spider's ``parse`` is called. ``body`` is bytes or text; ``json`` and ``form`` are shorthands
-    that set body and Content-Type. ``cb_kwargs`` and ``meta`` may hold what msgpack can: None,
-    bool, int, float, str, bytes, list, dict. Higher ``priority`` (-1000..1000) is fetched earlier.
-    ``dont_filter`` fetches a URL again that the task has seen. ``delay`` (seconds) is the earliest
-    time from now. ``downloader`` is "curl" or "requests"; None takes the spider's setting.
+    that set body and Content-Type. ``cookies`` is a mapping, or a list of ``{"name", "value"}``.
+    ``cb_kwargs`` and ``meta`` may hold None, bool, numbers, text, bytes, dates and times, UUIDs,
+    enums, lists, tuples, dicts, sets, and dataclasses, attrs and pydantic objects whose classes are
+    at the top of modules. Higher ``priority`` (-1000..1000) is fetched earlier. ``dont_filter``
+    fetches a URL again that the task has seen. ``delay`` (seconds) is the earliest time from now.
+    ``downloader`` is "curl" or "requests"; None takes the spider's setting.
 
-    Raises BadRequest on a URL that is not http(s) or a field of the wrong type.
+    Raises BadRequest on a URL that is not http(s), a field of the wrong type, and on what Scrapy
+    would understand and this does not.
     """
 
     __slots__ = (
@@ -81,7 +86,7 @@ class Request:
         body: bytes | str | None = None,
         json: Any = None,
         form: Mapping[str, Any] | None = None,
-        cookies: Mapping[str, str] | None = None,
+        cookies: Mapping[str, str] | Iterable[Mapping[str, str]] | None = None,
         cb_kwargs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
         priority: int = 0,
@@ -90,16 +95,21 @@ class Request:
         delay: float = 0,
         downloader: str | None = None,
         depth: int = 0,
+        **unknown: Never,
     ) -> None:
         self.url = normalise(url)
+        if unknown:
+            refuse_keywords(self.url, unknown, [*self.__slots__, "json", "form"])
         self.callback = callback_name(callback)
         self.errback = callback_name(errback, "errback")
         self.method = method.upper()
         self.headers: dict[str, str] = dict(headers) if headers else {}
         self.body = body.encode() if isinstance(body, str) else body
-        self.cookies: dict[str, str] = dict(cookies) if cookies else {}
+        self.cookies: dict[str, str] = _cookies(self.url, cookies) if cookies else {}
         self.cb_kwargs: dict[str, Any] = dict(cb_kwargs) if cb_kwargs else {}
         self.meta: dict[str, Any] = dict(meta) if meta else {}
+        if meta:
+            check_meta(self.url, meta)
         self.priority = priority
         self.dont_filter = dont_filter
         self.delay = delay
@@ -194,35 +204,27 @@ class Request:
             value = getattr(self, name)
             if value:
                 extra[name] = value
-        fields: list[Any] = [RECORD_VERSION, self.url, self.callback or "", self.depth]
-        if extra:
-            fields.append(extra)
+        if self.meta:
+            check_meta(self.url, self.meta)  # also what came into it after __init__
         try:
-            record: bytes = msgpack.packb(fields)
-        except (TypeError, ValueError, OverflowError) as error:
+            encoded = record.write(self.url, self.callback or "", self.depth, extra)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            found = first_unfit(self.cb_kwargs, "cb_kwargs") or first_unfit(self.meta, "meta")
+            raise BadRequest(f"request {self.url}: {found or error}") from None
+        if len(encoded) > MAX_RECORD:
             raise BadRequest(
-                f"request {self.url}: cb_kwargs and meta may hold only None, bool, int, float, "
-                f"str, bytes, list and dict: {error}"
-            ) from None
-        if len(record) > MAX_RECORD:
-            raise BadRequest(
-                f"request {self.url}: {len(record)} bytes encoded, the limit is {MAX_RECORD}; "
+                f"request {self.url}: {len(encoded)} bytes encoded, the limit is {MAX_RECORD}; "
                 "pass a key in meta and keep the data elsewhere"
             )
-        return record
+        return encoded
 
     @classmethod
-    def decode(cls, record: bytes) -> Request:
-        """The request of a record made by ``encode``. Raises BadRequest on anything else."""
-        try:
-            fields = msgpack.unpackb(record)
-            version, url, callback, depth = fields[:4]
-        except (ValueError, TypeError, msgpack.UnpackException) as error:
-            raise BadRequest(f"a queued request cannot be read: {error}") from None
-        if version != RECORD_VERSION:
-            raise BadRequest(f"a queued request has record version {version}, not {RECORD_VERSION}")
+    def decode(cls, encoded: bytes) -> Request:
+        """The request of a record made by ``encode``. Raises MissingCode when a class of a value in
+        cb_kwargs or meta is missing here or is another now, and BadRequest on what is no record."""
+        fields = record.read(encoded)
         request = cls.__new__(cls)
-        request.url, request.callback, request.depth = url, callback or None, depth
+        request.url, request.callback, request.depth = fields[1], fields[2] or None, fields[3]
         extra = fields[4] if len(fields) > 4 else {}
         request.method = extra.get("method", "GET")
         request.priority = extra.get("priority", 0)
@@ -247,6 +249,30 @@ class Request:
         return f"<Request {self.method} {self.url}>"
 
 
+def _keys(cookie: Any) -> str:
+    """What may be shown of it: values of cookies are secrets."""
+    return f"a dict of {sorted(cookie)}" if isinstance(cookie, Mapping) else type(cookie).__name__
+
+
+def _cookies(url: str, cookies: Any) -> dict[str, str]:
+    if isinstance(cookies, Mapping):
+        return dict(cookies)
+    taken: dict[str, str] = {}
+    for cookie in cookies:
+        if not isinstance(cookie, Mapping) or not cookie.keys() >= {"name", "value"}:
+            raise BadRequest(
+                f"request {url}: cookies must be a dict of names and values, or a list of "
+                f"{{'name': ..., 'value': ...}}; it has {_keys(cookie)}"
+            )
+        if other := sorted(cookie.keys() - {"name", "value"}):
+            raise BadRequest(
+                f"request {url}: cookies: {other[0]!r} of cookie {cookie['name']!r} is not "
+                "supported: a request's cookies go to its own host only; leave it out"
+            )
+        taken[cookie["name"]] = cookie["value"]
+    return taken
+
+
 def make_rid(task: int, fingerprint: bytes) -> bytes:
     """The request id: 16 bytes, the same for the same request of the same task on every retry."""
     return hashlib.blake2b(b"%d\0%s" % (task, fingerprint), digest_size=16).digest()
@@ -267,8 +293,8 @@ def root_admission(task: int, priority: int = 0) -> Admission:
 
     Its host is the task's own, so that one task's delay never holds up another's start, and has a
     mark that no host of a URL has."""
-    record: bytes = msgpack.packb([RECORD_VERSION, ROOT_URL, ROOT_CALLBACK, 0])
-    return Admission(make_rid(task, b"start"), rank_of(0, priority, 0), f"/{task}", 0, record)
+    start = record.write(ROOT_URL, ROOT_CALLBACK, 0, {})
+    return Admission(make_rid(task, b"start"), rank_of(0, priority, 0), f"/{task}", 0, start)
 
 
 def pack_admissions(admissions: Iterable[Admission]) -> bytes:

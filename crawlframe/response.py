@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from crawlframe import complexity, xhtml
 from crawlframe.charset import encoding_of
-from crawlframe.errors import BadRequest, NotJson
+from crawlframe.errors import BadRequest, NotJson, TooDeep
+from crawlframe.labels import encode
 from crawlframe.links import join
+from crawlframe.outline import Markup
 from crawlframe.request import Callback, Request, callback_name
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+MAX_LINK = 1 << 16  # characters; no server takes longer ones
 _BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
 _MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(\?xml)?")
 _XML_PROLOGUE_IS_HTML = re.compile(rb"<html", re.I)
@@ -56,6 +60,7 @@ class Response:
         self.redirects = redirects
         self.elapsed = elapsed
         self._joined: dict[str, str | None] = {}  # link -> URL
+        self._links = 0  # joined so far
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -71,10 +76,15 @@ class Response:
         return 200 <= self.status < 300
 
     @cached_property
+    def _essence(self) -> str:
+        """The Content-Type without its parameters."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    @cached_property
     def kind(self) -> str:
         """What the body is by its Content-Type, else by its first bytes: "html", "xml", "json",
         "text" or "binary"."""
-        essence = self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        essence = self._essence
         if essence in ("text/html", "application/xhtml+xml"):
             return "html"
         if essence.endswith(("/xml", "+xml")):
@@ -97,7 +107,7 @@ class Response:
     def encoding(self) -> str:
         """Python's name of the character encoding: by byte order mark, Content-Type, declaration in
         the page, and by guess only if the page declares nothing and is not UTF-8."""
-        return encoding_of(self.body, self.headers.get("Content-Type"), self.kind)
+        return encoding_of(self.body, self.headers.get("Content-Type"), self.kind, self.url)
 
     @cached_property
     def text(self) -> str:
@@ -120,28 +130,66 @@ class Response:
             return orjson.loads(self.text)
         except orjson.JSONDecodeError as error:
             detail = f"{error}; it starts {self.text[:60].strip()!r}"
+            if "depth limit" in error.msg or "recursion" in error.msg.lower():
+                raise TooDeep(f"{self.url}: {detail}") from None
             raise NotJson(f"{self.url}: the body is not JSON: {detail}") from None
 
     def json(self) -> Any:
-        """The decoded body, always the same object. Raises NotJson, which is a ValueError."""
+        """The decoded body, always the same object. Raises NotJson, which is a ValueError, or
+        TooDeep."""
         return self._json
 
     # -- parsers ----------------------------------------------------------------------------------
+
+    # None begins a page that would take it too long: TooDeep or TooComplex is raised instead.
+
+    @cached_property
+    def _html(self) -> bytes:
+        """What parsers of HTML read."""
+        if xhtml.is_declared(self._utf8) or self._essence == "application/xhtml+xml":
+            return xhtml.with_end_tags(self._utf8)
+        return self._utf8
+
+    @property
+    def _html_text(self) -> str:
+        same = self._html is self._utf8
+        return self.text if same else self._html.decode("utf-8", "replace")
+
+    @cached_property
+    def _markup(self) -> Markup:
+        return complexity.markup_of(self._html, self.url)
+
+    @cached_property
+    def _xml_markup(self) -> Markup:
+        return complexity.markup_of_xml(self._utf8, self.url)
+
+    def _check(self, parser: str, *, xml: bool = False) -> None:
+        markup = self._xml_markup if xml else self._markup
+        complexity.check(markup, len(self._utf8), parser, self.url, xml=xml)
 
     @cached_property
     def tree(self) -> LexborHTMLParser:
         """The selectolax parser: ``tree.css("h1")`` gives nodes with ``text()``, ``attributes``."""
         from selectolax.lexbor import LexborHTMLParser
 
-        return LexborHTMLParser(self._utf8)
+        self._check("tree")
+        return LexborHTMLParser(self._html)
 
     @cached_property
     def selector(self) -> Selector:
         """The parsel selector of the whole document: HTML, XML or JSON by ``kind``."""
         from parsel import Selector
 
-        kind = self.kind if self.kind in ("xml", "json") else "html"
-        return Selector(text=self.text, type=kind, base_url=self.url)
+        if self.kind == "json":
+            try:
+                return Selector(text=self.text, type="json", base_url=self.url)
+            except RecursionError:
+                raise TooDeep(f"{self.url}: the JSON is nested too deeply") from None
+        if self.kind == "xml":
+            self._check("selector", xml=True)
+            return Selector(text=self.text, type="xml", base_url=self.url)
+        self._check("selector")
+        return Selector(text=self._html_text, type="html", base_url=self.url)
 
     def css(self, query: str) -> SelectorList[Selector]:
         return self.selector.css(query)
@@ -158,7 +206,11 @@ class Response:
         """The BeautifulSoup object, on lxml."""
         from bs4 import BeautifulSoup
 
-        return BeautifulSoup(self.text, "lxml-xml" if self.kind == "xml" else "lxml")
+        if self.kind == "xml":
+            self._check("soup", xml=True)
+            return BeautifulSoup(self.text, "lxml-xml")
+        self._check("soup")
+        return BeautifulSoup(self._html_text, "lxml")
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -174,10 +226,12 @@ class Response:
         return (join(self.url, href) if href else None) or self.url
 
     def urljoin(self, link: str) -> str:
-        """``link`` as an absolute http(s) URL without fragment. Raises BadRequest on others."""
+        """``link`` as an absolute http(s) URL without fragment. Raises BadRequest on others, and on
+        links of more than 65,536 characters; TooComplex when a page has some 100,000
+        distinct links."""
         url = self._join(link)
         if url is None:
-            raise BadRequest(f"{link!r} on {self.url} does not lead to an http(s) URL")
+            raise BadRequest(f"{link[:1000]!r} on {self.url} does not lead to an http(s) URL")
         return url
 
     def links(self) -> list[str]:
@@ -191,7 +245,7 @@ class Response:
             self.base_url = self._base(bases[0] if bases else None)
         if bases:
             nodes = [node for node in nodes if node.tag != "base"]
-        hrefs = dict.fromkeys([node.attributes["href"] for node in nodes])
+        hrefs = dict.fromkeys([node.attrs["href"] for node in nodes])
         urls = dict.fromkeys([self._join(href) for href in hrefs if href])
         urls.pop(None, None)
         return [*urls]  # type: ignore[list-item]  # None is gone
@@ -243,6 +297,12 @@ class Response:
         joined = self._joined
         if link in joined:
             return joined[link]
+        if len(link) > MAX_LINK:
+            return None
+        self._links += 1
+        # What is not parsed is not read for this.
+        markup = self.__dict__.get("_markup", complexity.LITTLE)
+        complexity.check_links(self._links, markup, self.url)
         given = link
         if not link.isascii() and not self.encoding.startswith("utf"):
             link = _encode_query(link, self.encoding)
@@ -279,5 +339,6 @@ def _encode_query(link: str, encoding: str) -> str:
     from urllib.parse import quote
 
     address, mark, query = link.partition("#")[0].partition("?")
-    encoded = query.encode(encoding, "xmlcharrefreplace")
-    return address + mark + quote(encoded, safe="!\"$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
+    return (
+        address + mark + quote(encode(query, encoding), safe="!\"$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import partial
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
+from crawlframe import porting
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -33,6 +34,9 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_body: int = 32 << 20  # bytes, also after decompression
     max_redirects: int = 10
     cookies: bool = True
+    # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
+    # Left out of what is published while it is unset: older nodes refuse what they do not know.
+    failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         for name in ("delay", "depth_limit", "page_limit", "retries", "max_redirects"):
@@ -41,6 +45,8 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("concurrency", "timeout", "max_body"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
+        if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
+            raise ValueError("failed_share must be from 0 to 1")
         if self.downloader not in ("curl", "requests"):
             raise ValueError(f"downloader must be 'curl' or 'requests', not {self.downloader!r}")
 
@@ -83,6 +89,10 @@ class SpiderInfo(msgspec.Struct, frozen=True):
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
     """The checked settings of a spider class. Raises SpiderError."""
+    given: object = spider.settings
+    known = SpiderSettings.__struct_fields__
+    if isinstance(given, Mapping) and (problem := porting.misuse_in_settings(given, known)):
+        raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
         return msgspec.convert(spider.settings, SpiderSettings, strict=False)
     except msgspec.ValidationError as error:
@@ -179,10 +189,8 @@ def _misuse(spider: type[Spider]) -> str:
         for domain in spider.allowed_domains:
             if problem := _no_host_name(domain):
                 return f"allowed_domains: {problem}"
-    if hasattr(spider, "start_requests"):
-        return "start_requests: that is Scrapy's name; call it start"
-    if hasattr(spider, "custom_settings"):
-        return "custom_settings: call it settings; its keys are in docs/spiders.md"
+    if problem := porting.misuse_of(spider, Spider):
+        return problem
     if needed := _needed_to_make(spider):
         return (
             f"__init__ must work without arguments, and needs {needed}; arguments of a task are "

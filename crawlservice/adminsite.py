@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import URLPattern
 from unfold.sites import UnfoldAdminSite
 
@@ -24,6 +24,10 @@ class AdminSite(UnfoldAdminSite):
         if request.method == "POST" and answer.status_code == 302:
             record("change_password", **by(request))
         return answer
+
+    def autocomplete_view(self, request: HttpRequest) -> HttpResponse:
+        """No form of ours asks for it; it would search any list by anything."""
+        raise Http404
 
     def extra_urls(self) -> list[URLPattern]:
         from crawlservice.admin import dashboard, submission  # which register with this site

@@ -21,6 +21,11 @@ from crawlframe.spider import SpiderInfo
 
 Schema = dict[str, Any]
 
+MAX_SIZE = 64 * 1024  # bytes of all arguments of a task, as JSON
+SHOWN_SIZE = 2000  # characters of them in lists
+SHOWN_VALUE = 200  # characters of one of those that are cut
+SHOWN_VALUES = 20  # of those that are cut
+
 BOOLEANS = {"true": True, "yes": True, "on": True, "1": True} | {
     "false": False, "no": False, "off": False, "0": False
 }  # fmt: skip
@@ -101,6 +106,7 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
             text = gettext("spider {!r} needs the argument {!r}: {}")
             wanted = accepted(properties[name], info.arguments)
             raise ArgumentError(text.format(info.name, name, wanted))
+    _check_size(info, given)
     values = dict(given)
     if from_text:
         values = {name: read(info, name, text) for name, text in given.items()}
@@ -116,6 +122,29 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
             )
             raise ArgumentError(text.format(name=name, spider=info.name, value=value))
     return values
+
+
+def _check_size(info: SpiderInfo, given: dict[str, Any]) -> None:
+    size = len(json.dumps(given, ensure_ascii=False).encode(errors="replace"))
+    if size > MAX_SIZE:
+        text = gettext(
+            "the arguments of spider {spider!r} have {size:,} bytes as JSON, at most {most:,} are "
+            "taken; let the spider fetch a long list from a URL"
+        )
+        raise ArgumentError(text.format(spider=info.name, size=size, most=MAX_SIZE))
+
+
+def shortened(arguments: dict[str, Any]) -> dict[str, Any]:
+    """For lists: where they are long, each long value as the beginning of its JSON, with "…"."""
+    if len(json.dumps(arguments)) <= SHOWN_SIZE:
+        return arguments
+    shown = list(arguments.items())[:SHOWN_VALUES]
+    return {name[:SHOWN_VALUE]: _short(value) for name, value in shown}
+
+
+def _short(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= SHOWN_VALUE else f"{text[: SHOWN_VALUE - 1]}…"
 
 
 def read(info: SpiderInfo, name: str, text: str) -> Any:
@@ -142,6 +171,11 @@ def problems(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dic
             check(lenient, {name: value}, from_text=from_text)
         except ArgumentError as error:
             found[name] = str(error)
+    try:
+        _check_size(info, given)
+    except ArgumentError as error:
+        largest = max(given, key=lambda name: len(str(given[name])))
+        found.setdefault(largest, str(error))
     return found
 
 

@@ -26,7 +26,8 @@ Chart = dict[str, list[Any]]
 def of_cluster(span: timedelta) -> Chart:
     """The last ``span``. For each point its time (``at``, Unix milliseconds); pages, errors and
     items per second since the point before (None: not known); how many requests were ready, in
-    progress, delayed and parked, and together remaining; and nf and ne until then."""
+    progress, delayed and parked, and together remaining. ``nf``, ``errors_total`` and ``cancelled``
+    are totals until then. A cancelled request is neither a page nor an error."""
     rows = Sample.objects.filter(task=None, at__gte=timezone.now() - span).order_by("at")
     return points(thinned(rows.iterator(chunk_size=2000), span))
 
@@ -44,14 +45,14 @@ def of_task(progress: Progress) -> Chart:
 def rate(progress: Progress) -> float:
     """Pages per second of a task: over the last RECENT or so, or over all its time when it has
     ended."""
-    done, task = progress.nf + progress.ne, progress.task
+    done, task = progress.worked, progress.task
     if progress.ended:
         return done / progress.age if progress.age else 0.0
     latest = Sample.objects.filter(task=task).order_by("-at")[:FEW]
     old = (sample for sample in latest if timezone.now() - sample.at >= RECENT)
     since = next(old, _sample(task, task.created_at))
     seconds = (timezone.now() - since.at).total_seconds()
-    return max(0, done - since.nf - since.ne) / seconds if seconds > 0 else 0.0
+    return max(0, done - since.nf - _errors(since)) / seconds if seconds > 0 else 0.0
 
 
 def thinned(samples: Iterable[Sample], span: timedelta) -> Iterator[Sample]:
@@ -77,18 +78,23 @@ def points(samples: Iterable[Sample]) -> Chart:
         known = after.at - before.at <= max(GAP, 3 * usual)
         seconds = max(0.001, (after.at - before.at).total_seconds())
         chart["at"].append(round(after.at.timestamp() * 1000))
-        pages = after.nf + after.ne - before.nf - before.ne
-        errors, items = after.ne - before.ne, after.items - before.items
+        errors, items = _errors(after) - _errors(before), after.items - before.items
+        pages = after.nf - before.nf + errors
         for name, done in (("pages", pages), ("errors", errors), ("items", items)):
             # What was deleted, or is run again, is not done backwards.
             chart[name].append(round(max(0, done) / seconds, 2) if known else None)
-        for name in ("nf", "ne", "ready", "in_progress", "delayed", "parked"):
+        for name in ("nf", "cancelled", "ready", "in_progress", "delayed", "parked"):
             chart[name].append(getattr(after, name))
+        chart["errors_total"].append(_errors(after))
         waiting = after.ready + after.in_progress + after.delayed + after.parked
         chart["remaining"].append(waiting)
     return dict(chart)
 
 
+def _errors(sample: Sample) -> int:
+    return sample.ne - sample.cancelled
+
+
 def _sample(task: Task, at: Any, progress: Progress | None = None) -> Sample:
-    names = ("nf", "ne", "items", "ready", "in_progress", "delayed", "parked")
+    names = ("nf", "ne", "cancelled", "items", "ready", "in_progress", "delayed", "parked")
     return Sample(task=task, at=at, **{name: getattr(progress, name, 0) for name in names})

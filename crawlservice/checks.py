@@ -29,6 +29,13 @@ NETWORK_FILESYSTEMS = re.compile(
 )
 
 
+# Reading and writing keys, without what is @dangerous (FLUSHALL, KEYS, CONFIG, ...), scripts, and
+# what clients and the check at start ask. The last line: of a Redis Cluster only.
+RIGHTS = (
+    "+@read +@write +@connection +@transaction -@dangerous -@scripting "
+    "+eval +evalsha +script|load +script|exists +time +info +bgrewriteaof "
+    "+command +cluster|slots +cluster|shards"
+)
 # What every verb of the frontier does: a script, whose text may have to be told, writes.
 TRIAL = "redis.call('SET', KEYS[1], 1, 'PX', 1) return 1"
 FORBIDDEN = re.compile(r"unknown command|user executing the script|ACL failure")
@@ -46,12 +53,17 @@ def check_redis(client: Redis, prefix: str = "cf") -> list[str]:
     return warnings
 
 
-def missing_right(error: RedisError) -> str:
+def rights(prefix: str) -> str:
+    """The ACL rules that our Redis user needs. ``prefix`` is that of our keys."""
+    return f"~{prefix}:* {RIGHTS}"
+
+
+def missing_right(error: RedisError, prefix: str = "cf") -> str:
     """What to say of an error that means that Redis does not let us, "" of another one."""
     if isinstance(error, NoPermissionError) or FORBIDDEN.search(str(error)):
         return (
-            f"Redis forbids what is needed: {error}; let this user run all commands on our keys, "
-            "as in: ACL SETUSER crawlframe +@all ~cf:*"
+            f"Redis forbids what is needed: {error}; this is enough: "
+            f"ACL SETUSER crawlframe {rights(prefix)}"
         )
     return ""
 
@@ -60,7 +72,7 @@ def _check_rights(client: Redis, prefix: str) -> None:
     try:
         client.register_script(TRIAL)(keys=[f"{prefix}:trial"])
     except RedisError as error:
-        if text := missing_right(error):
+        if text := missing_right(error, prefix):
             raise ConfigError(text) from None
 
 

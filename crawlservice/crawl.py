@@ -16,16 +16,16 @@ from rich.console import Console
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.registry import Registry, find_package
-from crawlframe.request import ROOT_URL
 from crawlframe.spider import SpiderInfo
 from crawlframe.version import code_version
 from crawlservice import arguments as spider_arguments
+from crawlservice import outcomes
 from crawlservice.democheck import compare
 from crawlservice.demosite import DemoServer, DemoSiteError
-from crawlservice.export import check_target, export
+from crawlservice.export import check_target, export, place_of
 from crawlservice.journal import change, record
 from crawlservice.localnode import LocalNode, NodeEnded
-from crawlservice.models import Page, Task
+from crawlservice.models import Task
 from crawlservice.progress import Progress
 from crawlservice.redis import frontier
 from crawlservice.report import report
@@ -66,6 +66,7 @@ class Crawl:
     workers: int | None = None
     concurrency: int | None = None
     output: Path | None = None
+    format: str | None = None
     demo: Demo | None = None
     _node_gone: bool = field(default=False, init=False)
 
@@ -73,11 +74,11 @@ class Crawl:
         """Returns when the task has ended and everything is shown.
 
         Raises CrawlframeError: before anything was done for bad input, NodeEnded when the crawling
-        process died, CrawlFailed when nothing was fetched or the demo's items are not right; and
-        KeyboardInterrupt after the node was stopped."""
+        process died, CrawlFailed when the demo's items are not right, Unsuccessful when the task
+        has failed or was cancelled; and KeyboardInterrupt after the node was stopped."""
         Settings.from_env(workers=self.workers, concurrency=self.concurrency)
         if self.output is not None:
-            check_target(self.output)
+            check_target(self.output, self.format)
         registry = Registry.load(settings.CRAWLFRAME.spiders)
         info = registry.info(self.spider)
         for problem in registry.broken.values():
@@ -153,6 +154,9 @@ class Crawl:
                 last = watch(task.pk, self.console, lambda progress: self._check(node, progress))
                 node.settle()
                 return last
+        except BrokenPipeError:  # nobody reads what we would say of it
+            self._put_aside(task)
+            raise
         except KeyboardInterrupt:
             self._say(f"stopped; nothing is lost. {self._put_aside(task)}")
             raise
@@ -198,19 +202,14 @@ class Crawl:
             right, verdict = compare(task, server.site)
             more.append(("demo site", verdict))
         if self.output is not None:
-            more.append(("written", f"{export(task, self.output):,} items to {self.output}"))
+            written = export(task, self.output, self.format)
+            more.append(("written", f"{written:,} items to {place_of(self.output)}"))
         more += [("next" if n == 0 else "", line) for n, line in enumerate(self._next())]
         self.console.print()
         self.console.print(report(task, more))
         if not right:
             raise CrawlFailed(f"task {task.pk}: not the items of the demo site: {verdict}")
-        if task.na == 1 and not last.ne and not last.items:
-            raise CrawlFailed(
-                f"task {task.pk}: start led to no request; are its URLs in allowed_domains?"
-            )
-        good = Page.objects.filter(task=task, state=Page.State.DONE).exclude(url=ROOT_URL)
-        if last.ne and not good.exists():
-            raise CrawlFailed(f"task {task.pk}: nothing could be fetched; the errors are above")
+        outcomes.check(task)
 
     def _next(self) -> list[str]:
         lines = ["python manage.py tasks   (all tasks)"]

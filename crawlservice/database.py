@@ -12,8 +12,10 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, NotSupportedError, OperationalError, connection, connections
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Count, Max
 
-from crawlframe.errors import ConfigError
+from crawlframe.errors import ConfigError, TablesMissing
 from crawlservice.checks import check_database
 
 MENDS = {  # kind of database -> words of a failure -> what to do
@@ -48,7 +50,7 @@ def prepare() -> list[str]:
             _make_file(Path(connection.settings_dict["NAME"]))
         if is_behind():
             if connection.vendor != "sqlite" and not settings.AUTO_MIGRATE:
-                raise ConfigError(
+                raise TablesMissing(
                     "the database lacks tables of this version; run: python manage.py migrate "
                     "(or set CRAWLFRAME_AUTO_MIGRATE=1)"
                 )
@@ -78,6 +80,17 @@ def _make_file(path: Path) -> None:
             connections[ASIDE].close()
             del connections[ASIDE], connections.settings[ASIDE]
         aside.rename(path)
+
+
+def migrations() -> str:
+    """A mark that changes with every migration that is applied or taken back."""
+    applied = MigrationRecorder(connection).migration_qs.aggregate(last=Max("id"), n=Count("id"))
+    return "{last}/{n}".format(**applied)
+
+
+def is_there() -> bool:
+    """Whether to connect makes no empty file of SQLite."""
+    return connection.vendor != "sqlite" or Path(connection.settings_dict["NAME"]).exists()
 
 
 def is_behind() -> bool:

@@ -38,7 +38,10 @@ def database_config(url: str, var_dir: Path, application: str) -> dict[str, Any]
         parsed = {"ENGINE": "", "NAME": ""}
     engine, name, options = parsed["ENGINE"], parsed["NAME"], parsed.get("OPTIONS", {})
     if engine == "django.db.backends.postgresql" and name:
-        options = {**POSTGRES_OPTIONS, "application_name": application, **options}
+        from crawlservice.watchdog import Connection, Cursor  # SQLite needs no psycopg2
+
+        watched = {"connection_factory": Connection, "cursor_factory": Cursor}
+        options = {**POSTGRES_OPTIONS, **watched, "application_name": application, **options}
         return {**parsed, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True, "OPTIONS": options}
     if engine == "django.db.backends.sqlite3" and name != ":memory:":
         return _sqlite(Path(name).absolute(), options)

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from uuid import UUID
 
-from django.db.models import Q
-from django.utils import timezone
+from django.db.models import Count, Q
+from django.db.models.functions import Now
 from redis import RedisError
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.batches import chunks
 from crawlframe.frontier.eras import CLOSED
-from crawlservice.models import Era, Task
+from crawlservice.models import Era, Page, Task
 from crawlservice.reconcile import Reconciliation
 
 log = logging.getLogger(__name__)
@@ -54,7 +57,7 @@ def renew(
     frontier.eras.open()
     with suppress(RedisError):  # hosted servers may forbid it
         frontier.redis.bgrewriteaof()  # a half script must not stay in the file
-    Era.objects.filter(pk=era.pk).update(opened_at=timezone.now())
+    Era.objects.filter(pk=era.pk).update(opened_at=Now())
     log.log(
         logging.INFO if era.reason == FIRST else logging.WARNING,
         "era %d begins: %s; %d requests brought back, %d known to be done, %.1f s",
@@ -65,6 +68,42 @@ def renew(
         time.monotonic() - started,
     )
     return era
+
+
+def uncounted(frontier: Frontier) -> str:
+    """The first task of which the ledger has more rows than Redis counts, in words; "" when there
+    is none. Then Redis is an older copy than what nodes knew last.
+
+    Rows of requests in progress are no loss: their workers died before they told Redis. Tasks that
+    are being cancelled are left out. It may be asked beside living nodes: rows are counted first,
+    so what ends meanwhile makes Redis seem ahead, never behind. Raises redis.RedisError and
+    django.db.Error."""
+    active = Task.objects.filter(state__in=(Task.State.RUNNING, Task.State.PAUSED))
+    tasks = sorted({*active.values_list("pk", flat=True)} & {*frontier.open_tasks()})
+    rows = _rows(tasks)
+    untold = _rows_of(frontier.leases.in_progress())
+    for task, counts in frontier.counts_of(tasks).items():
+        if counts is not None and rows[task] > (told := counts.nf + counts.ne + untold[task]):
+            return f"{rows[task]} requests of task {task} have ended, and Redis knows of {told}"
+    return ""
+
+
+def _rows(tasks: list[int]) -> Counter[int]:
+    """How many rows each task has in the ledger."""
+    found: Counter[int] = Counter()
+    for some in chunks(tasks):
+        pages = Page.objects.filter(task_id__in=some).order_by().values_list("task_id")
+        found.update(dict(pages.annotate(rows=Count("*"))))
+    return found
+
+
+def _rows_of(rids: Collection[bytes]) -> Counter[int]:
+    """How many of these requests have a row, by task."""
+    found: Counter[int] = Counter()
+    for some in chunks([*rids]):
+        pages = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in some])
+        found.update(pages.values_list("task_id", flat=True))
+    return found
 
 
 def _begin(frontier: Frontier, mistrust: str) -> Era:

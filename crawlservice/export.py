@@ -6,19 +6,25 @@ import csv
 import io
 import json
 import re
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.models import Item, Task
 from crawlservice.oftask import of_task
 from crawlservice.parquet import parquet
 
+STDOUT = Path("-")
 CHUNK = 2000  # items in memory at a time
 # A spreadsheet runs a cell that starts like this; a plain number is harmless.
-FORMULA = re.compile(r"[=+\-@\t\r\n|%]")
+# Full-width signs are read as the others, and blanks before them are passed over.
+FORMULA = re.compile(
+    r"[\t\r\n\v\f\x85\u2028\u2029]|[\s\ufeff\u200b-\u200d\u2060]*[=+\-@|%＝＋－＠｜％﹦﹢﹣﹫﹪−]"
+)
 NUMBER = re.compile(r"[+-]?\d+([.,]\d+)*([eE][+-]?\d+)?")
 
 Chunks = Callable[[], Iterator[list[Any]]]
@@ -28,17 +34,34 @@ class ExportError(CrawlframeError):
     """The items cannot be written."""
 
 
-def check_target(path: Path) -> None:
-    """Raises ExportError when items cannot be written to ``path``."""
-    if path.suffix.lower() not in FORMATS:
+def check_target(path: Path, chosen: str | None = None) -> str:
+    """The suffix in FORMATS of what ``export`` will write. ``path``: STDOUT or a file; ``chosen``:
+    the format by its name, else the suffix of the path says it.
+
+    Raises ExportError when items cannot be written there."""
+    suffix = f".{chosen}" if chosen else ".jsonl" if path == STDOUT else path.suffix.lower()
+    if suffix not in FORMATS:
         raise ExportError(
             f"{path}: the suffix says the format, and {path.suffix or 'none'!r} is none of "
             f"{', '.join(FORMATS)}"
         )
+    if path != STDOUT:
+        try:
+            _check_place(path)
+        except (OSError, ValueError) as error:
+            raise _unwritable(path, error) from None
+    return suffix
+
+
+def _check_place(path: Path) -> None:
     if not path.parent.is_dir():
         raise ExportError(f"{path}: there is no directory {path.parent}; make it first")
     if path.is_dir():
         raise ExportError(f"{path} is a directory; name a file")
+    if path.exists() and not path.is_file():
+        raise ExportError(f"{path} is no regular file; name one, or - for standard output")
+    with suppress(FileNotFoundError):
+        _draft_of(path).lstat()  # its name is longer, and may be too long
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
@@ -49,22 +72,52 @@ def check_target(path: Path) -> None:
         ) from None
 
 
-def export(task: Task, path: Path) -> int:
-    """Writes all items of a task; answers how many.
+def export(
+    task: Task, path: Path, chosen: str | None = None, *, stdout: BinaryIO | None = None
+) -> int:
+    """Writes all items of a task; returns how many. ``path`` and ``chosen``: see ``check_target``.
 
-    The file appears when it is complete. Raises ExportError."""
-    check_target(path)
-    draft = path.with_name(f".{path.name}.part")
+    A file appears when it is complete. Raises ExportError, and BrokenPipeError when the reader of
+    the standard output has gone."""
+    write = FORMATS[check_target(path, chosen)]
     items = Items(task)
     try:
-        with draft.open("wb") as file:
-            file.writelines(FORMATS[path.suffix.lower()](items.chunks))
-        draft.replace(path)
+        if path == STDOUT:
+            out = stdout or sys.stdout.buffer
+            out.writelines(write(items.chunks))
+            out.flush()
+        else:
+            _write_file(path, write(items.chunks))
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise ExportError(f"{path} cannot be written: {error}") from None
-    finally:
-        draft.unlink(missing_ok=True)
+        raise _unwritable(path, error) from None
     return items.given
+
+
+def place_of(path: Path) -> str:
+    """A target in words."""
+    return "standard output" if path == STDOUT else str(path)
+
+
+def _write_file(path: Path, pieces: Iterable[bytes]) -> None:
+    draft = _draft_of(path)
+    try:
+        with draft.open("wb") as file:
+            file.writelines(pieces)
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _draft_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
+
+
+def _unwritable(path: Path, error: Exception) -> ExportError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return ExportError(f"{place_of(path)} cannot be written: {reason}")
 
 
 def stream(task: Task, suffix: str) -> Iterator[bytes]:

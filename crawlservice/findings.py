@@ -9,6 +9,7 @@ from typing import NamedTuple
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.outcome import CANCELLED
 from crawlservice.models import Action, Item, Page, Task
 from crawlservice.oftask import of_task
 from crawlservice.redis import frontier
@@ -28,8 +29,9 @@ class Reason(NamedTuple):
 
 class Findings(NamedTuple):
     """``errors``: how many were looked at, by reason in ``reasons``; ``pages``: the same, by HTTP
-    status in ``statuses`` (None: no answer), the most frequent first. ``parked``: requests by why
-    they wait; empty too when there are more than LATEST, or Redis is away."""
+    status in ``statuses`` (None: no answer), the most frequent first. Cancelled requests are in
+    neither. ``parked``: requests by why they wait; empty too when there are more than LATEST, or
+    Redis is away."""
 
     errors: int
     reasons: list[Reason]
@@ -42,7 +44,7 @@ class Findings(NamedTuple):
 
 def look(task: Task) -> Findings:
     """At this moment, with a fixed number of queries."""
-    rows = of_task(Page.objects.all(), task.pk, newest=True)
+    rows = of_task(Page.objects.exclude(reason=CANCELLED), task.pk, newest=True)
     errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:LATEST]]
     counted = Counter(reason for reason, _ in errors).most_common(REASONS)
     latest = dict(reversed(errors))  # the first of each reason

@@ -11,21 +11,31 @@ from crawlframe.frontier.eras import OPEN
 from crawlframe.frontier.partitions import Era
 from crawlservice import database
 from crawlservice.era import newest
-from crawlservice.redis import frontier
+from crawlservice.installation import OtherInstallation
+from crawlservice.redis import frontier, refusal
 
 _migrated = False  # once it is, it stays so for the life of this process
 
 
 def healthz(request: HttpRequest) -> JsonResponse:
-    """200 when database and Redis answer, else 503; which of them, as JSON."""
-    return _answer({"database": _database_answers(), "redis": _redis_answers()})
+    """200 when database and Redis answer and belong together, else 503; what holds, as JSON."""
+    return _answer(
+        {"database": _database_answers(), "redis": _redis_answers(), "installation": _is_ours()}
+    )
 
 
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when work can be taken: the database has the tables of this version, Redis answers, and
-    its era is whole (nothing was lost that is not brought back yet). Nodes are not asked for: what
-    is submitted waits for them."""
-    return _answer({"migrated": _is_migrated(), "redis": _redis_answers(), "era": era_is_whole()})
+    """200 when work can be taken: the database has the tables of this version, Redis answers and
+    belongs to it, and its era is whole (nothing was lost that is not brought back yet). Nodes are
+    not asked for: what is submitted waits for them."""
+    return _answer(
+        {
+            "migrated": _is_migrated(),
+            "redis": _redis_answers(),
+            "installation": _is_ours(),
+            "era": era_is_whole(),
+        }
+    )
 
 
 def _answer(health: dict[str, bool]) -> JsonResponse:
@@ -57,9 +67,15 @@ def _is_migrated() -> bool:
 def _redis_answers() -> bool:
     try:
         frontier().redis.ping()
+    except OtherInstallation:
+        return True
     except (RedisError, CrawlframeError):
         return False
     return True
+
+
+def _is_ours() -> bool:
+    return not refusal()
 
 
 def era_is_whole() -> bool:

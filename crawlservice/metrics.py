@@ -21,7 +21,7 @@ from crawlservice import health, nodes
 from crawlservice.api.auth import caller_of
 from crawlservice.api.errors import NotAllowed, answer
 from crawlservice.era import newest
-from crawlservice.models import Generation, Item, Page, Task
+from crawlservice.models import Generation, Item, Page, Schedule, Task
 from crawlservice.nodes import Node
 from crawlservice.progress import read
 
@@ -80,7 +80,7 @@ class Cluster(Collector):
 
 def _of_database() -> Iterator[Metric]:
     for name, model, what in (
-        ("pages", Page, "ledger rows written: requests that ended"),
+        ("pages", Page, "ledger rows written: requests that ended, also cancelled ones"),
         ("items", Item, "items stored"),
         ("tasks_submitted", Task, "tasks submitted"),
         ("generations", Generation, "lives that nodes began"),
@@ -89,7 +89,25 @@ def _of_database() -> Iterator[Metric]:
     counts = Task.objects.order_by().values_list("state").annotate(n=Count("pk"))
     found = dict.fromkeys(Task.State.values, 0) | dict(counts)
     yield _gauges("tasks", "tasks by state", "state", found)
+    yield from _of_schedules()
+    ended = Task.objects.order_by().exclude(outcome="").values_list("outcome")
+    outcomes = dict.fromkeys(Task.Outcome.values, 0) | dict(ended.annotate(n=Count("pk")))
+    yield _gauges("ended_tasks", "tasks that have ended, by outcome", "outcome", outcomes)
     yield GaugeMetricFamily("crawlframe_era", "number of the latest era", value=newest())
+
+
+def _of_schedules() -> Iterator[Metric]:
+    rows = Schedule.objects.order_by("name").values_list("name", "spider", "enabled", "problem")
+    states = dict.fromkeys(("enabled", "disabled"), 0)
+    labels = ["schedule", "spider"]
+    failing = GaugeMetricFamily(
+        "crawlframe_schedule_failing", "1: it cannot start its spider", labels=labels
+    )
+    for name, spider, enabled, problem in rows:
+        states["enabled" if enabled else "disabled"] += 1
+        failing.add_metric([name, spider], bool(problem))
+    yield _gauges("schedules", "schedules by state", "state", states)
+    yield failing
 
 
 def _given(model: type[Model]) -> int:
@@ -108,14 +126,18 @@ def _given(model: type[Model]) -> int:
 
 def _of_redis() -> Iterator[Metric]:
     known = nodes.read()
-    tasks = read(Task.objects.filter(state__in=ACTIVE).only("state", "na", "nf", "ne", "items"))
+    tasks = read(
+        Task.objects.filter(state__in=ACTIVE).only("state", "na", "nf", "ne", "cancelled", "items")
+    )
     live = [progress for progress in tasks if progress.live]
 
     def total(name: str) -> int:
         return sum(getattr(progress, name) for progress in live)
 
     counters = {name.upper(): total(name) for name in ("na", "nf", "ne", "nr")}
-    yield _gauges("active_requests", "of active tasks: NA, NF, NE, NR", "count", counters)
+    counters |= {name: total(name) for name in ("errors", "cancelled")}
+    what = "of active tasks: NA, NF, NE (= errors + cancelled), NR"
+    yield _gauges("active_requests", what, "count", counters)
     places = {name: total(name) for name in ("ready", "in_progress", "delayed", "parked")}
     yield _gauges("remaining_requests", "where they wait", "place", places)
     yield GaugeMetricFamily("crawlframe_active_items", "of active tasks", value=total("items"))
@@ -127,12 +149,17 @@ def _of_redis() -> Iterator[Metric]:
     yield _gauges("code_versions", "working nodes by code version", "version", versions)
     yield GaugeMetricFamily("crawlframe_code_skew", "do versions differ", value=len(versions) > 1)
     yield from _of_nodes(known)
+    yield GaugeMetricFamily(
+        "crawlframe_redis_unreadable_rows", "could not be read, set aside", value=nodes.unreadable()
+    )
 
 
 def _of_nodes(known: list[Node]) -> Iterator[Metric]:
     """Of each node the life that counts."""
     ordered = sorted(known, key=lambda node: (node.counts, node.generation))
     lives = {node.node: node for node in ordered}.values()
+    up = {node.node: node.state != nodes.OFFLINE for node in lives}
+    yield _gauges("node_up", "0: it died, and has neither come back nor been forgotten", "node", up)
     for name, what, field in (
         ("generation", "of its present life", "generation"),
         ("workers", "worker processes", "workers"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from django.db import Error as DatabaseError
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from redis import RedisError
@@ -14,7 +16,9 @@ from redis import RedisError
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.records import DEATHS_WITHIN
-from crawlservice.redis import frontier
+from crawlservice import lives
+from crawlservice.models import Generation
+from crawlservice.redis import frontier, refusal
 
 OFFLINE, LEAVING, LOADING = "offline", "leaving", "loading"
 ABNORMAL, BUSY, IDLE = "abnormal", "busy", "idle"
@@ -30,10 +34,11 @@ class Node:
     ``state``: loading (no code yet), live, checking (live, and a candidate is being tried), refused
     (live, and the candidate was not taken), leaving (ends what it has), or offline (its lease is
     over: dead, or cut off). ``problem``: file, line and error of what was refused, or of what does
-    not load in the live version; a traceback may follow. ``skew``: see ``read``; ``apart``: for
-    longer than a rollout takes. ``holds``: requests in progress. ``late``: seconds since its last
-    beat, when one should have come since, else 0; ``left``: of its lease, then. ``missing``,
-    ``deaths``, ``waits``: as it tells its fitness."""
+    not load in the live version; a traceback may follow. ``since``: of the code's state, or of the
+    death of a node of which others have taken the requests, ``given_back`` in number. ``skew``: see
+    ``read``; ``apart``: for longer than a rollout takes. ``holds``: requests in progress. ``late``:
+    seconds since its last beat, when one should have come since, else 0; ``left``: of its lease,
+    then. ``missing``, ``deaths``, ``waits``: as it tells its fitness."""
 
     node: str
     generation: int
@@ -44,7 +49,7 @@ class Node:
     version: str
     candidate: str
     problem: str
-    since: datetime | None  # when the state of the code began
+    since: datetime | None
     seconds: float  # the last reload took, from the last write on; 0 before the first
     reloads: int
     follows: str
@@ -58,6 +63,7 @@ class Node:
     missing: int = 0
     deaths: int = 0
     waits: str = ""
+    given_back: int = 0
 
     @property
     def condition(self) -> str:
@@ -78,8 +84,15 @@ class Node:
 
     @property
     def headline(self) -> str:
-        """The first line of the problem, or the first trouble."""
-        return self.problem.partition("\n")[0] or next(iter(self.troubles), "")
+        """The first of the reasons."""
+        return next(iter(self.reasons), "")
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reasons, one per line: what was refused or does not load, what could not be pulled,
+        and its troubles."""
+        told = (text.partition("\n")[0] for text in (self.problem, self.pull_problem))
+        return [*filter(None, told), *self.troubles]
 
     @property
     def troubles(self) -> list[str]:
@@ -113,7 +126,8 @@ class Node:
 
 
 def read() -> list[Node]:
-    """Every life of a node that the cluster knows, by name and age.
+    """Every life of a node that the cluster knows, by name and age, and the last lives of those
+    that died and have neither come back nor been forgotten.
 
     Skew: a node is marked when it does not run the version that most working nodes run. When no
     version leads, nobody can say who is behind, and all are marked. Nodes that are offline, leave
@@ -123,7 +137,8 @@ def read() -> list[Node]:
 
     Raises RedisError and CrawlframeError."""
     leases = frontier().leases
-    nodes = sorted(map(_node, leases.nodes()), key=lambda n: (n.node, n.generation))
+    present = [*map(_node, leases.nodes())]
+    nodes = sorted([*present, *_dead(present)], key=lambda n: (n.node, n.generation))
     leading = _leading(nodes)
     held = leases.held([node.generation for node in nodes])
     resting = _is_resting(nodes)
@@ -133,6 +148,25 @@ def read() -> list[Node]:
         apart = skew and resting
         found.append(replace(node, skew=skew, apart=apart, holds=held[node.generation]))
     return found
+
+
+def _dead(present: Iterable[Node]) -> Iterator[Node]:
+    names = {node.node for node in present}
+    with suppress(DatabaseError):
+        for life in lives.offline():
+            if life.node not in names:
+                yield _gone(life)
+
+
+def unreadable() -> int:
+    """How many rows of Redis could not be read and were set aside. Raises RedisError and
+    CrawlframeError."""
+    return len(frontier().quarantined())
+
+
+def why_unknown() -> str:
+    """What to say where ``look`` is None."""
+    return refusal() or gettext("Redis does not answer")
 
 
 def look() -> dict[int, Node] | None:
@@ -174,7 +208,7 @@ def _node(info: NodeInfo) -> Node:
         version=code.version,
         candidate=code.candidate,
         problem=code.problem,
-        since=datetime.fromtimestamp(code.changed_at, UTC) if code.changed_at else None,
+        since=_since(info),
         seconds=code.seconds,
         reloads=code.reloads,
         follows=code.follows,
@@ -186,6 +220,33 @@ def _node(info: NodeInfo) -> Node:
         deaths=info.fitness.deaths,
         waits=info.fitness.waits,
     )
+
+
+def _gone(life: Generation) -> Node:
+    return Node(
+        node=life.node,
+        generation=life.pk,
+        machine=life.machine,
+        pid=life.pid,
+        workers=0,
+        state=OFFLINE,
+        version="",
+        candidate="",
+        problem="",
+        since=life.ended_at,
+        seconds=0.0,
+        reloads=0,
+        follows="",
+        pulled="",
+        pull_problem="",
+        given_back=life.given_back,
+    )
+
+
+def _since(info: NodeInfo) -> datetime | None:
+    if info.lease_left <= 0:  # nobody has replayed it yet
+        return timezone.now() + timedelta(seconds=info.lease_left)
+    return datetime.fromtimestamp(info.code.changed_at, UTC) if info.code.changed_at else None
 
 
 def _late(info: NodeInfo) -> float:

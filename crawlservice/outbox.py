@@ -21,10 +21,10 @@ def newest() -> int:
 
 
 def after(last: int) -> list[Event]:
-    """The next events after number ``last``, with their tasks.
+    """The next events after number ``last``, with their tasks and schedules.
 
     What stands behind a missing number waits for it a while: its transaction may be going on."""
-    rows = Event.objects.filter(pk__gt=last).select_related("task").order_by("pk")
+    rows = Event.objects.filter(pk__gt=last).select_related("task", "schedule").order_by("pk")
     # By the clock of the database, which dated them.
     old = ExpressionWrapper(Q(created_at__lt=Now() - LATE), output_field=BooleanField())
     rows = rows.annotate(old=old).defer("task__seeds", "task__arguments", "task__settings")

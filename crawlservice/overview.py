@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
+from django.db.models import Max
+
+from crawlframe.outcome import CANCELLED
 from crawlframe.request import ROOT_URL
 from crawlservice import nodes, progress
-from crawlservice.models import Page, Task
+from crawlservice.forecast import Forecast, forecasts
+from crawlservice.models import Event, Page, Schedule, Task
 from crawlservice.nodes import Node
-from crawlservice.progress import Progress
+from crawlservice.redis import refusal
 from crawlservice.remembered import remembered
 
 OPEN = 1_000  # tasks whose numbers are summed
 SHOWN = 20  # tasks, and hosts
+ENDED = 8  # tasks that ended last
 ROWS = 20_000  # ledger rows of which hosts are judged
+LOOKED = 400_000  # ledger rows among which these are looked for: many may be cancelled
 SEEN = 5  # pages from which a host is called slow
 
 
@@ -33,14 +40,21 @@ class Totals:
 
 @dataclass(frozen=True)
 class Overview:
-    """``running``: the latest SHOWN of the open tasks; ``known``: nodes, or None while Redis is
-    away. ``partial``: more than OPEN tasks are open, and the totals are of the latest OPEN."""
+    """``running``: the latest SHOWN of the open tasks; ``ended``: the last ENDED that have ended,
+    the latest first; ``known``: nodes, or None while Redis is away. ``partial``: more than OPEN
+    tasks are open, and the totals are of the latest OPEN. ``failing``: schedules that cannot start,
+    SHOWN at most. ``refusal``: why Redis is not used although it answers. ``unreadable``: rows of
+    Redis that were set aside."""
 
     totals: Totals
-    running: list[Progress]
+    running: list[Forecast]
+    ended: list[Task]
     known: list[Node] | None
     skew: str
     partial: bool
+    failing: list[Schedule]
+    refusal: str = ""
+    unreadable: int = 0
 
     @property
     def troubled(self) -> list[Node]:
@@ -87,7 +101,7 @@ class Hosts(NamedTuple):
 @remembered(seconds=1)
 def look() -> Overview:
     """The cluster now."""
-    rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments", "settings")
+    rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments")
     tasks = [*rows.order_by("-pk")[: OPEN + 1]]
     found = progress.read(tasks[:OPEN])
     known = nodes.look()
@@ -101,13 +115,29 @@ def look() -> Overview:
     )
     lives = None if known is None else [*known.values()]
     skew = nodes.skew_line(lives or ())
-    return Overview(totals, found[:SHOWN], lives, skew, len(tasks) > OPEN)
+    failing = [*Schedule.objects.exclude(problem="").order_by("problem_since")[:SHOWN]]
+    running = forecasts(found[:SHOWN])
+    refused = refusal() if known is None else ""
+    aside = 0 if known is None else nodes.unreadable()
+    partial = len(tasks) > OPEN
+    return Overview(totals, running, _ended(), lives, skew, partial, failing, refused, aside)
+
+
+def _ended() -> list[Task]:
+    """By their events, which are in the order of the ends. One that runs again is left out."""
+    events = Event.objects.filter(outcome__in=Task.Outcome.values).order_by("-pk")
+    numbers = [*dict.fromkeys(events.values_list("task", flat=True)[: 2 * ENDED])]
+    found = Task.objects.defer("seeds", "arguments", "settings").in_bulk(numbers)
+    ended = (found[pk] for pk in numbers if pk in found and found[pk].state not in Task.ACTIVE)
+    return [*islice(ended, ENDED)]
 
 
 @remembered(seconds=15)
 def hosts() -> Hosts:
     """Which hosts are slow, and which fail."""
-    rows = Page.objects.exclude(url=ROOT_URL).order_by("-pk")
+    newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    fetched = Page.objects.exclude(url=ROOT_URL).exclude(reason=CANCELLED)
+    rows = fetched.filter(pk__gt=newest - LOOKED).order_by("-pk")
     found: defaultdict[str, Host] = defaultdict(lambda: Host(""))
     number = 0
     columns = rows.values_list("url", "state", "reason", "fetch_ms")[:ROWS]

@@ -12,6 +12,7 @@ import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from collections.abc import Collection
+from urllib.parse import unquote
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -120,6 +121,7 @@ async def send(curl: CurlDownloader, letter: Letter) -> str:
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
         **signed(letter, int(time.time())),
+        **_login(letter),
     }
     try:
         request = Request(letter.url, method="POST", body=letter.body)
@@ -160,6 +162,14 @@ def signed(letter: Letter, timestamp: int) -> dict[str, str]:
         "webhook-timestamp": str(timestamp),
         "webhook-signature": f"v1,{b64encode(digest).decode()}",
     }
+
+
+def _login(letter: Letter) -> dict[str, str]:
+    """Basic authentication (RFC 7617), where the address has a user and a password."""
+    if not letter.login:
+        return {}
+    user, _, password = map(unquote, letter.login.partition(":"))
+    return {"Authorization": f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
 def _key(secret: str) -> bytes:

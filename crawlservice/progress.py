@@ -33,14 +33,39 @@ class Progress:
     delayed: int = 0
     in_progress: int = 0
     parked: int = 0
+    cancelled: int = 0
+
+    @property
+    def errors(self) -> int:
+        return self.ne - self.cancelled
+
+    @property
+    def worked(self) -> int:
+        """Requests that were run: done, or an error. What a rate is made of."""
+        return self.nf + self.errors
+
+    @property
+    def written(self) -> int:
+        """Ledger rows of a cancelled task that are there already."""
+        return self.task.na - (self.task.unwritten or 0)
 
     @property
     def nr(self) -> int:
         return self.na - self.nf - self.ne
 
     @property
+    def ended_requests(self) -> int:
+        """Those that are done, ended in error or were cancelled. People see nf as "done"."""
+        return self.nf + self.ne
+
+    @property
     def ended(self) -> bool:
         return self.task.state not in Task.ACTIVE
+
+    @property
+    def settled(self) -> bool:
+        """It has ended, and no row of it is to be written any more."""
+        return self.ended and self.task.unwritten is None
 
     @property
     def age(self) -> float:
@@ -68,10 +93,13 @@ def _counts(active: list[int]) -> dict[int, Counts | None]:
 
 def _combine(task: Task, counts: Counts | None) -> Progress:
     if counts is None:
-        return Progress(task, False, task.na, task.nf, task.ne, task.items)
+        return Progress(
+            task, False, task.na, task.nf, task.ne, task.items, cancelled=task.cancelled
+        )
     return Progress(
         task, True, counts.na, counts.nf, counts.ne, counts.items, counts.duplicates,
         counts.limited, counts.ready, counts.delayed, counts.in_progress, counts.parked,
+        counts.cancelled,
     )  # fmt: skip
 
 
@@ -95,7 +123,3 @@ class RateMeter:
             return 0.0
         (start, first), (end, last) = self._seen[0], self._seen[-1]
         return max(0, last - first) / (end - start) if end > start else 0.0
-
-    def eta(self, remaining: int) -> float | None:
-        """Seconds until ``remaining`` requests have ended at this rate; None when nothing moves."""
-        return remaining / self.rate if self.rate > 0 else None

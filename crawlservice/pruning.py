@@ -12,9 +12,10 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
-from django.utils import timezone
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Now
 
-from crawlservice import sampling, submissions
+from crawlservice import lives, sampling, submissions
 from crawlservice.models import (
     Action,
     Delivery,
@@ -48,6 +49,7 @@ class Pruner:
             if time.monotonic() < self._next:
                 return
             self._next = time.monotonic() + EVERY
+            lives.forget_old()
             self._left.extend((*KINDS, lambda: ended_lives(self._lives())))
         kind = self._left.popleft()
         if delete(kind()) == BATCH:
@@ -68,11 +70,11 @@ def delete(rows: Rows) -> int:
 
 
 def old_samples() -> Rows:
-    return Sample.objects.filter(at__lt=timezone.now() - sampling.KEPT).order_by("at")
+    return Sample.objects.filter(at__lt=Now() - sampling.KEPT).order_by("at")
 
 
 def old_keys() -> Rows:
-    old = timezone.now() - submissions.KEPT
+    old = Now() - submissions.KEPT
     return Submission.objects.filter(created_at__lt=old).order_by("created_at")
 
 
@@ -114,7 +116,8 @@ def old_tokens() -> Rows:
 def ended_lives(living: Collection[int]) -> Rows:
     """The newest is kept, for the numbers of lives never repeat, and the audit looks at it."""
     newest = Generation.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    rows = Generation.objects.filter(started_at__lt=timezone.now() - LIVES, pk__lt=newest)
+    rows = Generation.objects.filter(started_at__lt=Now() - LIVES, pk__lt=newest)
+    rows = rows.filter(offline=False)
     return rows.exclude(pk__in=[*living]).order_by("started_at")
 
 
@@ -129,6 +132,6 @@ def _one(rows: Rows) -> Subquery:
     return Subquery(rows.values("pk")[:1])
 
 
-def _before(days: int) -> datetime:
-    """0 days: kept for ever, for nothing is so old."""
-    return timezone.now() - timedelta(days=days) if days else datetime.fromtimestamp(0, UTC)
+def _before(days: int) -> Combinable | datetime:
+    """A time by the database's clock. 0 days: kept for ever, for nothing is so old."""
+    return Now() - timedelta(days=days) if days else datetime.fromtimestamp(0, UTC)

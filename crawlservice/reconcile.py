@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from uuid import UUID
 
 from crawlframe import faults
 from crawlframe.frontier import Completion, Counts, Frontier
+from crawlframe.frontier.batches import chunks
 from crawlframe.request import Admission, unpack_admissions
 from crawlservice.models import Page, Task
-from crawlservice.submit import limits_of
+from crawlservice.submit import SWEEP, limits_of
 
 log = logging.getLogger(__name__)
 
@@ -77,26 +79,11 @@ class Reconciliation:
 
     def _complete(self, admissions: list[Admission]) -> None:
         pending = self._frontier.pending(admissions)
-        rows = self._rows(pending)
-        completions = [
-            Completion(
-                admission.rid,
-                self.task.pk,
-                admission.host,
-                rows[admission.rid].state == Page.State.ERROR,
-                _follow_ups(rows[admission.rid]),
-                items=rows[admission.rid].items,
-            )
-            for admission in pending
-            if admission.rid in rows
-        ]
-        self._frontier.complete(completions)
-        self.completed += len(completions)
+        hosts = {admission.rid: admission.host for admission in pending}
+        self.completed += complete_recorded(self._frontier, hosts)
 
     def _rows(self, admissions: list[Admission]) -> dict[bytes, Page]:
-        rids = [UUID(bytes=admission.rid) for admission in admissions]
-        rows = Page.objects.filter(rid__in=rids).only("rid", "state", "follow_ups", "items")
-        return {row.rid.bytes: row for row in rows}
+        return rows_of(admission.rid for admission in admissions)
 
     def _tell(self, rows: int) -> None:
         faults.at("reconcile.batch")
@@ -109,13 +96,54 @@ class Reconciliation:
             )
 
 
-def align(task: Task, frontier: Frontier, counts: Counts) -> None:
-    """What was decided while Redis was away, or forgot it, reaches Redis now."""
-    change = {
+def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
+    """Completes those of some pending requests (rid -> host) that have a ledger row: whoever wrote
+    it did not come to tell Redis. Returns how many. Raises as ``Reconciliation.run`` does."""
+    done = 0
+    for some in chunks([*pending]):
+        completions = [
+            Completion(
+                rid,
+                row.task_id,
+                pending[rid],
+                row.state == Page.State.ERROR,
+                _follow_ups(row),
+                items=row.items,
+                cancelled=row.is_cancelled,
+            )
+            for rid, row in rows_of(some).items()
+        ]
+        frontier.complete(completions)
+        done += len(completions)
+    return done
+
+
+def replay(frontier: Frontier, generation: int) -> int:
+    """Declares a generation dead. What it had recorded is completed first, so that Redis counts all
+    that the ledger has; the rest is given back. Returns how many were given back. Raises as
+    ``Reconciliation.run`` does; nothing is given back then."""
+    complete_recorded(frontier, frontier.leases.strays(generation, ()))
+    return frontier.leases.replay(generation)
+
+
+def rows_of(rids: Iterable[bytes]) -> dict[bytes, Page]:
+    """The ledger rows that some requests have, with what completing them takes."""
+    rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
+    fields = ("rid", "task_id", "state", "reason", "follow_ups", "items")
+    return {row.rid.bytes: row for row in rows.only(*fields)}
+
+
+def align(task: Task, frontier: Frontier, counts: Counts, seconds: float = SWEEP) -> None:
+    """What was decided while Redis was away, or forgot it, reaches Redis now. What waits of a
+    cancelled task is taken out of Redis for so many seconds."""
+    cancel = partial(frontier.cancel, seconds=seconds)
+    changes: dict[str, Callable[[int], object]] = {
         "running": frontier.resume,
         "paused": frontier.pause,
-        "cancelling": frontier.cancel,
-    }.get(task.state)
+        "cancelling": cancel,
+        "cancelled": cancel,  # but Redis still knows it: what has no row is not to be fetched
+    }
+    change = changes.get(task.state)
     if change is None or task.state == counts.state:
         return
     if Task.objects.filter(pk=task.pk, state=task.state).exists():  # it was not decided just now

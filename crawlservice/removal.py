@@ -74,6 +74,8 @@ def _groups(tasks: QuerySet[Task]) -> Iterator[tuple[list[int], int]]:
 
 def _thin_out(task: int) -> Iterator[Extent]:
     """All of the task's pages and items but for less than a BATCH of each."""
+    # Rows that are still to be written are not, or they would come back.
+    Task.objects.filter(pk=task, state__in=ENDED).update(unwritten=None)
     for model, told in ((Item, "items"), (Page, "pages")):
         number = BATCH
         while number == BATCH:

@@ -12,10 +12,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.outcome import CANCELLED
+from crawlservice.arguments import shortened
+from crawlservice.forecast import forecast
 from crawlservice.models import Item, Page, Task
 from crawlservice.progress import Progress, read
 from crawlservice.redis import frontier
-from crawlservice.terminal import duration, facts_table, plain
+from crawlservice.terminal import duration, facts_table, plain, status
 from crawlservice.versions import pages_by_version
 
 EXAMPLES = 3  # URLs named per reason
@@ -33,33 +36,45 @@ def report(task: Task, more: list[tuple[str, str]] | None = None) -> RenderableT
 
 def _facts(progress: Progress) -> list[tuple[str, str]]:
     task = progress.task
-    done = progress.nf + progress.ne
     age = progress.age
     facts = [
-        ("task", f"{task.pk}  {task.spider}  {task.arguments or ''}".rstrip()),
-        ("state", task.state if progress.live or progress.ended else f"{task.state}, not in Redis"),
+        ("task", f"{task.pk}  {task.spider}  {shortened(task.arguments) or ''}".rstrip()),
+        ("state", _state(progress)),
         ("items", f"{progress.items:,}"),
-        (
-            "pages",
-            f"{done:,} of {progress.na:,} requests ended: NA {progress.na:,}  NF {progress.nf:,}  "
-            f"NE {progress.ne:,}  NR {progress.nr:,}",
-        ),
-        ("errors", f"{progress.ne:,}"),
+        ("requests", f"{progress.na:,}"),
+        ("done", f"{progress.nf:,}"),
+        ("errors", f"{progress.errors:,}"),
+        ("left", f"{progress.nr:,}"),
         ("duration", duration(age)),
     ]
     if progress.ended:
-        facts.append(("rate", f"{done / age:,.0f} pages/s" if age else "-"))
+        facts.append(("rate", f"{progress.worked / age:,.0f} pages/s" if age else "-"))
     else:
+        known = forecast(progress)
+        facts.append(("progress", ": ".join(filter(None, (known.share, known.words)))))
         waiting = {"ready": progress.ready, "in flight": progress.in_progress}
         waiting |= {"delayed": progress.delayed, "parked": progress.parked}
-        facts.append(("remaining", "  ".join(f"{k} {n:,}" for k, n in waiting.items())))
+        facts.append(("waiting", "  ".join(f"{k} {n:,}" for k, n in waiting.items())))
         facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
+    if progress.cancelled:
+        facts.append(("cancelled", f"{progress.cancelled:,}"))
+    if task.unwritten is not None:
+        rows = f"{progress.written:,} of {task.na:,} written, the others follow in the background"
+        facts.append(("ledger rows", rows))
     if progress.limited:
         facts.append(("page limit", f"{progress.limited:,} further links were left out"))
     if by_version := pages_by_version(task):
         facts.append(("pages by code", by_version))
     facts.append(("data", f"{database_place()}, table {Item._meta.db_table}, task_id {task.pk}"))
     return facts
+
+
+def _state(progress: Progress) -> str:
+    task = progress.task
+    word = status(task).plain
+    if task.reason:
+        return f"{word}: {task.reason}"
+    return word if progress.live or progress.ended else f"{word}, not in Redis"
 
 
 def _parked(task: int) -> Counter[str]:
@@ -72,6 +87,7 @@ def _parked(task: int) -> Counter[str]:
 def errors_table(task: Task) -> Table | None:
     """Errors by reason, the most frequent first; None when there is none."""
     errors = Page.objects.filter(task=task, state=Page.State.ERROR).order_by()
+    errors = errors.exclude(reason=CANCELLED)
     reasons = errors.values_list("reason").annotate(n=Count("pk")).order_by("-n", "reason")
     table = Table("errors", "n", "for instance", box=None, pad_edge=False, header_style="bold")
     table.columns[2].overflow = "fold"

@@ -10,6 +10,7 @@ from django.db.models import F, QuerySet
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError, FrontierError
+from crawlframe.outcome import CANCELLED
 from crawlframe.request import Admission, pack_admissions, unpack_admissions
 from crawlservice.models import Item, Page, Task
 from crawlservice.redis import frontier
@@ -25,23 +26,27 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
 
     Raises UnknownTask, WrongState when the task has not ended or nothing of it has failed, and
     FrontierError; nothing is changed then."""
-    if (task := get_task(task_id)).state not in ENDED:
+    if (task := get_task(task_id)).state not in ENDED or task.unwritten is not None:
         raise _not_ended(task)
     _make_forgotten(task_id)
     with transaction.atomic():
-        ended = Task.objects.filter(pk=task_id, state__in=ENDED)
-        if not ended.update(state=Task.State.RUNNING, finished_at=None, retries=F("retries") + 1):
+        ended = Task.objects.filter(pk=task_id, state__in=ENDED, unwritten=None)
+        again = {"state": Task.State.RUNNING, "finished_at": None, "outcome": "", "reason": ""}
+        if not ended.update(**again, retries=F("retries") + 1):
             raise _not_ended(get_task(task_id))
         errors = Page.objects.filter(task=task_id, state=Page.State.ERROR)
         if rids is not None:
             errors = errors.filter(rid__in=rids)
         _keep_follow_ups(task_id, errors)
         items, _ = Item.objects.filter(rid__in=errors.filter(items__gt=0).values("rid")).delete()
+        cancelled = errors.filter(reason=CANCELLED).count()
         failed, _ = errors.order_by().delete()
         if not failed:
             which = "none of the named requests" if rids is not None else "none of its requests"
             raise WrongState(f"task {task_id} has nothing to retry: {which} ended in error")
-        Task.objects.filter(pk=task_id).update(ne=F("ne") - failed, items=F("items") - items)
+        Task.objects.filter(pk=task_id).update(
+            ne=F("ne") - failed, cancelled=F("cancelled") - cancelled, items=F("items") - items
+        )
     return failed
 
 
@@ -75,6 +80,12 @@ def _read(packed: bytes | memoryview | None) -> list[Admission]:
 
 
 def _not_ended(task: Task) -> WrongState:
+    if task.unwritten is not None:
+        return WrongState(
+            f"task {task.pk} is cancelled, and {task.unwritten:,} of its {task.na:,} requests are "
+            "still to be written down; retry it when that is done. Nodes do it: while none runs, "
+            "start one with python manage.py runcrawler"
+        )
     return WrongState(
         f"task {task.pk} is {task.state} and cannot be retried; only tasks that are "
         f"{' or '.join(ENDED)} can"

@@ -22,6 +22,7 @@ SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view
 OPERATOR = (
     *SUBMITTER,
     "steer_task",
+    "forget_generation",
     *(f"{verb}_schedule" for verb in ("add", "change", "delete")),
     "view_webhook",
     "view_delivery",

@@ -6,9 +6,9 @@ import time
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet, Sum
-from django.utils import timezone
 
 from crawlframe.frontier import Counts
+from crawlservice import clock
 from crawlservice.models import Sample, Task
 
 EVERY = 10.0  # seconds
@@ -16,7 +16,7 @@ KEPT = timedelta(days=7)  # then they are pruned
 FINENESS = (
     360  # a task's samples lie its age / FINENESS apart: a long crawl has no more than needed
 )
-DONE = ("nf", "ne", "items")
+DONE = ("nf", "ne", "cancelled", "items")
 WAITING = ("ready", "in_progress", "delayed", "parked")
 
 
@@ -36,7 +36,7 @@ class Sampler:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY
-        at = timezone.now()
+        at = clock.now()
         # Read after the counts: what has ended meanwhile has its last numbers here.
         tasks = Task.objects.only("created_at", *DONE).in_bulk([*found])
         samples = {pk: _sample(task, at, found[pk]) for pk, task in tasks.items()}

@@ -21,7 +21,7 @@ from crawlframe.errors import ArgumentError, UnknownSpider
 from crawlframe.spider import SpiderInfo
 from crawlservice import submit
 from crawlservice.journal import change, record
-from crawlservice.models import Run, Schedule, Task
+from crawlservice.models import Event, Run, Schedule, Task
 from crawlservice.roles import User
 from crawlservice.timing import BadTiming, Timing
 
@@ -125,6 +125,7 @@ def _start_due(schedule: Schedule, found: Found) -> None:
         timing = timing_of(row)
     except BadTiming as error:  # it came past the form, or the time zone is gone from this machine
         _record(row, now, Run.Outcome.FAILED, str(error))
+        _mark(row, now, str(error))
         Schedule.objects.filter(pk=row.pk).update(enabled=False, next_at=None)
         record("disable schedule", schedule=row.name, by_itself=True, problem=str(error))
         return
@@ -197,13 +198,34 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
             user=user,
         )
         run.outcome = Run.Outcome.SUBMITTED
+        clear(schedule)
         if user is None:
             record("submit", task=run.task, schedule=schedule.name, by_itself=True)
     except (UnknownSpider, ArgumentError) as error:
         log.warning("schedule %s cannot start: %s", schedule, error)
         run.outcome, run.problem = Run.Outcome.FAILED, str(error)
+        _mark(schedule, run.due_at, str(error))
     run.save()
     faults.at("schedule.before", DatabaseError)
+
+
+def clear(schedule: Schedule) -> None:
+    """Nothing is known any more that keeps it from starting."""
+    if schedule.problem:
+        Schedule.objects.filter(pk=schedule.pk).update(problem="", problem_since=None)
+        schedule.problem, schedule.problem_since = "", None
+
+
+def _mark(schedule: Schedule, due: datetime, problem: str) -> None:
+    """Remembers why it cannot start. The first time is an event; the next ones, until it has
+    started or was changed, are not."""
+    row = Schedule.objects.filter(pk=schedule.pk)
+    if schedule.problem:
+        row.update(problem=problem)
+        return
+    row.update(problem=problem, problem_since=Now())
+    detail = {"due_at": due.isoformat(), "problem": problem}
+    Event.objects.create(kind=Event.Kind.SCHEDULE_FAILED, schedule=schedule, detail=detail)
 
 
 def _cancel(task: int, schedule: Schedule) -> None:

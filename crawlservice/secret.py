@@ -1,13 +1,24 @@
-"""The secret key of an installation that was given none."""
+"""The secret key of an installation that was given none, and the directory that it is kept in."""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import secrets
+import stat
 import tempfile
 from pathlib import Path
 
 from crawlframe.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+# What is in a var directory: of this module, databaseurl, embedded, services and localnode.
+OURS = re.compile(
+    r"(\.?secret_key|crawlframe\.sqlite3|redis$|bytecode$|log$|lost\+found$|\.gitignore$|\.gitkeep$)"
+)
+SECRETS = ("secret_key", "crawlframe.sqlite3", "crawlframe.sqlite3-wal", "crawlframe.sqlite3-shm")
 
 
 def secret_key(var_dir: Path) -> str:
@@ -25,6 +36,44 @@ def secret_key(var_dir: Path) -> str:
     if len(key) < 32:
         raise ConfigError(f"{path} holds no key; remove it, and a new one is made")
     return key
+
+
+def private_directory(var_dir: Path) -> None:
+    """Takes the rights of others away from a var directory of ours, and from the secrets in it, and
+    logs that. One that everybody writes to, as /tmp, is left alone, and so is one that holds other
+    things than ours, as a home directory: others may need it. What cannot be changed is, too."""
+    try:
+        for name in SECRETS:
+            _tighten(var_dir / name, 0o600)
+        mode = var_dir.stat().st_mode
+        if not mode & stat.S_ISVTX:
+            _close(var_dir, others_enter=bool(mode & 0o077))
+    except OSError:
+        pass  # there is none yet; it is made with these modes
+
+
+def _close(var_dir: Path, *, others_enter: bool) -> None:
+    names = (path.name for path in var_dir.iterdir())
+    if foreign := sorted(name for name in names if not OURS.match(name)):
+        if others_enter:
+            log.warning(
+                "others may enter %s, which CRAWLFRAME_VAR_DIR names; it is not closed to them, "
+                "for it holds other things too (%s). Name a directory of its own, or run: "
+                "chmod 700 %s", var_dir, ", ".join(foreign[:3]), var_dir,
+            )  # fmt: skip
+    elif _tighten(var_dir, 0o700):
+        log.warning("%s was closed to others: its mode is 0700 now", var_dir)
+
+
+def _tighten(path: Path, mode: int) -> bool:
+    """Returns whether the rights were others."""
+    if not path.exists():
+        return False
+    found = path.stat()
+    if found.st_uid != os.geteuid() or not stat.S_IMODE(found.st_mode) & ~mode:
+        return False
+    path.chmod(stat.S_IMODE(found.st_mode) & mode)
+    return True
 
 
 def _create(path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from django.db import DatabaseError, connections
 
@@ -12,25 +13,32 @@ from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
 from crawlframe.registry import Registry
-from crawlservice.models import Generation
+from crawlservice import installation, lives
+from crawlservice.era import uncounted
+from crawlservice.reconcile import replay
 from crawlservice.redis import use
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
+from crawlservice.watchdog import Watchdog
 
 
 class DjangoServices:
-    """Of one node. ``redis`` is a URL, ``code`` where the spiders and this framework lie."""
+    """Of one node. ``redis`` is a URL, ``code`` where the spiders and this framework lie. ``once``:
+    the node ends when no task is left."""
 
-    def __init__(self, settings: Settings, redis: str, code: Code) -> None:
+    def __init__(self, settings: Settings, redis: str, code: Code, *, once: bool = False) -> None:
         self._settings = settings
         self._redis = redis
         self._code = code
+        self._once = once
+        self._installation = ""
+        self._compared = False
 
     def frontier(self) -> Frontier:
         return Frontier.connect(self._redis, self._settings)
 
     def ledger(self) -> DjangoLedger:
-        return DjangoLedger()
+        return DjangoLedger(self._watchdog().start())
 
     def code(self) -> Code:
         return self._code
@@ -49,15 +57,59 @@ class DjangoServices:
         finally:
             connections.close_all()  # a spider's module may have used a model
 
-    def begin_generation(self, node: str, machine: str, pid: int) -> int:
+    def check_installation(self, frontier: Frontier) -> None:
+        with self._database():
+            self._installation = installation.check(frontier, self._installation)
+
+    def check_key(self) -> str:
+        """Why this node cannot read the secrets of webhooks; "" when it can, or when the database
+        does not answer. Leaves no connection open."""
         try:
-            return Generation.objects.create(node=node, machine=machine, pid=pid).pk
-        except DatabaseError as error:
-            raise LedgerAway(str(error)) from None
-        finally:
-            connections.close_all()  # the master forks: no connection may be open then
+            with self._database():
+                return installation.check_key()
+        except LedgerAway:
+            return ""
+
+    def missing(self, frontier: Frontier) -> str:
+        # Once: an era that was renewed since has all there is, whatever numbers say.
+        if self._compared or installation.living(frontier):
+            return ""
+        with self._database():
+            found = uncounted(frontier)
+        self._compared = True
+        return found
+
+    def begin_generation(self, node: str, machine: str, pid: int) -> int:
+        with self._database():
+            return lives.begin(node, machine, pid, once=self._once)
+
+    def end_generation(self, generation: int) -> None:
+        with self._database():
+            lives.leave(generation)
+
+    def lose_generation(self, generation: int, held: int) -> None:
+        with self._database():
+            lives.die(generation, held)
+
+    def replay(self, frontier: Frontier, generation: int) -> int:
+        with self._database():
+            return replay(frontier, generation)
 
     def run_steward(self, channel: Channel) -> None:
         frontier = Frontier.connect(self._redis, self._settings, follows=True)
         use(frontier)  # schedules submit
         Steward(self._settings, frontier).live(channel)
+
+    def _watchdog(self) -> Watchdog:
+        return Watchdog(self._settings.database_timeout)
+
+    @contextmanager
+    def _database(self) -> Iterator[None]:
+        """For the master, which forks: neither a thread nor a connection is left."""
+        try:
+            with self._watchdog():
+                yield
+        except DatabaseError as error:
+            raise LedgerAway(str(error)) from None
+        finally:
+            connections.close_all()

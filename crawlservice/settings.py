@@ -16,11 +16,16 @@ from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
 from crawlservice.databaseurl import database_config
-from crawlservice.secret import secret_key
+from crawlservice.exposure import is_on
+from crawlservice.secret import private_directory, secret_key
 from crawlservice.theme import UNFOLD as UNFOLD
+
+# Every variable that is read here, and those that webserver.py reads, which cannot import this.
+READ = {"CRAWLFRAME_BIND", "CRAWLFRAME_WEB_PROCESSES", "CRAWLFRAME_WEB_THREADS"}
 
 
 def _text(variable: str) -> str:
+    READ.add(variable)
     return os.environ.get(variable, "").strip()
 
 
@@ -32,7 +37,7 @@ def _flag(variable: str) -> bool:
     text = _text(variable).lower()
     if text not in ("", "0", "1", "no", "yes", "off", "on", "false", "true"):
         raise ConfigError(f"{variable}={text!r} must be 1 or 0")
-    return text in ("1", "yes", "on", "true")
+    return is_on(text)
 
 
 def _number(variable: str, default: int, least: int = 1, most: int = 10**9) -> int:
@@ -41,6 +46,17 @@ def _number(variable: str, default: int, least: int = 1, most: int = 10**9) -> i
         bounds = f"{least} or more" if most == 10**9 else f"{least} to {most}"
         raise ConfigError(f"{variable}={text!r} must be a whole number, {bounds}")
     return int(text)
+
+
+def _share(variable: str, default: float) -> float:
+    text = _text(variable) or str(default)
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ConfigError(f"{variable}={text!r} must be a number from 0 to 1, such as 0.5")
+    return share
 
 
 def _networks(variable: str, default: str) -> list[IPv4Network | IPv6Network]:
@@ -59,8 +75,12 @@ VAR_DIR = BASE_DIR / CRAWLFRAME.var_dir
 CRAWLFRAME = replace(CRAWLFRAME, var_dir=VAR_DIR)
 REDIS_URL = _text("REDIS_URL")  # "" = the embedded server
 
+private_directory(VAR_DIR)
+
 DEBUG = _flag("CRAWLFRAME_DEBUG")
 SECRET_KEY = _text("CRAWLFRAME_SECRET_KEY") or secret_key(VAR_DIR)
+# Former keys: what was signed or encrypted with them is still read.
+SECRET_KEY_FALLBACKS = _words("CRAWLFRAME_SECRET_KEY_FALLBACKS")
 EXTRA_HOSTS = _words("CRAWLFRAME_ALLOWED_HOSTS")
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
 CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
@@ -78,15 +98,20 @@ if HTTPS:
 # an index holds beside its columns; it is for installations where that hardly matters.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "models.W040"]
 SESSION_COOKIE_AGE = 14 * 24 * 3600
+SESSION_IDLE = _number("CRAWLFRAME_SESSION_IDLE", 8 * 3600, least=0)  # seconds; 0 = no limit
+CSRF_FAILURE_VIEW = "crawlservice.refusals.form_refused"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
 API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
+WEB_DEADLINE = _number("CRAWLFRAME_WEB_DEADLINE", 20, most=3600)  # seconds; see webworker.py
 METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
+FAILED_SHARE = _share("CRAWLFRAME_FAILED_SHARE", 0.5)  # of pages; with more errors a task failed
 # Days; 0 = for ever. See pruning.py.
 KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
 KEEP_EVENTS = _number("CRAWLFRAME_KEEP_EVENTS", 30, least=0, most=36_500)
+KEEP_NODES = _number("CRAWLFRAME_KEEP_NODES", 7, least=0, most=36_500)
 KEEP_JOURNAL = _number("CRAWLFRAME_KEEP_JOURNAL", 365, least=0, most=36_500)
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
@@ -121,6 +146,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "crawlservice.sessions.IdleSessions",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",

@@ -9,8 +9,9 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 
+from crawlservice import clock
 from crawlservice.models import SetupLink
 
 LIFE = timedelta(hours=24)
@@ -26,7 +27,7 @@ def make() -> str:
     token = secrets.token_urlsafe(32)
     with transaction.atomic():
         SetupLink.objects.all().delete()
-        SetupLink.objects.create(digest=_digest(token), expires_at=timezone.now() + LIFE)
+        SetupLink.objects.create(digest=_digest(token), expires_at=clock.now() + LIFE)
     return f"setup/{token}/"
 
 
@@ -45,7 +46,7 @@ def use(token: str, name: str, password: str) -> User | None:
 
 
 def _links(token: str) -> QuerySet[SetupLink]:
-    return SetupLink.objects.filter(digest=_digest(token), expires_at__gt=timezone.now())
+    return SetupLink.objects.filter(digest=_digest(token), expires_at__gt=Now())
 
 
 def _digest(token: str) -> str:

@@ -14,16 +14,21 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.models import Page, Task
+from crawlservice.models import Event, Page, Task
 
 STATES = {
-    Task.State.RUNNING: (_("running"), "good"),
+    Task.State.RUNNING: (_("running"), "primary"),
     Task.State.PAUSED: (_("paused"), "warn"),
     Task.State.CANCELLING: (_("cancelling"), "warn"),
-    Task.State.FINISHED: (_("finished"), "quiet"),
-    Task.State.CANCELLED: (_("cancelled"), "quiet"),
+    Task.Outcome.FINISHED: (_("finished"), "good"),
+    Task.Outcome.FINISHED_WITH_ERRORS: (_("finished with errors"), "warn"),
+    Task.Outcome.FAILED: (_("failed"), "bad"),
+    Task.Outcome.CANCELLED: (_("cancelled"), "quiet"),
     Page.State.DONE: (_("done"), "quiet"),
     Page.State.ERROR: (_("error"), "bad"),
+    Event.Kind.SCHEDULE_FAILED: (_("schedule failed"), "bad"),
+    Event.Kind.NODE_OFFLINE: (_("node offline"), "bad"),
+    Event.Kind.NODE_BACK: (_("node back"), "good"),
 }
 
 
@@ -47,7 +52,8 @@ CONDITIONS = {
 
 
 def state_label(state: str) -> tuple[str | Promise, str]:
-    """A state in the reader's language, and its tone: good, warn, bad or quiet."""
+    """A state or an outcome in the reader's language, and its tone: primary, good, warn, bad or
+    quiet."""
     return STATES.get(state, (state, "quiet"))  # type: ignore[call-overload, no-any-return]
 
 
@@ -85,6 +91,11 @@ def moment(at: datetime | None) -> SafeString | str:
         return "-"
     text = date_format(localtime(at), "Y-m-d H:i:s")
     return format_html('<time class="cf-time" datetime="{}">{}</time>', at.isoformat(), text)
+
+
+def outcome_of(task: Task | None) -> SafeString | str:
+    """How a task stands, or how it ended."""
+    return "-" if task is None else state_badge(task.status)
 
 
 def task_link(task: int | None) -> SafeString | str:

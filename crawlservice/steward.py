@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import select
+import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -19,14 +21,18 @@ from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.node.endings import end_tasks
-from crawlservice import schedules
+from crawlservice import installation, lives, schedules
 from crawlservice.audit import strays
-from crawlservice.era import is_whole, renew
+from crawlservice.database import migrations
+from crawlservice.era import is_whole, renew, uncounted
 from crawlservice.models import Page, Task
 from crawlservice.pruning import Pruner
-from crawlservice.reconcile import Reconciliation, align
+from crawlservice.reconcile import Reconciliation, align, replay
 from crawlservice.sampling import Sampler
+from crawlservice.settlement import Settler
 from crawlservice.store import DjangoLedger
+from crawlservice.submit import SWEEP
+from crawlservice.watchdog import Watchdog
 from crawlservice.webhooks import hand_out
 
 if TYPE_CHECKING:
@@ -35,7 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TURN = 1.0  # seconds between two rounds of chores
-LONG = 2.5  # seconds without a round that went well
+MIGRATIONS = 5.0  # seconds between two looks which migrations are applied
+LONG = 2.5  # seconds without a round that could replay the dead
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
 STILL = 30.0  # seconds in which a task with requests to claim may stand still unexamined
 
@@ -48,25 +55,41 @@ class Steward:
         self._frontier = frontier
         self._ledger = DjangoLedger()
         self._sampler = Sampler()
+        self._lives = lives.Watch(settings.lease)
         self._pruner = Pruner(frontier.leases.left)
+        self._settler = Settler()
         self._settings = settings
         self._post: Post | None = None
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
+        self._installation = ""
         self._lease = settings.lease
-        self._well = time.monotonic()  # when the last round that did not fail was over
+        self._well = time.monotonic()  # when the last round that could replay the dead was over
         self._patient_until = 0.0
         self._trouble = ""  # what the last round failed of
         self._run: str | None = None  # which life of the server that is
         self._still: dict[int, tuple[Counts, float]] = {}  # what stands still, and since when
         self._beat: Callable[[], object] = lambda: None
-        self._next_beat = 0.0
+        self._say: Callable[..., object] = lambda *message: None
+        self._next_beat = self._next_look = 0.0
+        self._migrations = ""  # the mark that the master was told last
 
     def live(self, channel: Channel) -> None:
         """Does a round every second until the master says retire or is gone."""
         channel.send("ready")
-        self._beat = lambda: channel.send("beat", 0, self._trouble)
+        sending = threading.Lock()
+
+        def say(*message: Any) -> None:
+            with sending:
+                channel.send(*message)
+
+        def beat_meanwhile(waits: str) -> None:
+            with suppress(ChannelClosed):  # the round that waits finds out
+                say("beat", 0, waits)
+
+        self._say, self._beat = say, lambda: say("beat", 0, self._trouble)
+        Watchdog(self._settings.database_timeout, beat_meanwhile).start()
         while True:
             try:
                 self.turn()
@@ -79,22 +102,42 @@ class Steward:
         self.resign()
 
     def turn(self) -> None:
-        """One round, if it is ours. A failure waits for the next round."""
+        """One round, if it is ours. What fails waits for the next round. All chores need what
+        ``_look_after_nodes`` does; otherwise none holds up another."""
+        problems = [self._attempt(self._look_for_migrations), self._attempt(self._look_after_nodes)]
+        if not problems[-1]:
+            if self._leading:
+                problems += map(self._attempt, self._chores())
+            self._well = time.monotonic()
+        trouble = "; ".join(dict.fromkeys(filter(None, problems)))
+        if trouble and trouble != self._trouble:
+            log.warning("chores wait: %s", trouble)
+        self._trouble = trouble
+
+    def _attempt(self, chore: Callable[[], object]) -> str:
+        """Why it failed; "" when it did not."""
         try:
-            if self._lead():
-                self._look_after_redis()
-                self._replay_dead()
-                self._care_for_tasks()
-                schedules.turn(self._still_here)
-                self._tell_webhooks()
-                self._pruner.turn()
-            self._well, self._trouble = time.monotonic(), ""
+            chore()
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
-            trouble = " ".join(str(error).split())
-            if trouble != self._trouble:
-                log.warning("chores wait: %s", trouble)
-            self._trouble = trouble
             connection.close()
+            return " ".join(str(error).split()) or type(error).__name__
+        return ""
+
+    def _look_after_nodes(self) -> None:
+        # First, for the lock that leads is in Redis.
+        self._installation = installation.check(self._frontier, self._installation)
+        if self._lead():
+            self._look_after_redis()
+            self._replay_dead()
+
+    def _chores(self) -> list[Callable[[], object]]:
+        return [
+            self._care_for_tasks,
+            lambda: schedules.turn(self._still_here),
+            self._tell_webhooks,
+            self._pruner.turn,
+            self._settler.turn,
+        ]
 
     def resign(self) -> None:
         """Lets another steward lead at once."""
@@ -117,12 +160,25 @@ class Steward:
             except LockError:
                 log.info("another steward leads now")
         self._leading = bool(self._lock.acquire())
+        if self._leading:
+            self._settler = Settler()
         return self._leading
+
+    def _look_for_migrations(self) -> None:
+        """Its supervisor may have a framework that waits for some. SQLite's come by themselves."""
+        now = time.monotonic()
+        if connection.vendor == "sqlite" or now < self._next_look:
+            return
+        self._next_look = now + MIGRATIONS
+        mark = migrations()
+        if mark != self._migrations:
+            self._say("tables", mark)
+            self._migrations = mark
 
     def _look_after_redis(self) -> None:
         run = self._frontier.redis.info("server").get("run_id")
         if run != self._run:  # it was started again, or another one took over
-            if self._run and self._frontier.audit():
+            if self._run and (self._frontier.audit() or uncounted(self._frontier)):
                 self._frontier.eras.doubt()
             self._run = run
         if not is_whole(self._frontier):
@@ -137,21 +193,25 @@ class Steward:
         for generation, left in leases.items():
             if left < 0 and now >= self._patient_until:
                 self._still_here()
-                moved = self._frontier.leases.replay(generation)
+                held = self._frontier.leases.held([generation])[generation]
+                lives.die(generation, held)  # first, so that it never vanishes
+                moved = replay(self._frontier, generation)
                 log.warning("generation %d is dead: %d requests replayed", generation, moved)
+        if now >= self._patient_until:
+            self._lives.turn(leases)
 
     def _care_for_tasks(self) -> None:
         known = set(self._frontier.open_tasks())
         tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
         found = self._frontier.counts_of(tasks.keys() & known)
         self._examine_still(found)
+        until = time.monotonic() + SWEEP
         for pk, counts in found.items():
+            self._still_here()
             if counts is None:
                 self._restore(tasks[pk])
-                continue
-            align(tasks[pk], self._frontier, counts)
-            if counts.state == Task.State.CANCELLING and counts.delayed:
-                self._frontier.cancel(pk)  # a request in flight went to wait for its retry
+            else:
+                self._steer(tasks[pk], counts, max(0.0, until - time.monotonic()))
         self._end(tasks, {pk: counts for pk, counts in found.items() if counts and counts.nr == 0})
         for pk in tasks.keys() - known:
             self._restore(tasks[pk])
@@ -160,6 +220,12 @@ class Steward:
         left = Task.objects.filter(pk__in=known - tasks.keys()).exclude(state__in=Task.ACTIVE)
         self._frontier.close_tasks(left.values_list("pk", flat=True))
         self._sampler.turn({pk: found.get(pk) for pk in tasks})
+
+    def _steer(self, task: Task, counts: Counts, seconds: float) -> None:
+        """``seconds`` are left of this round for what waits of cancelled tasks."""
+        align(task, self._frontier, counts, seconds)
+        if counts.state == Task.State.CANCELLING and counts.delayed and seconds:
+            self._frontier.cancel(task.pk, seconds)  # one in flight went to wait for its retry
 
     def _examine_still(self, found: dict[int, Counts | None]) -> None:
         """Requests that wait while none is in progress may wait for their hosts' next times; or
@@ -179,8 +245,12 @@ class Steward:
     def _end(self, tasks: dict[int, Task], ready: dict[int, Counts]) -> None:
         if self._frontier.partitions > 1:
             # One of them may have lost requests whose parents another completed. Numbers agree
-            # then, and nobody has noticed yet.
-            ready = {pk: counts for pk, counts in ready.items() if not self._bring_back(tasks[pk])}
+            # then, and nobody has noticed yet. Of a cancelled task the database finds them later.
+            ready = {
+                pk: counts
+                for pk, counts in ready.items()
+                if tasks[pk].state == Task.State.CANCELLING or not self._bring_back(tasks[pk])
+            }
         ended = end_tasks(self._ledger, self._frontier, ready)
         for pk in ready.keys() - ended:
             if not self._bring_back(tasks[pk]):

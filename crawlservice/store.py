@@ -3,6 +3,7 @@ and follow-ups; the unique rid decides which run of a request counts."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
@@ -11,15 +12,19 @@ from uuid import UUID
 import orjson
 from django.db import DataError, Error, IntegrityError, OperationalError, transaction
 from django.db import connection as default_connection
-from django.db.models import Count, Sum
-from django.utils import timezone
+from django.db.models import Count, Max, Q, Sum
+from django.db.models.functions import Now
 
 from crawlframe import faults
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
-from crawlframe.outcome import Outcome, Verdict, clean_text
+from crawlframe.outcome import CANCELLED, Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Event, Item, Page, Task
+from crawlservice.outcomes import KINDS, Decision, Ending, decide
+from crawlservice.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
 
 PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
 
@@ -80,13 +85,23 @@ SQLITE_ITEMS = (
     f"INSERT INTO {ITEM} (rid, task_id, ordinal, data, version) VALUES (%s, %s, %s, %s, %s)"
 )
 END = (
-    f"UPDATE {Task._meta.db_table} SET state = %s, finished_at = %s, na = %s, nf = %s, ne = %s, "
-    "items = %s WHERE id = %s"
+    f"UPDATE {Task._meta.db_table} SET state = %s, outcome = %s, reason = %s, finished_at = %s, "
+    "na = %s, nf = %s, ne = %s, cancelled = %s, items = %s, unwritten = %s WHERE id = %s"
 )
 
 
 class DjangoLedger:
     """The engine's Ledger on this thread's Django connection."""
+
+    _watchdog: Watchdog | None = None
+
+    def __init__(self, watchdog: Watchdog | None = None) -> None:
+        """``watchdog``: the one that looks after this process's connections."""
+        self._watchdog = watchdog
+
+    @property
+    def waits(self) -> str:
+        return self._watchdog.waits if self._watchdog else ""
 
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
@@ -110,7 +125,9 @@ class DjangoLedger:
         for outcome in ordered:
             if outcome.rid in won:
                 failed = outcome.verdict is Verdict.ERROR
-                recorded[outcome.rid] = Recorded(failed, outcome.follow_ups, len(outcome.items))
+                recorded[outcome.rid] = Recorded(
+                    failed, outcome.follow_ups, len(outcome.items), outcome.cancelled
+                )
         return recorded
 
     def finish(self, tasks: Mapping[int, Counts], strays: int = 0) -> set[int]:
@@ -128,35 +145,59 @@ class DjangoLedger:
 
 def _end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
     pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
-    sums = pages.annotate(rows=Count("*"), sum=Sum("items"))
-    held = {task: (rows, items) for task, rows, items in sums}
-    ready = {}
-    for task, counts in tasks.items():
-        rows, items = held.get(task, (0, 0))
-        if counts.nr == 0 and rows - strays == counts.na:
-            ready[task] = {"na": counts.na, "nf": counts.nf, "ne": counts.ne, "items": items}
+    deepest = Max("depth", filter=Q(state=Page.State.DONE))
+    sums = pages.annotate(rows=Count("*"), sum=Sum("items"), deepest=deepest)
+    held = {pk: found for pk, *found in sums}
     # In order, so that two who end some of the same tasks cannot deadlock.
-    active = Task.objects.filter(pk__in=ready, state__in=Task.ACTIVE).order_by("pk")
-    now = default_connection.ops.adapt_datetimefield_value(timezone.now())
-    changes, events = [], []
-    for task, state in active.select_for_update().values_list("pk", "state"):
-        numbers = ready[task]
-        after = Task.State.CANCELLED if state == Task.State.CANCELLING else Task.State.FINISHED
-        changes.append([after.value, now, *numbers.values(), task])
-        events.append(Event(task_id=task, kind=_kind(after, numbers)))
+    locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update()
+    known = {task.pk: task for task in locked.defer("seeds").annotate(clock=Now())}
+    ended, changes, events = set(), [], []
+    for pk, counts in tasks.items():
+        rows, items, depth = held.get(pk, (0, 0, None))
+        task, missing = known.get(pk), counts.na - (rows - strays)
+        if counts.nr > 0 or not _may_end(task, missing, counts):
+            continue
+        ended.add(pk)
+        if task is not None and task.state in Task.ACTIVE:
+            change, event = _ended(task, counts, items, depth, missing)
+            changes.append(change)
+            events.append(event)
     if changes:
         with default_connection.cursor() as cursor:
             cursor.executemany(END, changes)
         Event.objects.bulk_create(events)
-    return set(ready)
+    for event in events:
+        if event.kind == Event.Kind.FAILED:
+            log.warning("task %d has failed: %s", event.task_id, event.reason)
+    return ended
 
 
-def _kind(state: Task.State, numbers: dict[str, int]) -> Event.Kind:
-    """A task has failed when its start did, or all that its start led to."""
-    if state == Task.State.CANCELLED:
-        return Event.Kind.CANCELLED
-    fruitless = numbers["nf"] <= 1 and numbers["items"] == 0
-    return Event.Kind.FAILED if numbers["ne"] and fruitless else Event.Kind.FINISHED
+def _may_end(task: Task | None, missing: int, counts: Counts) -> bool:
+    """``missing``: the number of admitted requests that have no ledger row yet. Those of cancelled
+    requests are written later (settlement.py), and some of them had a row already: of a run whose
+    worker died before it told the frontier."""
+    if task and task.state in (Task.State.CANCELLING, Task.State.CANCELLED) and counts.cancelled:
+        return missing <= counts.cancelled
+    return missing == 0
+
+
+def _ended(
+    task: Any, counts: Counts, items: int, depth: int | None, missing: int
+) -> tuple[list[Any], Event]:
+    """The values of END for a task, which has the database's ``clock``, and the event."""
+    _, na, nf, ne, *_ = counts
+    if task.state == Task.State.CANCELLING:
+        after, decided = Task.State.CANCELLED, Decision(Task.Outcome.CANCELLED)
+    else:
+        end = Ending(na, nf, ne, items, counts.limited, depth, counts.cancelled)
+        after, decided = Task.State.FINISHED, decide(task, end)
+    outcome, reason = decided.outcome.value, decided.reason
+    now = default_connection.ops.adapt_datetimefield_value(task.clock)
+    lacks = counts.cancelled and after == Task.State.CANCELLED
+    unwritten = max(0, missing) if lacks else None
+    change = [after.value, outcome, reason, now, na, nf, ne, counts.cancelled, items, unwritten]
+    event = Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason)
+    return [*change, task.pk], event
 
 
 def _insert_postgres(outcomes: list[Outcome]) -> set[bytes]:
@@ -275,11 +316,15 @@ def _read(rids: list[bytes]) -> dict[bytes, Recorded]:
     if not rids:
         return {}
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
+    columns = ("rid", "state", "reason", "follow_ups", "items")
     return {
         rid.bytes: Recorded(
-            state == Page.State.ERROR, unpack_admissions(packed) if packed else [], items
+            state == Page.State.ERROR,
+            unpack_admissions(packed) if packed else [],
+            items,
+            state == Page.State.ERROR and reason == CANCELLED,
         )
-        for rid, state, packed, items in rows.values_list("rid", "state", "follow_ups", "items")
+        for rid, state, reason, packed, items in rows.values_list(*columns)
     }
 
 

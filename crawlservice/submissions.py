@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.spider import SpiderInfo
+from crawlservice import clock
 from crawlservice.models import Submission, Task
 from crawlservice.submit import NotTold, published, submit
 
@@ -116,7 +116,7 @@ def _before(user: User, key: str, digest: str) -> list[Task] | None:
     row = Submission.objects.filter(user=user, key=key).first()
     if row is None:
         return None
-    if row.created_at < timezone.now() - KEPT:
+    if row.created_at < clock.now() - KEPT:
         row.delete()
         return None
     if row.digest != digest:

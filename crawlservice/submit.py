@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from django.contrib.auth.models import User as Account
 from django.db import transaction
 from redis import RedisError
@@ -23,11 +24,15 @@ from crawlframe.request import (
     root_admission,
     unpack_admissions,
 )
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider import SpiderInfo, SpiderSettings
 from crawlservice import arguments as spider_arguments
+from crawlservice import outcomes
+from crawlservice.installation import OtherInstallation
 from crawlservice.models import Schedule, Task
 from crawlservice.redis import frontier
 from crawlservice.roles import User
+
+SWEEP = 2.0  # seconds that one caller takes what waits out of Redis; then a steward goes on
 
 
 class UnknownTask(CrawlframeError):
@@ -67,15 +72,14 @@ def submit(
         )
     info = info or published(spider)
     checked = spider_arguments.check(info, arguments, from_text=from_text)
+    hash_ = outcomes.arguments_hash(info.name, checked)
     task = Task(
         spider=info.name,
         arguments=checked,
         priority=priority,
-        settings={
-            "delay": round(info.settings.delay * 1000),
-            "concurrency": info.settings.concurrency,
-            "page_limit": info.settings.page_limit,
-        },
+        settings=_published(info.settings),
+        arguments_hash=hash_,
+        previous_na=outcomes.previous_na(hash_),
         seeds=b"",
         user=user if isinstance(user, Account) else None,
         schedule=schedule,
@@ -89,6 +93,17 @@ def submit(
         task.save(update_fields=["seeds"])
         _tell("is recorded", task.pk, lambda: _open_recorded(task))
     return task
+
+
+def _published(settings: SpiderSettings) -> dict[str, Any]:
+    """What is kept of a spider's settings with its task."""
+    kept = {
+        "delay": round(settings.delay * 1000),
+        "concurrency": settings.concurrency,
+        "page_limit": settings.page_limit,
+    }
+    share = settings.failed_share
+    return kept if share is msgspec.UNSET else kept | {"failed_share": share}
 
 
 def _open_recorded(task: Task) -> None:
@@ -150,15 +165,27 @@ def _nothing_submitted() -> Iterator[None]:
     except UnknownSpider:
         raise
     except (RedisError, FrontierError) as error:
-        raise FrontierError(f"{_why(error)}. Nothing was submitted") from None
+        kind = OtherInstallation if isinstance(error, OtherInstallation) else FrontierError
+        raise kind(f"{_why(error)}. Nothing was submitted") from None
 
 
 def limits_of(task: Task) -> TaskLimits:
     """What the frontier needs to know of a task."""
-    limits = TaskLimits(priority=task.priority, **task.settings)
+    known = {name: task.settings[name] for name in TaskLimits._fields if name in task.settings}
+    limits = TaskLimits(priority=task.priority, **known)
     if limits.page_limit:  # the request that runs the spider's start is no page
         limits = limits._replace(page_limit=limits.page_limit + 1)
     return limits
+
+
+def limits_as_written(task: Task) -> dict[str, Any]:
+    """The limits of a task under the names, in the order and in the units of ``settings``."""
+    known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
+    written = {name: task.settings[name] for name in dict.fromkeys([*known, *task.settings])}
+    if "delay" in written:  # kept in milliseconds, as the frontier counts
+        seconds = written["delay"] / 1000
+        written["delay"] = int(seconds) if seconds.is_integer() else seconds
+    return written
 
 
 def open_in_frontier(task: Task) -> None:
@@ -180,10 +207,11 @@ def resume(task_id: int) -> None:
     _tell("is resumed", task_id, lambda: frontier().resume(task_id))
 
 
-def cancel(task_id: int) -> None:
-    """Ends the task without fetching the rest. Raises UnknownTask, WrongState, FrontierError."""
+def cancel(task_id: int, seconds: float = SWEEP) -> None:
+    """Ends the task without fetching the rest; what waits is taken out of Redis for so many
+    seconds, and by a steward afterwards. Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
-    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id))
+    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id, seconds))
 
 
 def get_task(task_id: int) -> Task:

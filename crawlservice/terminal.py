@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TextIO
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.db import DatabaseError, connection
 from redis import RedisError
 from rich.console import Console, Group, RenderableType
@@ -18,17 +20,23 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, TablesMissing
 from crawlframe.frontier.connection import complaint
+from crawlservice import environment
 from crawlservice.checks import missing_right
 from crawlservice.database import mend, prepare
+from crawlservice.export import FORMATS
+from crawlservice.forecast import Forecast, forecast
 from crawlservice.models import Task
+from crawlservice.outcomes import Unsuccessful
 from crawlservice.progress import Progress, RateMeter, read
+from crawlservice.shown import state_label
 from crawlservice.submit import get_task
 
 PIPE_WIDTH = 4096  # columns where no terminal sets a limit: nothing is folded there
 PLAIN_EVERY = 2.0  # seconds between two lines where no live view is possible
 LIVE_EVERY = 0.25
+STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "quiet": "dim"}
 
 
 class Command(BaseCommand):
@@ -39,13 +47,22 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def execute(self, *args: Any, **options: Any) -> str | None:
+        for warning in environment.warnings(os.environ):
+            self.stderr.write(f"warning: {warning}")
         try:
             if self.needs_database:
                 for warning in prepare():
                     self.stderr.write(f"warning: {warning}")
-            return super().execute(*args, **options)
+            told = super().execute(*args, **options)
+            self._flush()
+            return told
+        except TablesMissing as error:
+            _close_broken()
+            raise CommandError(str(error), returncode=error.exit_code) from None
         except CrawlframeError as error:
-            raise CommandError(str(error)) from None
+            _close_broken()
+            code = error.exit_code if isinstance(error, Unsuccessful) else 1
+            raise CommandError(str(error), returncode=code) from None
         except RedisError as error:
             away = f"{complaint(error)}; try again when it is well"
             raise CommandError(missing_right(error) or away) from None
@@ -53,15 +70,68 @@ class Command(BaseCommand):
             reason = " ".join(str(error).split())
             raise CommandError(f"the database failed: {reason}{mend(reason)}") from None
         except BrokenPipeError:  # the reader, such as head, has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _close_broken()
             return None
+        except OSError:
+            self._flush()  # says so when it is the output that failed
+            raise
+
+    def _flush(self) -> None:
+        """What is only flushed when Python ends fails with a traceback."""
+        try:
+            for out in (self.stdout, self.stderr):
+                out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _close_broken()
+            raise CommandError(f"standard output cannot be written: {error.strerror}") from None
 
     @cached_property
     def console(self) -> Console:
-        """Standard output for tables. Nothing in a text is read as markup: URLs have brackets."""
-        out: TextIO = self.stdout._out  # type: ignore[assignment]
-        width = None if out.isatty() else PIPE_WIDTH
-        return Console(file=out, width=width, markup=False, emoji=False, highlight=False)
+        """Standard output for tables."""
+        return _console(self.stdout)
+
+    @cached_property
+    def error_console(self) -> Console:
+        """Standard error, where the standard output is for data."""
+        return _console(self.stderr)
+
+
+class PipeConsole(Console):
+    """Raises BrokenPipeError, where rich would exit."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        raise BrokenPipeError
+
+
+def _console(wrapper: OutputWrapper) -> Console:
+    """Nothing in a text is read as markup: URLs have brackets."""
+    out: TextIO = wrapper._out  # type: ignore[assignment]
+    width = None if out.isatty() else PIPE_WIDTH
+    return PipeConsole(file=out, width=width, markup=False, emoji=False, highlight=False)
+
+
+def _close_broken() -> None:
+    """Python flushes both streams when it ends, and must not fail then."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def add_output(parser: ArgumentParser, *, required: bool = False) -> None:
+    """The options that say where items are written."""
+    parser.add_argument(
+        "-o", "--output", type=Path, required=required, metavar="FILE",
+        help="write the items to this file, .jsonl, .csv or .parquet; - is the standard output",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", choices=[suffix.removeprefix(".") for suffix in FORMATS],
+        help="of the items; by default that of the file's suffix, and jsonl for -",
+    )  # fmt: skip
 
 
 def plain(text: str) -> str:
@@ -82,17 +152,42 @@ def duration(seconds: float | None) -> str:
 
 def task_table(tasks: Iterable[Progress]) -> Table:
     table = Table("id", "spider", "state", box=None, pad_edge=False, header_style="bold")
-    for column in ("NA", "NF", "NE", "NR", "parked", "items", "time"):
+    for column in ("requests", "done", "errors", "left", "parked", "items", "time"):
         table.add_column(column, justify="right")
     for progress in tasks:
         task = progress.task
         waits = "" if progress.live or progress.ended else " (waits for Redis)"
-        numbers = (progress.na, progress.nf, progress.ne, progress.nr, progress.parked)
+        numbers = (progress.na, progress.nf, progress.errors, progress.nr, progress.parked)
         table.add_row(
-            str(task.pk), task.spider, task.state + waits, *(f"{number:,}" for number in numbers),
+            str(task.pk), task.spider, status(task, waits), *(f"{number:,}" for number in numbers),
             f"{progress.items:,}", duration(progress.age),
         )  # fmt: skip
     return table
+
+
+def status(task: Task, more: str = "") -> Text:
+    """How a task stands, or how it ended, in the colour of that."""
+    word, tone = state_label(task.status)
+    return Text(f"{word}{more}", STYLES[tone])
+
+
+def bar(known: Forecast, width: int) -> ProgressBar:
+    """How far a task is; it only shows that something happens while nobody knows."""
+    total = known.total and float(known.total)
+    return ProgressBar(total, known.progress.ended_requests, width, pulse=total is None)
+
+
+def share(known: Forecast) -> str:
+    """``83 %``, ``about 26 % of 61 as last time``; "" when that cannot be told."""
+    return f"{known.share} of {known.total:,} as last time" if known.is_estimate else known.share
+
+
+def time_left(known: Forecast, rate: float) -> str:
+    """``about 1:15 left``; "" when that cannot be told."""
+    seconds = known.seconds(rate)
+    if seconds is None:
+        return ""
+    return f"{'about ' if known.is_estimate else ''}{duration(seconds)} left"
 
 
 def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> Table:
@@ -110,45 +205,51 @@ class TaskView:
 
     def __init__(self) -> None:
         self.meter = RateMeter()
-        self.progress: Progress | None = None
+        self.known: Forecast | None = None
 
-    def show(self, progress: Progress) -> None:
-        self.progress = progress
-        if progress.live:
-            self.meter.show(progress.nf + progress.ne)
+    def show(self, known: Forecast) -> None:
+        self.known = known
+        if known.progress.live:
+            self.meter.show(known.progress.worked)
 
     def __rich__(self) -> RenderableType:
-        now = self.progress
-        if now is None:
+        if self.known is None:
             return Text("starting …")
-        done = now.nf + now.ne
-        bar = ProgressBar(total=max(now.na, 1), completed=done, width=40)
-        share = f"{done / now.na:.0%}" if now.na else "-"
+        known, now = self.known, self.known.progress
         speed = Table.grid(padding=(0, 2))
-        speed.add_row(bar, share, f"{self.meter.rate:,.0f} pages/s", f"ETA {self._eta(now)}")
+        rate = f"{self.meter.rate:,.0f} pages/s"
+        far = "" if now.ended else share(known) or known.words
+        speed.add_row(bar(known, 16), far, rate, time_left(known, self.meter.rate))
         counts = Table.grid(padding=(0, 2))
-        numbers = {"NA": now.na, "NF": now.nf, "NE": now.ne, "NR": now.nr, "items": now.items}
-        numbers["errors"] = now.ne
-        counts.add_row(*(f"{name} {number:,}" for name, number in numbers.items()))
+        counts.add_row(*(f"{name} {number:,}" for name, number in _numbers(now).items()))
         waiting = {"ready": now.ready, "in flight": now.in_progress}
         waiting |= {"delayed": now.delayed, "parked": now.parked, "known links": now.duplicates}
         detail = "  ".join(f"{name} {number:,}" for name, number in waiting.items() if number)
-        head = Text(f"{now.task}  {now.task.state}  {duration(now.age)}", style="bold")
+        head = Text.assemble(
+            (f"{now.task}  ", "bold"), status(now.task), (f"  {duration(now.age)}", "bold")
+        )
         return Group(head, speed, counts, Text(detail, style="dim"))
 
     def line(self) -> str:
-        now = self.progress
-        if now is None:
+        if self.known is None:
             return "starting"
-        return (
-            f"{duration(now.age)}  {now.task}  {now.task.state}  {self.meter.rate:,.0f} pages/s  "
-            f"NA {now.na:,}  NF {now.nf:,}  NE {now.ne:,}  NR {now.nr:,}  items {now.items:,}  "
-            f"errors {now.ne:,}  ETA {self._eta(now)}"
-            + (f"  parked {now.parked:,}" if now.parked else "")
+        now = self.known.progress
+        parts = (
+            duration(now.age),
+            str(now.task),
+            status(now.task).plain,
+            f"{self.meter.rate:,.0f} pages/s",
+            *(f"{name} {number:,}" for name, number in _numbers(now).items()),
+            "" if now.ended else share(self.known),
+            time_left(self.known, self.meter.rate),
+            f"parked {now.parked:,}" if now.parked else "",
         )
+        return "  ".join(filter(None, parts))
 
-    def _eta(self, now: Progress) -> str:
-        return duration(self.meter.eta(now.nr)) if now.task.state == Task.State.RUNNING else "-"
+
+def _numbers(now: Progress) -> dict[str, int]:
+    numbers = {"requests": now.na, "done": now.nf, "errors": now.errors, "left": now.nr}
+    return numbers | ({"cancelled": now.cancelled} if now.cancelled else {}) | {"items": now.items}
 
 
 def watch(
@@ -178,10 +279,11 @@ def _follow(
     said = 0.0
     while True:
         began = time.monotonic()
-        progress = _look(task_id)
+        known = _look(task_id)
+        progress = None if known is None else known.progress
         took = time.monotonic() - began
-        if progress is not None:
-            view.show(progress)
+        if known is not None and progress is not None:
+            view.show(known)
             each_time(progress)
         ended = progress is not None and progress.ended
         if ended or time.monotonic() - said >= every:
@@ -192,10 +294,10 @@ def _follow(
         time.sleep(max(LIVE_EVERY, 10 * took))  # counting millions of items takes its time
 
 
-def _look(task_id: int) -> Progress | None:
+def _look(task_id: int) -> Forecast | None:
     """None while the database is away: nodes wait for its return too."""
     try:
-        return read([get_task(task_id)])[0]
+        return forecast(read([get_task(task_id)])[0])
     except DatabaseError:
         connection.close()
         return None

@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
+from crawlservice import clock
 from crawlservice.models import Token
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def make(user: User, name: str, scope: str, days: int | None = None) -> tuple[To
         start=secret[:SHOWN],
         digest=digest(secret),
         scopes=[str(scope)],
-        expires_at=timezone.now() + timedelta(days=days) if days is not None else None,
+        expires_at=clock.now() + timedelta(days=days) if days is not None else None,
     )
     return token, secret
 
@@ -43,7 +45,7 @@ def digest(secret: str) -> str:
 
 def living() -> QuerySet[Token]:
     """Tokens that open something: neither revoked nor expired, of users who are active."""
-    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
     return Token.objects.filter(unexpired, revoked_at=None, user__is_active=True)
 
 
@@ -63,8 +65,8 @@ def used(token: Token) -> None:
     """Notes that it is used now; the database is told at most every USED_EVERY."""
     now = timezone.now()
     if token.used_at is None or token.used_at < now - USED_EVERY:
-        old = Q(used_at=None) | Q(used_at__lt=now - USED_EVERY)
-        Token.objects.filter(old, pk=token.pk).update(used_at=now)
+        old = Q(used_at=None) | Q(used_at__lt=Now() - USED_EVERY)
+        Token.objects.filter(old, pk=token.pk).update(used_at=Now())
 
 
 def state(token: Token) -> str:
@@ -78,4 +80,4 @@ def state(token: Token) -> str:
 
 def revoke(tokens: QuerySet[Token]) -> int:
     """It opens nothing from now on. Answers how many of them were not revoked before."""
-    return tokens.filter(revoked_at=None).update(revoked_at=timezone.now())
+    return tokens.filter(revoked_at=None).update(revoked_at=Now())

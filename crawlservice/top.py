@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from django.db import DatabaseError, connection
 from django.utils import timezone
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from crawlservice import nodes
+from crawlservice.forecast import Forecast, forecasts
 from crawlservice.models import Task
 from crawlservice.nodes import Node
 from crawlservice.progress import Progress, RateMeter, read
-from crawlservice.terminal import duration, plain
+from crawlservice.terminal import bar, duration, plain, status
 
 MOST = 200  # tasks that are looked at, the latest ones
+WIDE = 100  # columns of a terminal from which there is room for bars
 GOOD, BAD = ("live", "checking"), ("refused", nodes.OFFLINE)
 
 
@@ -31,16 +32,16 @@ class Meters:
     errors: RateMeter = field(default_factory=RateMeter)
 
     def show(self, now: Progress) -> None:
-        self.pages.show(now.nf + now.ne)
+        self.pages.show(now.worked)
         self.items.show(now.items)
-        self.errors.show(now.ne)
+        self.errors.show(now.errors)
 
 
 class ClusterView:
     """``look`` at the cluster as often as you like; it draws itself, or tells itself in a line."""
 
     def __init__(self) -> None:
-        self.tasks: list[Progress] = []
+        self.tasks: list[Forecast] = []
         self.nodes: list[Node] = []
         self.problem = ""
         self._meters: dict[int, Meters] = {}
@@ -50,7 +51,7 @@ class ClusterView:
         self.problem = ""
         known = nodes.look()
         if known is None:
-            self.problem = "Redis does not answer"
+            self.problem = nodes.why_unknown()
         self.nodes = list((known or {}).values())
         try:
             self._look_at_tasks()
@@ -68,7 +69,7 @@ class ClusterView:
             # What was done before the first look was not done in this moment.
             if now.live or (now.ended and now.task.pk in self._meters):
                 self._meters.setdefault(now.task.pk, Meters()).show(now)
-        self.tasks = [now for now in found if not now.ended]
+        self.tasks = forecasts(now for now in found if not now.ended)
         for now in found:
             if now.ended and self._meters[now.task.pk].pages.rate == 0:
                 del self._meters[now.task.pk]
@@ -109,8 +110,10 @@ class ClusterView:
         yield self._node_table()
         yield Text()
         # As many as there is room for: a list that scrolls is not seen at a glance.
-        room = max(3, (options.max_height or console.height) - len(self.nodes) - 9)
-        yield self._task_table(room)
+        room = max(3, (options.max_height or console.height) - len(self.nodes) - 10)
+        yield self._task_table(room, options.max_width >= WIDE)
+        if any(known.is_estimate for known in self.tasks[:room]):
+            yield Text("~: of as many requests as the last run had", "dim")
 
     def _node_table(self) -> Table:
         table = _table("node", "state", "for", "code")
@@ -129,19 +132,20 @@ class ClusterView:
             table.add_row("none; start one: python manage.py runcrawler")
         return table
 
-    def _task_table(self, room: int) -> Table:
-        table = _table("task", "state", "")
-        for name in ("done", "pages/s", "NA", "NF", "NE", "NR", "items", "ETA"):
-            table.add_column(name, justify="right")
-        for now in self.tasks[:room]:
-            task, done = now.task, now.nf + now.ne
-            meters = self._meters.get(task.pk) or Meters()
-            runs = task.state == Task.State.RUNNING
+    def _task_table(self, room: int, wide: bool) -> Table:
+        table = _table("task", "state", *([""] * wide))
+        table.add_column(justify="right", no_wrap=True, min_width=5)
+        for name in ("pages/s", "requests", "done", "errors", "left", "items", "time left"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for known in self.tasks[:room]:
+            now, task = known.progress, known.progress.task
+            rate = (self._meters.get(task.pk) or Meters()).pages.rate
+            about, seconds = "~" * known.is_estimate, known.seconds(rate)
             table.add_row(
-                plain(str(task)), task.state, ProgressBar(max(now.na, 1), done, width=20),
-                f"{done / now.na:.0%}" if now.na else "-", f"{meters.pages.rate:,.0f}",
-                *(f"{number:,}" for number in (now.na, now.nf, now.ne, now.nr, now.items)),
-                duration(meters.pages.eta(now.nr) if runs else None),
+                plain(str(task)), status(task), *([bar(known, 20)] * wide),
+                "-" if known.percent is None else f"{about}{known.percent} %", f"{rate:,.0f}",
+                *(f"{number:,}" for number in (now.na, now.nf, now.errors, now.nr, now.items)),
+                "-" if seconds is None else f"{about}{duration(seconds)}",
             )  # fmt: skip
         if not self.tasks:
             table.add_row("none")
@@ -150,10 +154,11 @@ class ClusterView:
         return table
 
     def _waiting(self) -> Iterator[tuple[str, int]]:
-        yield "ready", sum(now.ready for now in self.tasks)
-        yield "in flight", sum(now.in_progress for now in self.tasks)
-        yield "delayed", sum(now.delayed for now in self.tasks)
-        yield "parked", sum(now.parked for now in self.tasks)
+        tasks = [known.progress for known in self.tasks]
+        yield "ready", sum(now.ready for now in tasks)
+        yield "in flight", sum(now.in_progress for now in tasks)
+        yield "delayed", sum(now.delayed for now in tasks)
+        yield "parked", sum(now.parked for now in tasks)
 
     def _living(self) -> str:
         living = sum(node.state != nodes.OFFLINE for node in self.nodes)

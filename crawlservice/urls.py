@@ -11,6 +11,8 @@ from crawlservice.health import healthz, readyz
 from crawlservice.metrics import metrics
 from crawlservice.setuppage import setup
 
+handler400 = "crawlservice.refusals.refused"
+
 admin.autodiscover()
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),

@@ -1,11 +1,35 @@
-"""What a web server runs: ``gunicorn crawlservice.wsgi``."""
+"""What a web server runs; gunicorn by ``gunicorn -c crawlservice/webserver.py``."""
 
 import os
+import sys
+from collections.abc import Iterable
 
+from django.core.management.commands.runserver import naiveip_re
 from django.core.wsgi import get_wsgi_application
 
-from crawlservice import stopping
+from crawlframe.errors import ConfigError
+from crawlservice import exposure, stopping
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
+
+
+UNKNOWN = "addresses that are not known here (gunicorn without -c crawlservice/webserver.py)"
+
+
+def _check() -> None:
+    """Who starts this by other means than ours may listen anywhere. Raises ConfigError."""
+    runserver = sys.argv[1:2] == ["runserver"]
+    if found := exposure.refusal(_of_runserver(sys.argv[2:]) if runserver else [UNKNOWN]):
+        raise ConfigError(found)
+
+
+def _of_runserver(words: Iterable[str]) -> list[str]:
+    """The address in its arguments, if they have one; by default it listens at a loopback one."""
+    found = (naiveip_re.match(word) for word in words)
+    return [match["addr"] for match in found if match and match["addr"]]
+
+
+if not exposure.is_checked():
+    _check()
 application = get_wsgi_application()
 stopping.listen()

@@ -23,7 +23,13 @@ ASSET_RELS = {
     "stylesheet", "icon", "apple-touch-icon", "mask-icon", "manifest", "preload", "modulepreload",
     "prefetch", "preconnect", "dns-prefetch", "pingback",
 }  # fmt: skip
-REFRESH = re.compile(r"[\s\d.]*(?:[;,]\s*)?url\s*=\s*['\"]?\s*([^'\"]+)", re.IGNORECASE)
+# The HTML standard, "shared declarative refresh steps": a time, a separator, and the URL with or
+# without "url=" before it. Pages without the time are followed, too.
+REFRESH = re.compile(
+    r"(?:[\s\d.]*+(?:[;,]\s*+)?+url\s*+=|\s*+[\d.]++(?:\s*+[;,]|\s))"
+    r"\s*+['\"]?\s*+([^'\"\s][^'\"]*)",
+    re.IGNORECASE,
+)
 UNSEEN = ["script", "style", "template"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,13 +84,29 @@ def test_what_join_gives_is_normalised(link: str, start: str) -> None:
         ("http://h/?&", "http://h/"),
         ("http://h/?a", "http://h/?a"),
         ("http://h/?a=2&a=1", "http://h/?a=1&a=2"),
+        ("http://h/%7Eme/%41%2d", "http://h/~me/A-"),
+        ("http://h/a%2fb%c3%A4?q=%2B%5f", "http://h/a%2Fb%C3%A4?q=%2B_"),
+        ("http://h/?b=%31&a=%7a", "http://h/?a=z&b=1"),
     ],
 )
 def test_canonical(url: str, same: str) -> None:
     assert canonical(url) == same
 
 
-@pytest.mark.parametrize("url", ["http://h/?a=", "http://h/a/", "http://h/A", "http://h/?A"])
+def test_canonical_escapes() -> None:
+    """Every octet, in every spelling of its digits; what is not unreserved stays encoded."""
+    unreserved = frozenset(string.ascii_letters + string.digits + "-._~")
+    for octet in range(256):
+        for digits in {f"{octet:02x}", f"{octet:02X}", f"{octet:02x}".capitalize()}:
+            same = chr(octet) if chr(octet) in unreserved else f"%{octet:02X}"
+            assert canonical(f"http://h/%{digits}") == f"http://h/{same}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://h/?a=", "http://h/a/", "http://h/A", "http://h/?A", "http://h/100%", "http://h/%zz",
+     "http://h/%2F", "http://h/%2541"],
+)  # fmt: skip
 def test_canonical_leaves_what_may_differ(url: str) -> None:
     assert canonical(url) == url
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from crawlframe import xhtml
 from crawlframe.errors import BadRequest, NotJson
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -228,13 +229,13 @@ def test_links_do_not_pay_for_other_parsers() -> None:
 import sys
 from crawlframe.response import Response
 from crawlframe.request import Request
-heavy = {{"parsel", "bs4", "lxml", "lxml.etree", "charset_normalizer", "selectolax", "w3lib",
-          "requests", "orjson"}}
+heavy = {{"parsel", "bs4", "lxml", "lxml.etree", "chardetng_py", "selectolax", "w3lib",
+          "requests", "orjson", "webencodings"}}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 body = b'<a href="x?a=1">x</a>'
 response = Response({URL!r}, 200, {{"Content-Type": "text/html"}}, body, Request({URL!r}))
 assert response.links() == ["http://example.com/dir/x?a=1"]
-assert not {{"parsel", "bs4", "lxml", "lxml.etree", "charset_normalizer"}} & set(sys.modules)
+assert not {{"parsel", "bs4", "lxml", "lxml.etree", "chardetng_py"}} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -258,6 +259,73 @@ def test_links_are_absolute_unique_and_in_order() -> None:
         "http://example.com/dir/page.html?only=query",
         "http://example.com/n",
     ]
+
+
+XHTML = """<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "x">
+<html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="a.js" /><!-- <style/> -->
+<style type="text/css">a &gt; b {} <title/></style></head><body><p>ü<iframe src="i>"/>
+<a href="/1">1</a><textarea cols='5'/><a href="/2">2</a><noscript/></p></body></html>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (XHTML, "text/html"),
+        (XHTML.partition("\n")[2], "text/html"),
+        (XHTML.replace(' xmlns="http://www.w3.org/1999/xhtml"', ""), "text/html"),
+        ("<?xml version='1.0'?><html><script/>" + XHTML.partition("<body>")[2], "text/html"),
+        ("<html><script/>" + XHTML.partition("<body>")[2], "application/xhtml+xml"),
+    ],
+)
+def test_xhtml_is_read_to_its_end_by_every_parser(body: str, content_type: str) -> None:
+    response = page(body.encode("cp1252"), content_type + "; charset=cp1252")
+    assert response.links() == ["http://example.com/1", "http://example.com/2"]
+    assert response.css("a::attr(href)").getall() == ["/1", "/2"]
+    assert [link["href"] for link in response.soup.find_all("a")] == ["/1", "/2"]
+    assert response.text == body  # what was sent
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        '<iframe src="x" allowfullscreen />',
+        '<script defer src="x"/>',
+        "<script src=x />",
+        "<script/ async/>",
+        "<noscript><iframe src='x'/></noscript>",
+        "<template><script/></template>",
+        "<template/>",
+        "<textarea disabled/><title a=b c = 'd>' />",
+    ],
+)
+def test_what_ends_itself_in_xhtml_takes_no_links_with_it(element: str) -> None:
+    response = page(
+        f"<html xmlns='x'><body>{element}<a href=/1>1</a><title>x</title></body></html>"
+    )
+    assert response.links() == ["http://example.com/1"]
+    assert response.css("a::attr(href)").getall() == ["/1"]
+    assert [link["href"] for link in response.soup.find_all("a")] == ["/1"]
+
+
+@pytest.mark.parametrize(
+    "rest", ["<script ", "<script a='", '<iframe a="x" /', "<title/", "<xmp b= "]
+)
+def test_tags_of_xhtml_that_are_left_open_are_read_once(rest: str) -> None:
+    """It would take minutes if each were read to the end of the page."""
+    html = b"<html xmlns='x'>" + rest.encode() * 300_000
+    assert xhtml.with_end_tags(html).startswith(html[:-10])
+
+
+def test_a_value_without_quotes_may_end_with_a_slash() -> None:
+    assert xhtml.with_end_tags(b"<script src=x/></script>") == b"<script src=x/></script>"
+
+
+def test_what_is_not_declared_xhtml_is_read_as_html() -> None:
+    assert page("<html><body><script/><a href=1></a>").links() == []
+    script = "<script>x = '<script src=\"y\"/>';</script><a href=/1>1</a>"
+    assert page(f"<html xmlns='x'>{script}").css("script::text").get() == (
+        "x = '<script src=\"y\"/>';"
+    )
 
 
 def test_links_only_of_html() -> None:
@@ -323,7 +391,7 @@ def test_follow_takes_all_options_of_request() -> None:
     assert {name: getattr(request, name) for name in options} == options
     assert request.depth == 0
     assert response.follow("x", callback="parse_item").callback == "parse_item"
-    with pytest.raises(TypeError, match="wrong"):
+    with pytest.raises(BadRequest, match="there is no argument 'wrong'"):
         response.follow("x", wrong=1)
 
 

@@ -152,6 +152,10 @@ def test_settings_are_checked() -> None:
     assert (settings.delay, settings.timeout, settings.handle_statuses) == (0.5, 5.0, (404,))
     assert settings.headers == {"X-A": "1"}
     assert read_settings(Listings) == SpiderSettings()
+    # An older node would refuse what it does not know.
+    assert b"failed_share" not in msgspec.json.encode(settings)
+    shared = type("Shared", (Spider,), {"name": "shared", "settings": {"failed_share": 0.25}})
+    assert read_settings(shared).failed_share == 0.25
 
 
 @pytest.mark.parametrize(
@@ -164,6 +168,7 @@ def test_settings_are_checked() -> None:
         ({"timeout": 0}, "timeout"),
         ({"max_body": 0}, "max_body"),
         ({"retries": -1}, "retries"),
+        ({"failed_share": 50}, "failed_share"),
         ({"downloader": "wget"}, "wget"),
         ({"headers": {"X": 1}}, "headers"),
     ],

@@ -29,6 +29,8 @@ STEPS = {"known": "ask for known links", "commit": "transaction", "complete": "c
 class _Meter:
     """Another object, with the processor time of this thread in each of its methods."""
 
+    waits = ""
+
     def __init__(self, what: Any) -> None:
         self._what = what
         self.seconds: dict[str, float] = defaultdict(float)

@@ -46,7 +46,10 @@ FROM (SELECT t, {AT.format(day=DAY, i="t", total="tasks")} AS made
     FROM generate_series(1, %(tasks)s) t) task
 """
 NUMBERS = """
-UPDATE crawlservice_task SET na = n, nf = n - errors, ne = errors, items = n - errors
+UPDATE crawlservice_task SET na = n, nf = n - errors, ne = errors, items = n - errors,
+    outcome = CASE WHEN finished_at IS NULL THEN '' WHEN state = 'cancelled' THEN 'cancelled'
+    WHEN 2 * errors > n THEN 'failed' WHEN errors > 0 THEN 'finished_with_errors'
+    ELSE 'finished' END
 FROM (SELECT task_id, count(*) AS n, count(*) FILTER (WHERE state = 'error') AS errors
     FROM crawlservice_page GROUP BY task_id) done WHERE id = task_id
 """
@@ -82,9 +85,10 @@ SELECT 'user' || n, '!', '', '', '', true, true, false, now() FROM generate_seri
 """
 # What stands beside: an event and an entry of the journal for each task, and so on.
 BESIDE = (
-    """INSERT INTO crawlservice_event (task_id, kind, created_at, delivered_at)
-    SELECT id, CASE WHEN state = 'cancelled' THEN 'cancelled' ELSE 'finished' END, finished_at,
-    finished_at FROM crawlservice_task WHERE finished_at IS NOT NULL ORDER BY id""",
+    """INSERT INTO crawlservice_event (task_id, kind, outcome, created_at, delivered_at)
+    SELECT id, CASE WHEN outcome IN ('failed', 'cancelled') THEN outcome ELSE 'finished' END,
+    outcome, finished_at, finished_at FROM crawlservice_task
+    WHERE finished_at IS NOT NULL ORDER BY id""",
     """INSERT INTO crawlservice_webhook (name, url, secret, spider, kinds, enabled)
     SELECT 'hook' || n, 'https://hook.example/' || n, md5(n::text), '', '[]', true
     FROM generate_series(1, 2) n""",

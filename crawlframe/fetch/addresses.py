@@ -10,6 +10,16 @@ from functools import lru_cache
 from crawlframe.conf import Network
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# Forms that carry an IPv4 address, or may: no public host has one, and where they are translated
+# depends on the network of the node. Refused unless their own network is allowed.
+_REFUSED = tuple(
+    ipaddress.IPv6Network(network)
+    for network in (
+        "::/96",  # IPv4-compatible, deprecated by RFC 4291
+        "::ffff:0:0:0/96",  # IPv4-translated (SIIT), RFC 2765
+        "64:ff9b:1::/48",  # local-use NAT64, RFC 8215: any prefix length may be used in it
+    )
+)
 
 
 class AddressGuard:
@@ -28,7 +38,9 @@ class AddressGuard:
             if form is not None and any(form in network for network in self._allow):
                 return True
         ip = _embedded(ip) or ip
-        if isinstance(ip, ipaddress.IPv6Address) and ip.is_site_local:
+        if isinstance(ip, ipaddress.IPv6Address) and (
+            ip.is_site_local or any(ip in network for network in _REFUSED)
+        ):
             return False
         return ip.is_global and not ip.is_multicast
 

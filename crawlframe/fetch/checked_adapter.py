@@ -1,27 +1,34 @@
 """CheckedAdapter: requests' way to the network, shared by all sessions of a downloader. It asks the
-AddressGuard about each connection, and tells the transfer of its thread which socket serves it."""
+AddressGuard about each address before it connects, and tells the transfer of its thread which
+socket serves it."""
 
 from __future__ import annotations
 
 import socket
 import threading
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import urllib3.connection
 import urllib3.connectionpool
 from requests.adapters import HTTPAdapter
+from requests.utils import select_proxy
+from urllib3.exceptions import HTTPError, NameResolutionError
+from urllib3.util.connection import allowed_gai_family
 
 from crawlframe.errors import PrivateAddress
 from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.tolerant_response import TolerantResponse
 
 
 class Transfer(Protocol):
     """One request and its answer, in one thread."""
 
     where: str  # for messages
+    own_connection: bool  # it must not share one that was used before
 
-    def attach(self, sock: socket.socket | None) -> None:
-        """From now on ``sock`` serves it."""
+    def attach(self, sock: socket.socket | None, used_before: bool) -> None:
+        """From now on ``sock`` serves it, which has served others before or not."""
 
     def detach(self) -> None:
         """Its socket may serve others from now on."""
@@ -35,7 +42,10 @@ on_duty = _OnDuty()  # the transfer of this thread
 
 
 class CheckedAdapter(HTTPAdapter):
-    """Raises PrivateAddress before anything is sent to an address that ``guard`` refuses."""
+    """Connects only to addresses that ``guard`` allows, else raises PrivateAddress.
+
+    A proxy that a session names may be anywhere, but is asked only for hosts that resolve to
+    allowed addresses here, or not at all."""
 
     def __init__(self, guard: AddressGuard, concurrency: int) -> None:
         self._guard = guard
@@ -45,6 +55,35 @@ class CheckedAdapter(HTTPAdapter):
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _pools(self._guard)
 
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **kwargs)
+        if not proxy.lower().startswith("socks"):  # those have pools of their own
+            manager.pool_classes_by_scheme = _pools(self._guard)
+        return manager
+
+    def send(
+        self,
+        request: Any,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: Any = True,
+        cert: Any = None,
+        proxies: Any = None,
+    ) -> Any:
+        if select_proxy(request.url, proxies):
+            self._check_target(request.url)
+        return super().send(request, stream, timeout, verify, cert, proxies)
+
+    def _check_target(self, url: str) -> None:
+        parts = urlsplit(url)
+        try:
+            addresses = _resolve(parts.hostname or "", parts.port or 80)
+        except OSError:
+            return  # only the proxy knows it
+        for address in addresses:
+            if not self._guard.allows(address):
+                raise _private(address)
+
     def close(self) -> None:
         """Nothing: sessions come and go."""
 
@@ -52,29 +91,67 @@ class CheckedAdapter(HTTPAdapter):
         super().close()
 
 
+def _resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host, as the system orders them. Raises OSError."""
+    family = allowed_gai_family()
+    found = socket.getaddrinfo(host.strip("[]"), port, family, socket.SOCK_STREAM)
+    return [*dict.fromkeys(str(place[0]) for *_, place in found)]
+
+
+def _private(address: str) -> PrivateAddress:
+    where = f"{on_duty.transfer.where}: " if on_duty.transfer is not None else ""
+    return PrivateAddress(
+        f"{where}{address} is no public address; to crawl it, allow its network in "
+        "CRAWLFRAME_ALLOW_PRIVATE"
+    )
+
+
 def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPConnectionPool]]:
     class Checked:
         """Mixed into urllib3's connections."""
 
+        response_class: Any = TolerantResponse
+        proxy: Any
+        port: int
+        _dns_host: str
+        _served = False  # a request, since it was opened
+
         def _new_conn(self) -> socket.socket:
-            sock: socket.socket = super()._new_conn()  # type: ignore[misc]
-            peer = sock.getpeername()[0]
-            if not guard.allows(peer):
-                sock.close()
-                where = f"{on_duty.transfer.where}: " if on_duty.transfer is not None else ""
-                raise PrivateAddress(
-                    f"{where}{peer} is no public address; to crawl it, allow its network in "
-                    "CRAWLFRAME_ALLOW_PRIVATE"
-                )
-            return sock
+            if self.proxy:  # its address is the author's; ``send`` has checked the target
+                return super()._new_conn()  # type: ignore[misc, no-any-return]
+            host = self._dns_host
+            try:
+                addresses = _resolve(host, self.port)
+            except socket.gaierror as error:
+                raise NameResolutionError(host, self, error) from error  # type: ignore[arg-type]
+            allowed = [address for address in addresses if guard.allows(address)]
+            if not allowed:
+                raise _private(addresses[0])
+            try:
+                return self._first_to_connect(allowed)
+            finally:
+                self._dns_host = host
+
+        def _first_to_connect(self, addresses: list[str]) -> socket.socket:
+            for address in addresses[:-1]:
+                self._dns_host = address
+                try:
+                    return super()._new_conn()  # type: ignore[misc, no-any-return]
+                except HTTPError:
+                    pass
+            self._dns_host = addresses[-1]
+            return super()._new_conn()  # type: ignore[misc, no-any-return]
 
         def connect(self) -> None:
+            self._served = False
             super().connect()  # type: ignore[misc]
-            _attach(self)
+            _attach(self, used_before=False)
 
         def request(self, *args: Any, **kwargs: Any) -> None:
-            _attach(self)  # an open one does not connect again
+            # An open one does not connect again.
+            _attach(self, used_before=self._served)
             super().request(*args, **kwargs)  # type: ignore[misc]
+            self._served = True
 
     class Connection(Checked, urllib3.connection.HTTPConnection):
         pass
@@ -84,6 +161,12 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
 
     class Detaching:
         """Mixed into urllib3's pools."""
+
+        def _get_conn(self, timeout: float | None = None) -> Any:
+            connection = super()._get_conn(timeout)  # type: ignore[misc]
+            if on_duty.transfer is not None and on_duty.transfer.own_connection:
+                connection.close()  # it opens again
+            return connection
 
         def _put_conn(self, conn: Any) -> None:
             if on_duty.transfer is not None:
@@ -99,6 +182,6 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
     return {"http": Pool, "https": TlsPool}
 
 
-def _attach(connection: Any) -> None:
+def _attach(connection: Any, used_before: bool) -> None:
     if on_duty.transfer is not None:
-        on_duty.transfer.attach(connection.sock)
+        on_duty.transfer.attach(connection.sock, used_before)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from crawlframe.conf import Settings
+from crawlframe.errors import BadHeader
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.limits import FetchLimits
+from crawlframe.fetch.memory import Account, TransferMemory
+from crawlframe.fetch.redirects import Answer, Journey
+from crawlframe.links import host_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
@@ -19,6 +24,9 @@ if TYPE_CHECKING:
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 ACCEPT_LANGUAGE = "en"
+MAX_SLOPPY = 1000  # hosts that are remembered
+
+log = logging.getLogger(__name__)
 
 
 class Downloader:
@@ -28,6 +36,8 @@ class Downloader:
         self._settings = settings
         self._curl = CurlDownloader(settings.allow_private, settings.concurrency)
         self._requests: RequestsDownloader | None = None
+        self._sloppy: dict[str, None] = {}  # hosts that send headers which libcurl refuses
+        self.memory = TransferMemory(settings.transfer_memory << 20)
 
     async def fetch(
         self,
@@ -36,15 +46,40 @@ class Downloader:
         spider: Spider | None = None,
         jar: TaskCookies | None = None,
         allowed: Callable[[str], bool] | None = None,
+        account: Account | None = None,
     ) -> Response:
         """``spider`` may have a method ``requests_session`` for the requests downloader;
-        ``allowed`` judges the host names that redirects lead to. Raises FetchError."""
+        ``allowed`` judges the host names that redirects lead to. ``account`` counts the body of the
+        response until its owner closes it; without one it counts until the fetch is over. Raises
+        FetchError."""
+        if account is None:
+            with self.memory.account() as own:
+                return await self.fetch(request, settings, spider, jar, allowed, own)
         limits = FetchLimits(settings.timeout, settings.max_body, settings.max_redirects)
         headers = self._headers(request, settings)
+        journey = Journey(request, limits, headers, jar, allowed, account)
+        factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":
-            factory = getattr(spider, "requests_session", None)
-            return await self._threads().fetch(request, limits, headers, jar, allowed, factory)
-        return await self._curl.fetch(request, limits, headers, jar, allowed)
+            return await journey.run(self._threads().by(factory))
+        return await journey.run(self._transfer)
+
+    async def _transfer(self, journey: Journey) -> Answer:
+        """By curl, and by requests where a header line without a colon makes libcurl give up."""
+        if not self._sloppy or host_of(journey.url) not in self._sloppy:
+            try:
+                return await self._curl.transfer(journey)
+            except BadHeader:
+                self._remember(host_of(journey.url))
+                if not journey.idempotent:
+                    raise
+                journey.account.restart()
+        return await self._threads().transfer(journey)
+
+    def _remember(self, host: str) -> None:
+        self._sloppy[host] = None
+        if len(self._sloppy) > MAX_SLOPPY:
+            del self._sloppy[next(iter(self._sloppy))]
+        log.info("%s sends header lines without a colon; requests fetches from it now", host)
 
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""

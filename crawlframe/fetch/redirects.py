@@ -11,16 +11,19 @@ from typing import NamedTuple
 from multidict import CIMultiDict
 
 from crawlframe.errors import BadRedirect, BodyTooLarge, FetchTimeout, TooManyRedirects
-from crawlframe.fetch.cookies import TaskCookies
-from crawlframe.fetch.decoding import decode
+from crawlframe.fetch.cookies import TaskCookies, own_header
+from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
+from crawlframe.fetch.memory import SMALL, Account, TransferMemory
 from crawlframe.links import host_of, hostname_of, join
 from crawlframe.request import Request
 from crawlframe.response import Response
 
 REDIRECTS = (301, 302, 303, 307, 308)
-# Bodies beyond this are decompressed in a thread: they would hold up the event loop.
+# Bodies beyond this are decompressed in a thread from the start.
 LARGE = 1 << 18
+# Methods that may be sent again when it is not known whether the server got them (RFC 9110, 9.2.2).
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 _OF_ONE_HOST = frozenset({"authorization", "cookie", "host", "proxy-authorization"})
 _OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", "content-length",
@@ -45,7 +48,10 @@ class Journey:
         headers: Mapping[str, str],
         jar: TaskCookies | None = None,
         allowed: Callable[[str], bool] | None = None,
+        account: Account | None = None,
     ) -> None:
+        """``account`` counts the body, also of the response; its owner closes it."""
+        self.account = account or Account(TransferMemory())
         self.url = request.url
         self.method = request.method
         self.body = request.body
@@ -60,20 +66,19 @@ class Journey:
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is no redirect. Raises FetchError."""
-        answer = await transfer(self)
-        while self._redirected(answer):
-            answer = await transfer(self)
-        if answer.body is None:
-            limit = self.limits.max_body
-            raise BodyTooLarge(f"{self.where}: the body is larger than {limit} bytes")
-        body, coding = answer.body, answer.headers.get("Content-Encoding")
-        if coding and body:
-            given = (body, ",".join(answer.headers.getall("Content-Encoding")))
-            rest = (self.limits.max_body, self.where)
-            if len(body) > LARGE:
-                body = await asyncio.to_thread(decode, *given, *rest)
-            else:
-                body = decode(*given, *rest)
+        try:
+            answer = await self._make(transfer)
+            while self._redirected(answer):
+                del answer  # it holds a body
+                self.account.settle(0)
+                answer = await self._make(transfer)
+            body = answer.body
+            if body is None or (body and "Content-Encoding" in answer.headers):
+                body = await self._decoded(answer)
+        except BaseException:
+            self.account.settle(0)
+            raise
+        self.account.settle(len(body))
         return Response(
             self.url,
             answer.status,
@@ -84,6 +89,28 @@ class Journey:
             elapsed=time.monotonic() - self._started,
         )
 
+    async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:
+        if self.account.in_advance:
+            await self.account.make_room(self.limits.max_body)
+        return await transfer(self)
+
+    async def _decoded(self, answer: Answer) -> bytes:
+        limit = self.limits.max_body
+        if answer.body is None:
+            raise BodyTooLarge(f"{self.where}: the body is larger than {limit} bytes")
+        coding = ",".join(answer.headers.getall("Content-Encoding"))
+        decoding = Decoding(answer.body, coding, limit, self.where)
+        if len(answer.body) <= LARGE and decoding.advance(SMALL):
+            return decoding.body
+        counted, done = 0, False
+        while not done:
+            # How much will come out is not known before: half as much again as has come so far.
+            step = min(limit, max(SMALL, len(answer.body), decoding.size // 2))
+            await self.account.reserve(decoding.size + step - counted)
+            counted = decoding.size + step
+            done = await asyncio.to_thread(decoding.advance, step)
+        return decoding.body
+
     @property
     def where(self) -> str:
         """The URL for messages, and where the journey began."""
@@ -91,10 +118,19 @@ class Journey:
 
     def remaining(self) -> float:
         """Seconds left for the next transfer. Raises FetchTimeout when there are none."""
-        left = self._started + self.limits.timeout - time.monotonic()
+        left = self.left()
         if left <= 0:
             raise self.timeout()
         return left
+
+    def left(self) -> float:
+        """Seconds until the timeout; negative after it. Waiting for memory does not count."""
+        spent = time.monotonic() - self._started - self.account.waited
+        return self.limits.timeout - spent
+
+    @property
+    def idempotent(self) -> bool:
+        return self.method in IDEMPOTENT
 
     def timeout(self, detail: str = "") -> FetchTimeout:
         text = f"{self.where}: no complete response within {self.limits.timeout:g} s"
@@ -106,7 +142,7 @@ class Journey:
         if self._jar is not None:
             cookie = self._jar.header_for(self.url, self._cookies)
         else:
-            cookie = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+            cookie = own_header(self.url, self._cookies)
         if cookie and not any(name.lower() == "cookie" for name, _ in headers):
             headers.append(("Cookie", cookie))
         return headers

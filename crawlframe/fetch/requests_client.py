@@ -13,9 +13,11 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.cookiejar import DefaultCookiePolicy
+from io import BytesIO
 from typing import Any
 
 import certifi
@@ -39,7 +41,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty
-from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.cookies import MAX_HEADER, TaskCookies
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.request import Request
@@ -52,6 +54,7 @@ SessionFactory = Callable[[], requests.Session]
 
 # The first line that names any link of an exception's chain decides.
 _ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
+    ((urllib3_errors.InvalidChunkLength,), BadResponse),
     ((urllib3_errors.NameResolutionError, socket.gaierror), DnsError),
     ((urllib3_errors.NewConnectionError, ConnectionRefusedError), ConnectError),
     ((urllib3_errors.TimeoutError, requests_errors.Timeout, TimeoutError), FetchTimeout),
@@ -88,11 +91,12 @@ class RequestsDownloader:
         """The response to ``request``. Sessions of ``session_factory`` are kept and used again by
         one thread at a time; an adapter that it mounts answers for its connections itself. Raises
         FetchError, and whatever the factory raises; may be cancelled."""
+        journey = Journey(request, limits, headers, jar, allowed)
+        return await journey.run(self.by(session_factory))
 
-        async def transfer(journey: Journey) -> Answer:
-            return await self._transfer(journey, session_factory)
-
-        return await Journey(request, limits, headers, jar, allowed).run(transfer)
+    def by(self, factory: SessionFactory | None) -> Callable[[Journey], Awaitable[Answer]]:
+        """``transfer`` with sessions of this factory."""
+        return partial(self.transfer, factory=factory)
 
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""
@@ -106,19 +110,35 @@ class RequestsDownloader:
             session.close()
         self._adapter.close_connections()
 
-    async def _transfer(self, journey: Journey, factory: SessionFactory | None) -> Answer:
-        seconds = journey.remaining()
-        transfer = _Transfer(journey, seconds)
-        self._active.add(transfer)
+    async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
+        """One transfer of a journey. How often a request goes out is as CurlDownloader.transfer
+        says; adapters and plugins of authors may send it more often."""
+        if not journey.idempotent:
+            return await self._send(_Transfer(journey, own_connection=True), factory)
+        transfer = _Transfer(journey)
         try:
-            async with asyncio.timeout(seconds):
-                return await asyncio.get_running_loop().run_in_executor(
-                    self._threads, self._run, transfer, factory
-                )
-        except TimeoutError:
-            raise journey.timeout() from None
+            return await self._send(transfer, factory)
+        except ConnectionLost:
+            if not transfer.unanswered:
+                raise
+        return await self._send(_Transfer(journey, own_connection=True), factory)
+
+    async def _send(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
+        journey = transfer.journey
+        self._active.add(transfer)
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, self._run, transfer, factory)
+        try:
+            while not running.done():
+                if journey.left() <= 0:
+                    raise journey.timeout()
+                # Again when the time is over: the transfer may have waited for memory meanwhile.
+                await asyncio.wait([running], timeout=max(0.01, journey.left()))
+            return running.result()
         finally:
             transfer.abort()  # no change to one that is done
+            running.add_done_callback(_ignore)
+            running.cancel()
             self._active.discard(transfer)
 
     def _run(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
@@ -160,10 +180,16 @@ class RequestsDownloader:
 class _Transfer:
     """One request and its answer, without redirects. ``abort`` may come from another thread."""
 
-    def __init__(self, journey: Journey, seconds: float) -> None:
+    def __init__(self, journey: Journey, own_connection: bool = False) -> None:
+        """Raises FetchTimeout when the journey has no time left."""
         self.where = journey.where
-        self._journey = journey
-        self._deadline = time.monotonic() + seconds
+        self.journey = journey
+        self.own_connection = own_connection
+        self.unanswered = False
+        self._headers = dict(
+            journey.headers_to_send()
+        )  # here in the loop: the jar is not for threads
+        self._deadline = time.monotonic() + journey.remaining()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._aborted = False
@@ -172,6 +198,7 @@ class _Transfer:
         on_duty.transfer = self
         try:
             with self._send(session) as response:
+                self.unanswered = False
                 return self._read(response)
         except FetchError:
             raise
@@ -181,9 +208,10 @@ class _Transfer:
             self.detach()
             on_duty.transfer = None
 
-    def attach(self, sock: socket.socket | None) -> None:
-        """Told by the connection that serves this transfer."""
+    def attach(self, sock: socket.socket | None, used_before: bool) -> None:
+        """Called by the connection that serves this transfer."""
         with self._lock:
+            self.unanswered |= used_before
             self._socket = sock
             if self._aborted:
                 raise ConnectionAbortedError("the fetch was given up")
@@ -194,7 +222,7 @@ class _Transfer:
             self._socket = None
 
     def abort(self) -> None:
-        """Wakes the thread up, wherever it waits for the peer."""
+        """Wakes the thread up, wherever it waits for the peer or for memory."""
         with self._lock:
             self._aborted = True
             if self._socket is not None:
@@ -202,10 +230,11 @@ class _Transfer:
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
                 except OSError:
                     pass
+        self.journey.account.give_up()
 
     def _send(self, session: requests.Session) -> requests.Response:
-        journey = self._journey
-        headers = dict(journey.headers_to_send())
+        journey = self.journey
+        headers = self._headers
         _add_session_cookies(session, journey.url, headers)
         limits = journey.limits
         left = max(0.001, self._deadline - time.monotonic())
@@ -219,21 +248,31 @@ class _Transfer:
             stream=True,
         )
 
+    def _count(self, size: int) -> None:
+        """Waits for the memory to hold that many bytes more."""
+        account = self.journey.account
+        woken = threading.Event()
+        while not account.take(size, woken.set):
+            woken.wait()
+            woken.clear()
+            if self._aborted:
+                raise ConnectionAbortedError("the fetch was given up")
+
     def _read(self, response: requests.Response) -> Answer:
         raw = response.raw
         headers: CIMultiDict[str] = CIMultiDict(raw.headers.items())
-        limit = self._journey.limits.max_body
+        limit = self.journey.limits.max_body
         length = headers.get("Content-Length", "")
-        if length.isdigit() and int(length) > limit and self._journey.method != "HEAD":
+        if length.isdigit() and int(length) > limit and self.journey.method != "HEAD":
             return Answer(response.status_code, headers, None)
-        parts: list[bytes] = []
-        size = 0
+        body = BytesIO()
         for part in raw.stream(CHUNK, decode_content=False):
-            size += len(part)
-            if size > limit:
+            if body.tell() + len(part) > limit:
                 return Answer(response.status_code, headers, None)
-            parts.append(part)
-        return Answer(response.status_code, headers, b"".join(parts))
+            self._count(len(part))
+            body.write(part)
+        # The value of a BytesIO is its buffer, not a copy of it.
+        return Answer(response.status_code, headers, body.getvalue())
 
     def _named(self, error: BaseException) -> FetchError:
         chain = [*_chain(error)]
@@ -242,9 +281,9 @@ class _Transfer:
             if link is None:
                 continue
             if kind is FetchTimeout:
-                return self._journey.timeout(str(link))
-            return kind(f"{self._journey.where}: {str(link) or type(link).__name__}")
-        return ConnectionLost(f"{self._journey.where}: {error}")
+                return self.journey.timeout(str(link))
+            return kind(f"{self.journey.where}: {str(link) or type(link).__name__}")
+        return ConnectionLost(f"{self.journey.where}: {error}")
 
 
 def _add_session_cookies(session: requests.Session, url: str, headers: dict[str, str]) -> None:
@@ -254,9 +293,20 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
     ours = headers.get("Cookie", "")
     names = {pair.partition("=")[0] for pair in ours.split("; ")}
     theirs = get_cookie_header(session.cookies, requests.Request(url=url)) or ""
-    more = [pair for pair in theirs.split("; ") if pair.partition("=")[0] not in names]
+    room = MAX_HEADER - len(ours.encode())
+    more = []
+    for pair in theirs.split("; "):
+        if pair and pair.partition("=")[0] not in names and len(pair) + 2 <= room:
+            room -= len(pair) + 2
+            more.append(pair)
     if more:
         headers["Cookie"] = "; ".join([*([ours] if ours else []), *more])
+
+
+def _ignore(running: asyncio.Future[Answer]) -> None:
+    """Nobody waits for this thread any more."""
+    if not running.cancelled():
+        running.exception()
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -6,7 +6,7 @@ Redis again from the ledger, and opened it. What belongs to an earlier era is re
 
 from __future__ import annotations
 
-import re
+from collections.abc import Collection
 
 from crawlframe.frontier.keys import KEYS, LASTING
 from crawlframe.frontier.partitions import Era, Partitions
@@ -44,13 +44,28 @@ class Eras(Partitions):
             self.run("era", partition, number, CLOSED)
             self.pulse.learn(partition, number)
 
-    def wipe(self) -> None:
-        """Drops everything that is rebuilt from the database. For a closed era."""
-        lasting = {KEYS[name][0].partition(":")[0].encode() for name in LASTING}
+    def installation(self) -> str:
+        """The id of the database that this data belongs to; "" before the first."""
+        kept: bytes | None = self.redis.get(self._installation)
+        return (kept or b"").decode(errors="replace")
+
+    def belong_to(self, installation: str, *, instead: bool = False) -> str:
+        """Writes the id of a database where none is, or (``instead``) over the one that is there;
+        returns the one that is there then."""
+        self.redis.set(self._installation, installation, nx=not instead)
+        return self.installation()
+
+    @property
+    def _installation(self) -> str:
+        return self.keys[0]("INSTALLATION")
+
+    def wipe(self, keep: Collection[str] = LASTING) -> None:
+        """Drops everything but the keys of these names; by default, what is rebuilt from the
+        database. For a closed era."""
+        lasting = {KEYS[name][0].partition(":")[0].encode() for name in keep}
         for keys in self.keys:
             tag = keys.tag.encode()
-            pattern = re.sub(rb"([\[\]*?\\])", rb"\\\1", tag) + b"*"
-            for key in self.redis.scan_iter(match=pattern, count=1000):
+            for key in self.redis.scan_iter(match=keys.pattern(), count=1000):
                 if key[len(tag) :].partition(b":")[0] not in lasting:
                     self.redis.unlink(key)
 

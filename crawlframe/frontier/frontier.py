@@ -63,7 +63,10 @@ class Frontier(Tasks):
         name = f"{self.keys[0].prefix}:partitions"
         if not self.redis.exists(name):  # a Redis that takes no writes now can be looked at
             self.redis.set(name, self.partitions, nx=True)
-        if (kept := int(self.redis.get(name) or self.partitions)) != self.partitions:
+        written = self.redis.get(name) or str(self.partitions).encode()
+        if not written.isdigit():
+            raise FrontierError(f"the key {name} in Redis holds {written!r}, no number; delete it")
+        if (kept := int(written)) != self.partitions:
             raise FrontierError(
                 f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is "
                 f"{self.partitions}; set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
@@ -128,20 +131,34 @@ class Frontier(Tasks):
         fetched: Sequence[Fetched],
     ) -> None:
         over = pack([part for rid, _, number in fetched for part in (rid, number)])
-        wait, states, batch = self.run("claim", partition, generation, sequence, n, over)
+        wait, states, batch, blamed = self.run("claim", partition, generation, sequence, n, over)
         if batch or fetched:
             self.pulse.count(partition)
         if wait >= 0:
             claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
         for i in range(0, len(states), 3):
             task, state, cookies = states[i : i + 3]
-            claim.tasks[int(task)] = TaskView(state.decode(), int(cookies))
+            version = self.read_row(
+                "TASK", b"cookies", cookies, _cookie_version, 0, int(task), partition
+            )
+            claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version)
+        rows = iter(blamed)
+        kills = {
+            rid: self.read_row("KILLS", rid, row, _kills, 0, "", partition)
+            for rid, row in zip(rows, rows, strict=True)
+        }
         fields = iter(batch)
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
-            attempts, deliveries = map(int, tries.split(b",")[:2]) if tries else (0, 0)
+            attempts, deliveries = 0, 0
+            if tries:
+                attempts, deliveries = self.read_row(
+                    "TRIES", rid, tries, _tries, (0, 0), "", partition
+                )
+            kept = whole(record, host)
+            killed = kills.get(rid, 0)
             claim.requests.append(
-                Claimed(rid, int(task), host, attempts, deliveries, whole(record, host), sequence)
+                Claimed(rid, int(task), host, attempts, deliveries, kept, sequence, killed)
             )
 
     def known(self, asked: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
@@ -227,7 +244,7 @@ class Frontier(Tasks):
         local = completion.follow_ups
         if self.partitions > 1:
             local = [f for f in local if self.partition_of(f.host) == partition]
-        failed = int(completion.failed)
+        failed = 2 if completion.cancelled else int(completion.failed)
         task, counted = str(completion.task), [completion.duplicates, completion.items]
         return [completion.rid, task, failed, counted, 0, local]
 
@@ -245,10 +262,15 @@ class Frontier(Tasks):
 
     def retry(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
         """(rid, host, milliseconds): held requests wait that long for another try."""
-        return self._give("retry", generation, requests)
+        return self._give("retry", generation, requests, "1")
+
+    def defer(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
+        """(rid, host, milliseconds): held requests that were not tried wait that long."""
+        return self._give("retry", generation, requests, "0")
 
     def release(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
-        """(rid, host, deliveries to add): held requests go back, first in line."""
+        """(rid, host, penalty): held requests go back, first in line. Penalty 1: it is blamed for
+        the death of a worker, which counts as a delivery and a kill; else 0."""
         return self._give("release", generation, requests)
 
     def park(
@@ -278,15 +300,12 @@ class Frontier(Tasks):
     def spider(self, name: str) -> SpiderInfo | None:
         """What was published of a spider; None: nothing."""
         row = self.redis.hget(self.keys[0]("SPIDERS"), name)
-        return row and msgspec.json.decode(row, type=SpiderInfo, strict=False)
+        return row and self.read_row("SPIDERS", name.encode(), row, _spider, None)
 
     def spiders(self) -> dict[str, SpiderInfo]:
         """The published spiders by name."""
-        rows = self.redis.hgetall(self.keys[0]("SPIDERS"))
-        return {
-            name.decode(): msgspec.json.decode(row, type=SpiderInfo, strict=False)
-            for name, row in sorted(rows.items())
-        }
+        infos = {info.name: info for info in self.read_hash("SPIDERS", _spider)}
+        return dict(sorted(infos.items()))
 
     # -- audit ------------------------------------------------------------------------------------
 
@@ -296,3 +315,24 @@ class Frontier(Tasks):
         for partition in range(self.partitions):
             problems += [line.decode() for line in self.run("audit", partition, AUDIT_WALK)[1:]]
         return problems
+
+
+def _spider(name: bytes, row: bytes) -> SpiderInfo:
+    info = msgspec.json.decode(row, type=SpiderInfo, strict=False)
+    if info.name != name.decode():
+        raise ValueError(f"it is of spider {info.name!r}")
+    return info
+
+
+def _tries(_: bytes, tries: bytes) -> tuple[int, int]:
+    """Attempts and deliveries."""
+    attempts, deliveries = tries.split(b",")[:2]
+    return int(attempts), int(deliveries)
+
+
+def _kills(_: bytes, kills: bytes) -> int:
+    return int(kills)
+
+
+def _cookie_version(_: bytes, version: bytes) -> int:
+    return int(version)

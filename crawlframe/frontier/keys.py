@@ -12,6 +12,8 @@ oldest first, at most 8. Parked requests are grouped by it: each version finds w
 
 from __future__ import annotations
 
+import re
+
 # name: (suffix, type, meaning). A suffix with a dot takes an argument in Lua: NAME(argument).
 KEYS: dict[str, tuple[str, str]] = {
     "HOSTS": (
@@ -28,6 +30,7 @@ KEYS: dict[str, tuple[str, str]] = {
         "<generation>+ (fetched), d (delayed) or p (parked)",
     ),
     "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>[,<trail>]; absent = 0,0"),
+    "KILLS": ("kills", "hash rid -> workers whose death it is blamed for; absent = 0"),
     "CURSOR": ("cursor", "hash rid -> follow-ups of a long list that were pushed"),
     "DELAYED": ("delayed", "zset rid -> due time (ms)"),
     "INPROGRESS": ("inprogress:.", "set of a generation: rids it holds"),
@@ -49,18 +52,31 @@ KEYS: dict[str, tuple[str, str]] = {
         "era",
         "string <number> <open, doubted or closed>: of the data in this partition; absent = 0 open",
     ),
+    "INSTALLATION": (
+        "installation",
+        "string: id of the database this data belongs to (partition 0)",
+    ),
     "PULSE": ("pulse:.", "string of a client: number of its last call that changed something"),
     "GENERATIONS": ("generations", "zset generation -> end of its lease (ms)"),
     "HUNGRY": ("hungry", "zset generation -> when it last got less than it asked for (ms)"),
     "FENCED": ("fenced", "set of generations declared dead, for ever"),
     "NODES": ("nodes", "hash generation -> JSON of its node (partition 0)"),
     "SPIDERS": ("spiders", "hash spider -> JSON of its description (partition 0)"),
+    "QUARANTINE": (
+        "quarantine",
+        "hash <hash> <field> -> <time (ms)> <start of the value>: rows that could not be read",
+    ),
     "ROLLOUT": ("rollout", "hash <branch>:[<node>] -> <id>|<JSON of a rollout> (partition 0)"),
 }
 
 
 # What is not rebuilt from the database, and so outlives an era.
-LASTING = {"ERA", "PULSE", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT", "COOKIES"}
+LASTING = {
+    "ERA", "INSTALLATION", "PULSE", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
+    "COOKIES", "QUARANTINE",
+}  # fmt: skip
+# What is of Redis itself: it also stays when another installation takes it over.
+OWN_AFFAIRS = {"ERA"}
 
 
 class Keys:
@@ -73,6 +89,10 @@ class Keys:
     def __call__(self, name: str, argument: object = "") -> str:
         """``keys("TASK", 7)`` -> ``cf:{0}:task:7``. Raises KeyError on an unknown name."""
         return self.tag + KEYS[name][0].replace(".", str(argument))
+
+    def pattern(self, rest: str = "*") -> str:
+        """What SCAN takes for the keys of this partition whose suffix matches ``rest``."""
+        return re.sub(r"([\[\]*?\\])", r"\\\1", self.tag) + rest
 
 
 def lua_prelude() -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import UTC, datetime
+from ipaddress import ip_network
 
 import msgspec
 from msgspec.structs import replace
 
-from crawlframe.frontier.partitions import Partitions
 from crawlframe.frontier.records import NodeInfo
+from crawlframe.frontier.rows import Rows
 
 
-class Leases(Partitions):
+class Leases(Rows):
     """Generations, their leases and fences. Raises Fenced and redis.RedisError as Frontier does."""
 
     def announce(self, node: NodeInfo) -> None:
@@ -28,15 +30,20 @@ class Leases(Partitions):
         left: dict[int, float] = {}
         for partition in range(self.partitions):
             answer = self.run("leases", partition)
-            for generation, ms in zip(answer[::2], answer[1::2], strict=True):
-                left[int(generation)] = min(ms / 1000, left.get(int(generation), ms / 1000))
+            for place, generation in self.read_members("GENERATIONS", answer[::2], partition):
+                seconds = answer[2 * place + 1] / 1000
+                left[generation] = min(seconds, left.get(generation, seconds))
         return left
+
+    def knows(self, generation: int) -> bool:
+        """Whether a generation has a lease and has announced itself."""
+        announced = self.redis.hexists(self.keys[0]("NODES"), str(generation))
+        return bool(announced) and generation in self.left()
 
     def nodes(self) -> list[NodeInfo]:
         """Every generation that announced itself and was not replayed, oldest first."""
         left = self.left()
-        rows = self.redis.hgetall(self.keys[0]("NODES")).values()
-        nodes = [msgspec.json.decode(row, type=NodeInfo) for row in rows]
+        nodes = self.read_hash("NODES", _node)
         return [
             replace(node, lease_left=left.get(node.generation, -1.0))
             for node in sorted(nodes, key=lambda node: node.generation)
@@ -53,10 +60,17 @@ class Leases(Partitions):
                 held[generation] += number
         return held
 
+    def in_progress(self) -> dict[bytes, str]:
+        """rid -> host of what generations hold that were not replayed."""
+        held: dict[bytes, str] = {}
+        for generation in self.left():
+            held |= self.strays(generation, ())
+        return held
+
     def strays(self, generation: int, held: Collection[bytes]) -> dict[bytes, str]:
         """rid -> host of what a generation has in progress beside the rids in ``held``."""
         hosts = {}
-        for keys in self.keys:
+        for partition, keys in enumerate(self.keys):
             rids = [
                 rid
                 for rid in self.redis.smembers(keys("INPROGRESS", generation))
@@ -64,8 +78,8 @@ class Leases(Partitions):
             ]
             owners = self.redis.hmget(keys("OWN"), rids) if rids else []
             for rid, own in zip(rids, owners, strict=True):
-                if own is not None:
-                    hosts[rid] = own.decode().split(":", 2)[2]
+                if own and (host := self.read_row("OWN", rid, own, _host, "", "", partition)):
+                    hosts[rid] = host
         return hosts
 
     def replay(self, generation: int) -> int:
@@ -79,3 +93,18 @@ class Leases(Partitions):
                 some, left = self.run("replay", partition, generation)
                 moved += some
         return moved
+
+
+def _node(generation: bytes, row: bytes) -> NodeInfo:
+    info = msgspec.json.decode(row, type=NodeInfo)
+    if int(generation) != info.generation:
+        raise ValueError(f"it is of generation {info.generation}")
+    datetime.fromtimestamp(info.code.changed_at, UTC)
+    for network in info.private:
+        ip_network(network)
+    return info
+
+
+def _host(rid: bytes, own: bytes) -> str:
+    _, _, host = own.decode().split(":", 2)
+    return host

@@ -108,10 +108,13 @@ class Partitions:
         self.redis.connection_pool.disconnect()
 
     def era_of(self, partition: int) -> Era:
-        """Of its data; without one that is era 0."""
+        """Of its data; without one that is era 0. One that cannot be read is doubted, as
+        ``read_era`` of the scripts has it."""
         row = self.redis.get(self.keys[partition]("ERA")) or b"0 open"
-        number, state = row.decode().split()
-        return Era(int(number), state)
+        number, _, state = row.partition(b" ")
+        if not number.isdigit() or not state.isalpha():
+            return Era(0, "doubted")
+        return Era(int(number), state.decode())
 
 
 @lru_cache(maxsize=10_000)  # most links of a page are on hosts met a moment ago

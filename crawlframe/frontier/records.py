@@ -20,6 +20,8 @@ FRONTS = [
     for scheme in (b"https", b"http")
 ]
 VERBATIM = 0xFF  # first byte of a kept record; a lower one is a place in FRONTS
+FATAL = 2  # kills after which a request is poison
+DOUBTFUL = 3  # nodes that died with a request, after which it runs alone
 _MARKS = {front: bytes([n]) for n, front in enumerate(FRONTS)}
 _WHOLE = bytes([VERBATIM])
 _NUMBER = struct.Struct(">q")  # the first half of a rid
@@ -41,9 +43,25 @@ class Claimed(NamedTuple):
     task: int
     host: str
     attempts: int  # tries that failed before
-    deliveries: int  # workers that died with it before
+    deliveries: int  # nodes that died with it, and workers whose death it is blamed for
     record: bytes
     claim: int = 0  # the sequence number of the claim that gave it
+    kills: int = 0  # workers whose death it is blamed for
+
+    @property
+    def alone(self) -> bool:
+        """It is blamed for the death of a worker, or nodes die with it again and again: it must not
+        endanger others."""
+        return 0 < self.kills < FATAL or self.deliveries - self.kills >= DOUBTFUL
+
+    def poison(self, max_deliveries: int) -> str:
+        """Why it must not be run again; "" when it may."""
+        if self.kills >= FATAL:
+            return f"it killed {self.kills} workers, the last one while it ran alone"
+        if self.deliveries > max_deliveries:
+            nodes = f"{self.deliveries - self.kills} nodes"
+            return f"{nodes}{' and a worker' if self.kills else ''} died with this request"
+        return ""
 
 
 class Fetched(NamedTuple):
@@ -74,7 +92,7 @@ class Claim:
 @dataclass
 class Completion:
     """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
-    ``items``: how many the row has."""
+    ``items``: how many the row has; ``cancelled``: it failed for no other reason."""
 
     rid: bytes
     task: int
@@ -83,6 +101,7 @@ class Completion:
     follow_ups: list[Admission] = field(default_factory=list)
     duplicates: int = 0
     items: int = 0
+    cancelled: bool = False
 
 
 class Counts(NamedTuple):
@@ -98,10 +117,15 @@ class Counts(NamedTuple):
     delayed: int
     parked: int
     items: int = 0
+    cancelled: int = 0  # those of NE that ended because their task was cancelled
 
     @property
     def nr(self) -> int:
         return self.na - self.nf - self.ne
+
+    @property
+    def errors(self) -> int:
+        return self.ne - self.cancelled
 
     @property
     def ready(self) -> int:
@@ -195,7 +219,7 @@ def cut(record: bytes, name: bytes) -> bytes:
 
 def whole(kept: bytes, host: str) -> bytes:
     """The record of which ``cut`` made this."""
-    mark = kept[0]
+    mark = kept[0] if kept else VERBATIM
     if mark < len(FRONTS):
         front = FRONTS[mark]
         return front[:3] + kept[1:2] + front[3:] + _name(host) + kept[2:]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 import msgspec
 
-from crawlframe.frontier.partitions import Partitions
-
-log = logging.getLogger(__name__)
+from crawlframe.frontier.rows import Rows
 
 
 class Rollout(msgspec.Struct, frozen=True):
@@ -28,7 +25,7 @@ class Rollout(msgspec.Struct, frozen=True):
         return self.id / 1e6
 
 
-class Rollouts(Partitions):
+class Rollouts(Rows):
     """The newest announcement for all, and for each node that was named since. So a node that comes
     late catches up with what it missed, though others were named meanwhile.
 
@@ -56,15 +53,14 @@ class Rollouts(Partitions):
         return max(mine, key=lambda rollout: rollout.id, default=None)
 
     def _all(self) -> Iterator[Rollout]:
-        """Rows of the form ``<id>|<JSON>``; what cannot be read, such as one of a later release,
-        is left out."""
-        for row in self.redis.hvals(self.keys[0]("ROLLOUT")):
-            number, _, text = row.partition(b"|")
-            try:
-                rollout = msgspec.json.decode(text, type=Rollout)
-                yield msgspec.structs.replace(rollout, id=int(number))
-            except (msgspec.DecodeError, ValueError) as error:
-                log.warning("an announced rollout cannot be read: %s", error)
+        """Rows of the form ``<id>|<JSON>``; what cannot be read is set aside."""
+        return self.read_hash("ROLLOUT", _rollout)
+
+
+def _rollout(_: bytes, row: bytes) -> Rollout:
+    number, _sep, text = row.partition(b"|")
+    rollout = msgspec.json.decode(text, type=Rollout)
+    return msgspec.structs.replace(rollout, id=int(number))
 
 
 def concerns(rollout: Rollout | None, node: str, branch: str, last_id: int) -> bool:

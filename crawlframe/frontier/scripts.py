@@ -12,7 +12,7 @@ from crawlframe.frontier.keys import lua_prelude
 
 LUA = Path(__file__).parent / "lua"
 READING = {"audit", "known", "leases"}
-UNGUARDED = {*READING, "era"}  # verbs that take no pulse
+UNGUARDED = {*READING, "era", "quarantine"}  # verbs that take no pulse
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
 
 
@@ -38,6 +38,7 @@ class Scripts:
     admit: Script
     announce: Script
     audit: Script
+    cancel: Script
     claim: Script
     close: Script
     complete: Script
@@ -51,6 +52,7 @@ class Scripts:
     open: Script
     park: Script
     push: Script
+    quarantine: Script
     release: Script
     replay: Script
     retake: Script

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import time
 from collections.abc import Iterable
 from typing import Any
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
-from crawlframe.frontier.partitions import Partitions, pack
+from crawlframe.frontier.partitions import pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
+from crawlframe.frontier.rows import Rows
 from crawlframe.request import Admission
 
+LOOK = 2_000  # keys that one step of a search for lanes looks at
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
+    "cancelled",
 ]  # fmt: skip
 
 
-class Tasks(Partitions):
+class Tasks(Rows):
     """The task half of the frontier."""
 
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
@@ -55,26 +60,67 @@ class Tasks(Partitions):
         self.unpark(task)
         self._set_state(task, "running", "end")
 
-    def cancel(self, task: int) -> None:
-        """What waits of the task is claimed as soon as its hosts are due, without further delays,
-        for workers to end it without a fetch."""
+    def cancel(self, task: int, seconds: float = math.inf) -> bool:
+        """What waits of the task ends, counted as cancelled; so does what it still finds. What is
+        given back later is claimed without further delays, for workers to end it without a fetch.
+
+        Returns False when ``seconds`` were not enough. The state of the task stays "changing"
+        then, until it is done again."""
+        until = time.monotonic() + seconds
         self._set_state(task, "cancelling")
-        self.unpark(task)
+        self.unpark(task, until)
+        self._hasten(task, until)
+        if not all(
+            self._end_waiting(partition, task, until) for partition in range(self.partitions)
+        ):
+            return False
+        self._set_state(task, "cancelling", "end")
+        return True
+
+    def _hasten(self, task: int, until: float) -> None:
+        """What is delayed goes back to its lanes."""
         for partition in range(self.partitions):
             cursor: Any = 0
-            while True:
+            while time.monotonic() <= until:
                 cursor = self.run("hasten", partition, task, cursor)
                 if int(cursor) == 0:
                     break
-        self._set_state(task, "cancelling", "end")
 
-    def unpark(self, task: int) -> int:
-        """Parked requests of the task go back to their queues; answers how many."""
+    def _end_waiting(self, partition: int, task: int, until: float) -> bool:
+        """Empties the task's lanes. A lane that comes into being meanwhile may be passed over."""
+        keys = self.keys[partition]
+        start, pattern = len(keys("LANE")), keys.pattern(f"q:{task}:*")
+        cursor = 0
+        while time.monotonic() <= until:
+            cursor, names = self.redis.scan(cursor, pattern, LOOK)
+            lanes = [name.decode()[start:] for name in names]
+            if not self._end_lanes(partition, task, lanes, until):
+                return False
+            if cursor == 0:
+                return True
+        return False
+
+    def _end_lanes(self, partition: int, task: int, lanes: list[str], until: float) -> bool:
+        while lanes:
+            if time.monotonic() > until:
+                return False
+            emptied = self.run("cancel", partition, task, pack(lanes[:MAX_ENTRIES]))
+            if emptied < 0:
+                return True  # it has ended
+            lanes = lanes[emptied:]
+        return True
+
+    def unpark(self, task: int, until: float = math.inf) -> int:
+        """Parked requests of the task go back to their queues, as long as time.monotonic() has not
+        passed ``until``. Returns how many."""
         moved = 0
         for partition, keys in enumerate(self.keys):
             # No more than are parked now: a node may park the same ones again meanwhile.
             left = self.redis.hlen(keys("PARKED", task))
-            while left > 0 and (some := self.run("unpark", partition, task)):
+            while left > 0 and time.monotonic() <= until:
+                some = self.run("unpark", partition, task)
+                if not some:
+                    break
                 moved += some
                 left -= some
         return moved
@@ -120,7 +166,8 @@ class Tasks(Partitions):
 
     def open_tasks(self) -> list[int]:
         """Tasks that have not been closed."""
-        return sorted(int(task) for task in self.redis.smembers(self.keys[0]("TASKS")))
+        members = [*self.redis.smembers(self.keys[0]("TASKS"))]
+        return sorted(task for _, task in self.read_members("TASKS", members))
 
     def counts(self, task: int) -> Counts | None:
         """The counters of a task, or None when not every partition knows it. Its state is
@@ -142,18 +189,25 @@ class Tasks(Partitions):
 
     def _read_counts(self, tasks: list[int]) -> dict[int, Counts | None]:
         rows: dict[int, list[list[Any]]] = {task: [] for task in tasks}
-        for keys in self.keys:
+        for partition, keys in enumerate(self.keys):
             pipe = self.redis.pipeline(transaction=False)
             for task in tasks:
                 pipe.hmget(keys("TASK", task), "state", "changing", *COUNT_FIELDS)
             for task, values in zip(tasks, pipe.execute(), strict=True):
-                rows[task].append(values)
+                rows[task].append([*values[:2], *self._numbers(task, values[2:], partition)])
         return {task: _sum(values) for task, values in rows.items()}
+
+    def _numbers(self, task: int, values: list[bytes | None], partition: int) -> list[int | None]:
+        return [
+            value if value is None
+            else self.read_row("TASK", field.encode(), value, _counter, 0, task, partition)
+            for field, value in zip(COUNT_FIELDS, values, strict=True)
+        ]  # fmt: skip
 
     def parked(self, task: int) -> dict[bytes, str]:
         """rid -> reason of the task's parked requests."""
         return {
-            rid: reason.decode()
+            rid: reason.decode(errors="replace")
             for keys in self.keys
             for rid, reason in self.redis.hgetall(keys("PARKED", task)).items()
         }
@@ -167,15 +221,14 @@ class Tasks(Partitions):
 
     def cookies(self, task: int) -> dict[str, str]:
         """A task's cookies, as ``share_cookies`` was given them."""
-        rows = self.redis.hgetall(self.keys[0]("COOKIES", task))
-        return {key.decode(): cookie.decode() for key, cookie in rows.items()}
+        return dict(self.read_hash("COOKIES", _cookie, task))
 
     def _set_state(self, task: int, state: str, part: str = "begin") -> None:
         for partition in range(self.partitions):
             left = 1
             while left > 0:
                 left = self.run("state", partition, task, state, part)
-            if left < 0:
+            if left < 0 and part == "begin":  # else it has ended meanwhile
                 raise FrontierError(f"task {task} is not in the frontier")
 
 
@@ -190,8 +243,16 @@ def _sum(rows: list[list[Any]]) -> Counts | None:
         return None
     states = {b"changing" if changing else state for state, changing, *_ in rows}
     state = states.pop() if len(states) == 1 else b"changing"
-    numbers = (sum(int(n or 0) for n in column) for column in list(zip(*rows, strict=True))[2:])
-    return Counts(state.decode(), *numbers)
+    numbers = (sum(n or 0 for n in column) for column in list(zip(*rows, strict=True))[2:])
+    return Counts(state.decode(errors="replace"), *numbers)
+
+
+def _counter(_: bytes, value: bytes) -> int:
+    return int(value)
+
+
+def _cookie(key: bytes, cookie: bytes) -> tuple[str, str]:
+    return key.decode(), cookie.decode()
 
 
 def _flat(**fields: Any) -> list[str]:

@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NoReturn
 
 from crawlframe.errors import CrawlframeError
@@ -20,6 +20,11 @@ from crawlframe.node.marks import Marks
 log = logging.getLogger(__name__)
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+WORKERS = (
+    "worker",  # takes any request
+    "aside",  # for callbacks that compute
+    "lone",  # for requests that must run alone, one at a time
+)
 ADOPTION = 5.0  # seconds a process may take to become the master's child
 CAN_ADOPT = sys.platform == "linux"
 
@@ -39,8 +44,10 @@ class Child:
         self._again: dict[bytes, int] = {}  # rid -> times it came back before it was settled
         self.credits = 0
         self.ready = False
-        self.relieved = False  # it finishes one callback, and ends
+        self.relieved = False  # it finishes the callbacks that hold it up, and ends
         self.retiring_since: float | None = None
+        self.dismissed = False  # it was killed because it did not leave in time, or at all
+        self.overdue = False  # it was killed because it stood still
         self.born = self.last_beat = time.monotonic()
         self.rss = 0  # bytes
         self.waits = ""  # for what its results wait
@@ -70,6 +77,16 @@ class Child:
         return self._marks.in_loop(self._place) if self._marks else None
 
     @property
+    def running(self) -> frozenset[bytes]:
+        """The requests whose callbacks run in it, or ran to its end."""
+        return self._marks.running(self._place) if self._marks else frozenset()
+
+    @property
+    def works(self) -> bool:
+        """Is it a worker, of whatever kind?"""
+        return self.role in WORKERS
+
+    @property
     def taking(self) -> bool:
         """May it be given requests?"""
         return self.ready and self.staying and self.credits > 0
@@ -95,25 +112,17 @@ class Child:
         elif again > 1:
             self._again[rid] = again - 1
 
-    def relieve(self, rid: bytes) -> list[tuple[bytes, str, int]]:
-        """It keeps this request only; answers the others as ``legacy`` does."""
+    def relieve(self, rids: Collection[bytes]) -> list[tuple[bytes, str, int]]:
+        """It keeps these requests only. Returns the others as ``legacy`` does."""
         self.relieved = True
-        others = [(other, held.host, 0) for other, held in self.held.items() if other != rid]
-        self.held = {rid: self.held[rid]}
+        others = [(rid, held.host, 0) for rid, held in self.held.items() if rid not in rids]
+        self.held = {rid: held for rid, held in self.held.items() if rid in rids}
         self._again.clear()
         return others
 
-    def legacy(self, *, killed: bool) -> list[tuple[bytes, str, int]]:
-        """After its death: rid, host and deliveries to add of what it held. The requests whose
-        callbacks were running are blamed; if none was, all of them are, unless it was leaving and
-        we lost patience with it."""
-        culprits = self._marks.running(self._place) if self._marks else frozenset()
-        if not culprits and self.retiring_since is not None:
-            killed = False
-        return [
-            (rid, claimed.host, int(killed and (not culprits or rid in culprits)))
-            for rid, claimed in self.held.items()
-        ]
+    def legacy(self, blamed: Collection[bytes]) -> list[tuple[bytes, str, int]]:
+        """After its death: rid, host and penalty of what it held, in the form of ``release``."""
+        return [(rid, one.host, int(rid in blamed)) for rid, one in self.held.items()]
 
     def signal(self, number: int) -> None:
         """Sends a signal; the child is ours and not reaped yet, so the pid cannot be another's."""
@@ -127,6 +136,7 @@ class Child:
         """Ends it at once, as one who was asked to leave."""
         if self.retiring_since is None:
             self.retiring_since = time.monotonic()
+        self.dismissed = True
         self.signal(signal.SIGKILL)
 
     def forget(self) -> None:
@@ -162,9 +172,9 @@ def become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
             os._exit(status)
 
 
-def adopt_orphans() -> None:
-    """Processes whose parent ends become children of this one (Linux)."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans(adopt: bool = True) -> None:
+    """Descendants whose parent ends become children of this process, or no longer (Linux)."""
+    _prctl(PR_SET_CHILD_SUBREAPER, int(adopt))
 
 
 def _prctl(option: int, value: int) -> None:

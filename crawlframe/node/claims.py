@@ -17,6 +17,7 @@ from crawlframe.node.errands import Errands
 log = logging.getLogger(__name__)
 
 IDLE = 0.1  # seconds between claims while nothing is due
+RETAKE = 1.0  # seconds between two looks for parked requests that this code has not tried
 AWAY = 0.5  # seconds after a claim that failed
 PATIENCE = 0.01  # seconds that fetches wait to be told when no worker has a free slot
 
@@ -27,6 +28,7 @@ class Claims:
     def __init__(self, errands: Errands) -> None:
         self._errands = errands
         self._over: dict[Fetched, None] = {}
+        self._next_retake = 0.0
         self.start_over()
 
     def start_over(self) -> None:
@@ -37,9 +39,21 @@ class Claims:
         self._next = self._next_telling = 0.0
         self._astray: Collection[bytes] = ()
 
-    def hurry(self) -> None:
-        """The next one may bring something."""
+    def retake(self, frontier: Frontier, version: str, n: int) -> None:
+        """Lets the next claim find up to n parked requests that this version has not tried, once
+        in a while."""
+        now = time.monotonic()
+        if self._errands.away or now < self._next_retake:  # claims ask if it is back
+            return
+        self._next_retake = now + RETAKE
+        if self._errands.attempt(lambda: frontier.retake(version, n)):
+            self.hurry(retake=True)
+
+    def hurry(self, *, retake: bool = False) -> None:
+        """The next one may bring something; so may a look for parked requests, if ``retake``."""
         self._next = 0.0
+        if retake:
+            self._next_retake = 0.0
 
     def end_fetches(self, child: Child, over: Iterable[tuple[bytes, int]]) -> None:
         """A worker says (rid, number of the claim) of fetches that are over."""

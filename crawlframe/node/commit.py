@@ -58,7 +58,12 @@ class Committer(threading.Thread):
         self._put = self._done = 0  # outcomes; each is counted by one thread only
         self._confirming = False
         self._endings = Endings(frontier, ledger)
-        self.waits = ""  # for what the outcomes that are held wait
+        self._waits = ""  # what the last try failed of
+
+    @property
+    def waits(self) -> str:
+        """For what the outcomes that are held wait; "" when they do not."""
+        return self._waits or self._ledger.waits
 
     @property
     def held(self) -> int:
@@ -149,7 +154,7 @@ class Committer(threading.Thread):
         while True:
             try:
                 self._settle(batch)
-                self.waits = ""
+                self._waits = ""
                 return
             except Fenced:
                 self._on_fenced()
@@ -157,7 +162,7 @@ class Committer(threading.Thread):
             except (LedgerAway, FrontierError, RedisError, OSError) as error:
                 if tries == 0:
                     log.warning("%d results wait: %s", len(batch), error)
-                self.waits = " ".join(str(error).split())
+                self._waits = " ".join(str(error).split())
                 time.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
                 tries += 1
 
@@ -172,6 +177,7 @@ class Committer(threading.Thread):
             self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
+            (Verdict.DEFER, self._frontier.defer),
             (Verdict.RELEASE, self._frontier.release),
         ):
             some = [(o.rid, o.host, o.delay) for o in batch if o.verdict is verdict]
@@ -229,6 +235,7 @@ class Committer(threading.Thread):
                     row.follow_ups,
                     outcome.duplicates,
                     row.items,
+                    row.cancelled,
                 )
             )
         ended = self._frontier.complete(completions)

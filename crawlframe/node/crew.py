@@ -13,6 +13,7 @@ from typing import Any
 
 from crawlframe.conf import Settings
 from crawlframe.frontier.records import Fitness
+from crawlframe.node.blame import Shortage, blamed
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child import CAN_ADOPT, Child, describe_exit
 from crawlframe.node.fitness import Watch
@@ -22,6 +23,7 @@ from crawlframe.node.template import Template
 log = logging.getLogger(__name__)
 
 WRITING = 5.0  # seconds beyond the grace time in which a worker may write what it has finished
+PURPOSES = {"aside": "callbacks that compute", "lone": "requests that must run alone"}
 BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed boots
 
 
@@ -46,6 +48,8 @@ class Crew:
         self._watch = Watch(settings)
         self.hurried = False  # nobody gets the grace time
         self.aside_wanted = False  # one worker more, for callbacks that compute
+        self.lone_wanted = False  # and one for requests that must run alone
+        self._shortage = Shortage()
         self._failed_boots = 0
         self._next_spawn = 0.0
 
@@ -73,6 +77,10 @@ class Crew:
         """The rids of all requests that somebody holds."""
         return {rid for child in self.members for rid in child.held}
 
+    def blamed(self, child: Child, code: int | None) -> frozenset[bytes]:
+        """The requests that are responsible for the death of a worker."""
+        return blamed(child, code, lack_of_memory=self._shortage.is_here())
+
     # -- coming -----------------------------------------------------------------------------------
 
     def add(self, child: Child) -> None:
@@ -95,7 +103,8 @@ class Crew:
         """Forks the workers that are missing from the live template, and lets as many older ones
         leave as new ones are ready: at no time do fewer than all work."""
         self._watch.staffed = True
-        self._staff_aside(template, generation)
+        self._staff_one("aside", self.aside_wanted, template, generation)
+        self._staff_one("lone", self.lone_wanted, template, generation)
         staying = [child for child in self.workers if child.staying]
         ours = [child for child in staying if child.origin is template.loaded]
         for _ in range(self._settings.workers - len(ours)):
@@ -110,13 +119,14 @@ class Crew:
         for child in working[: max(0, len(working) + ready - self._settings.workers)]:
             self.retire(child)
 
-    def _staff_aside(self, template: Template, generation: int) -> None:
-        asides = [child for child in self.members if child.role == "aside" and child.staying]
-        missing = self.aside_wanted and not any(child.origin is template.loaded for child in asides)
-        if missing and self._fork("aside", template, generation):
-            log.info("worker %d is for callbacks that compute", self.members[-1].pid)
-        for child in asides:
-            if child.ready and not (self.aside_wanted and child.origin is template.loaded):
+    def _staff_one(self, role: str, wanted: bool, template: Template, generation: int) -> None:
+        """One worker of this role, when it is wanted."""
+        present = [child for child in self.members if child.role == role and child.staying]
+        missing = wanted and not any(child.origin is template.loaded for child in present)
+        if missing and self._fork(role, template, generation):
+            log.info("worker %d is for %s", self.members[-1].pid, PURPOSES[role])
+        for child in present:
+            if child.ready and not (wanted and child.origin is template.loaded):
                 self.retire(child)
 
     def _fork(self, role: str, template: Template, generation: int) -> bool:
@@ -148,7 +158,7 @@ class Crew:
         try:
             messages = child.channel.receive()
         except ChannelClosed:
-            if not CAN_ADOPT and child.role in ("worker", "aside"):
+            if not CAN_ADOPT and child.works:
                 self._lose(child, None)
             return  # it is dead or dying; reap sees to it
         for kind, *rest in messages:
@@ -185,18 +195,27 @@ class Crew:
             elif child.staying:  # it holds nothing, and an import may take for ever
                 child.kill()
 
+    def abandon(self) -> None:
+        """Kills the workers; what they hold belongs to others."""
+        for child in self.members:
+            if child.works:
+                child.held.clear()
+                child.kill()
+
     def watch(self) -> None:
         """Replaces workers that hang or grew, and kills those whose time to leave is over."""
+        self._shortage.watch()
         now = time.monotonic()
         limit = self._settings.max_memory << 20
         for child in self.members:
             if child.retiring_since is not None:
                 if self.hurried or now - child.retiring_since > self._settings.grace + WRITING:
-                    child.signal(signal.SIGKILL)
+                    child.kill()
             elif child.role == "template":
                 continue  # renewal sees to it
             elif now - child.last_beat > self._settings.deadline:
                 log.warning("%s %d stands still and is killed", child.role, child.pid)
+                child.overdue = True
                 child.signal(signal.SIGKILL)
                 child.last_beat = now
             elif (
@@ -227,7 +246,7 @@ class Crew:
         if code != 0 and child.staying:
             how = "its channel is closed" if code is None else describe_exit(code)
             log.warning("%s %d died (%s)", child.role, child.pid, how)
-            if child.role in ("worker", "aside"):
+            if child.works:
                 self._watch.note_death()
         if not child.ready and child.staying:
             self.failed_boot()

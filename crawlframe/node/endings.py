@@ -22,7 +22,14 @@ def end_tasks(ledger: Ledger, frontier: Frontier, tasks: Mapping[int, Counts]) -
     ended = ledger.finish(tasks)
     frontier.close_tasks(ended)
     for task in sorted(ended):
-        log.info("task %d ended: %d pages, %d errors", task, tasks[task].nf, tasks[task].ne)
+        counts = tasks[task]
+        log.info(
+            "task %d ended: %d pages, %d errors, %d cancelled",
+            task,
+            counts.nf,
+            counts.errors,
+            counts.cancelled,
+        )
     return ended
 
 

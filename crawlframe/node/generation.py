@@ -8,14 +8,13 @@ import os
 import socket
 import time
 from collections.abc import Collection
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
-import psutil
 from msgspec.structs import replace
 from redis import RedisError
 
-from crawlframe import faults
+from crawlframe import faults, processes
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, EraChanged, Fenced, FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
@@ -62,6 +61,22 @@ class Life:
         """It was declared dead."""
         self.alive = False
 
+    def leave(self) -> None:
+        """The node was told to stop: it is not to be missed."""
+        if self.generation:
+            try:
+                self._services.end_generation(self.generation)
+            except LedgerAway as error:
+                log.warning("this node will be shown as offline, for it could not leave: %s", error)
+
+    def replay(self, frontier: Frontier) -> None:
+        """Gives back what this generation still holds: it is over."""
+        _replay(self.generation, self._services, frontier)
+
+    def replay_dead(self, frontier: Frontier) -> None:
+        """Replays what dead masters of this node, or any on this machine, left in progress."""
+        replay_dead(self.me, self._services, frontier)
+
     def change(self, **fields: Any) -> None:
         """Fields of ``me`` are otherwise now."""
         self.me = replace(self.me, **fields)
@@ -75,11 +90,16 @@ def begin(
     masters of this node that it may live with. Answers who it is now.
 
     Raises ConfigError when another living node has the same name; one that is leaving does not
-    count. Raises EraChanged when Redis must be filled again first."""
+    count; FrontierError when Redis belongs to another cluster. Raises EraChanged when Redis must be
+    filled again first."""
+    services.check_installation(frontier)
     frontier.eras.learn()
+    if frontier.eras.settled() and (missing := services.missing(frontier)):
+        log.warning("Redis is older than the database: %s", missing)
+        frontier.eras.doubt()
     if not frontier.eras.settled():
         raise EraChanged("Redis is being filled from the database")
-    for other in replay_dead(me, frontier):
+    for other in replay_dead(me, services, frontier):
         makes_room = other.place == me.place and (other.leaving or other.pid in beside)
         if other.node == me.node and not makes_room:
             raise ConfigError(
@@ -87,28 +107,41 @@ def begin(
                 "stop it, or give this node another name with --node"
             )
     faults.at("begin.before")
-    me = replace(me, generation=_begin_fresh(me, services, frontier))
-    frontier.leases.announce(me)
+    me = _begin_fresh(me, services, frontier)
     faults.at("begin.after")
     return me
 
 
-def _begin_fresh(me: NodeInfo, services: Services, frontier: Frontier) -> int:
-    """The number of a life that nobody has lived. A database that lost rows gives some again."""
+def _begin_fresh(me: NodeInfo, services: Services, frontier: Frontier) -> NodeInfo:
+    """With the number of a life that nobody has lived. A database that lost rows gives some again.
+    What Redis does not take has not begun, and is not to be missed."""
     while True:
-        generation = services.begin_generation(me.node, me.machine, me.pid)
+        fresh = replace(me, generation=services.begin_generation(me.node, me.machine, me.pid))
         try:
-            if generation not in frontier.leases.left():
-                frontier.leases.renew(generation, me.lease_left)
-                return generation
-        except EraChanged:
+            if _enter(fresh, frontier):
+                return fresh
+        except (RedisError, FrontierError, OSError):
+            with suppress(LedgerAway):
+                services.end_generation(fresh.generation)
             raise
-        except Fenced:
-            pass
-        log.warning("the database gave the number %d again; taking the next", generation)
+        log.warning("the database gave the number %d again; taking the next", fresh.generation)
 
 
-def replay_dead(me: NodeInfo, frontier: Frontier) -> list[NodeInfo]:
+def _enter(me: NodeInfo, frontier: Frontier) -> bool:
+    """Gives a life its lease and announces it. Returns False when others had the number before."""
+    try:
+        if me.generation in frontier.leases.left():
+            return False
+        frontier.leases.renew(me.generation, me.lease_left)
+    except EraChanged:
+        raise
+    except Fenced:
+        return False
+    frontier.leases.announce(me)
+    return True
+
+
+def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[NodeInfo]:
     """Replays what dead masters of this node, or any on this machine, left in progress. Answers
     those that live."""
     living = []
@@ -119,9 +152,25 @@ def replay_dead(me: NodeInfo, frontier: Frontier) -> list[NodeInfo]:
             if _alive(other, me, frontier):
                 living.append(other)
                 continue
-            moved = frontier.leases.replay(other.generation)
-            log.info("replayed %d requests of generation %d", moved, other.generation)
+            if other.node != me.node:  # this one begins again
+                _report_death(other.generation, services, frontier)
+            _replay(other.generation, services, frontier)
     return living
+
+
+def _replay(generation: int, services: Services, frontier: Frontier) -> None:
+    try:
+        moved = services.replay(frontier, generation)
+    except LedgerAway as error:  # a steward does it when its lease is over
+        log.warning("generation %d is not replayed yet: %s", generation, error)
+    else:
+        log.info("replayed %d requests of generation %d", moved, generation)
+
+
+def _report_death(generation: int, services: Services, frontier: Frontier) -> None:
+    held = frontier.leases.held([generation])[generation]
+    with suppress(LedgerAway):  # a steward will miss it
+        services.lose_generation(generation, held)
 
 
 def _myself(settings: Settings) -> NodeInfo:
@@ -129,31 +178,13 @@ def _myself(settings: Settings) -> NodeInfo:
         generation=0,
         node=settings.node,
         machine=socket.gethostname(),
-        place=_place(),
+        place=processes.place(),
         pid=os.getpid(),
-        born=_born(os.getpid()),
+        born=processes.born(os.getpid()),
         workers=settings.workers,
         lease_left=settings.lease,
         private=tuple(str(network) for network in settings.allow_private),
     )
-
-
-def _born(pid: int) -> float:
-    """When a process of this machine began, in seconds; on Linux since the machine did, for the
-    time of day changes when the clock is put right. Raises psutil.NoSuchProcess."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError):
-        return psutil.Process(pid).create_time()
-
-
-def _place() -> str:
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:  # not Linux: no containers with pid namespaces either
-        return f"{socket.gethostname()}/{psutil.boot_time():.0f}"
 
 
 def _alive(other: NodeInfo, me: NodeInfo, frontier: Frontier) -> bool:
@@ -162,12 +193,7 @@ def _alive(other: NodeInfo, me: NodeInfo, frontier: Frontier) -> bool:
     if other.place == me.place:
         if other.pid == me.pid:
             return False  # an earlier generation of this very process
-        try:
-            process = psutil.Process(other.pid)
-            same = abs(_born(other.pid) - other.born) < 1
-            return same and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
+        return processes.runs(other.pid, other.born)
     left = other.lease_left
     if left > 0:
         log.info("waiting %.0f s for the lease of the node's life on %s", left, other.machine)

@@ -1,5 +1,5 @@
-"""Master: the loop of verbs of one node. It forks, claims and hands out; it runs no user code and
-has no threads, so that its forks are clean."""
+"""Master: the loop of verbs of one node. It forks, claims and hands out; it runs no user code, and
+no thread while it forks: the one that looks after a call of the ledger ends with the call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from crawlframe.node.child import Child, adopt_orphans
 from crawlframe.node.claims import Claims
 from crawlframe.node.crew import Crew
 from crawlframe.node.errands import Errands
-from crawlframe.node.generation import Life, replay_dead
+from crawlframe.node.generation import Life
+from crawlframe.node.isolation import Isolation
 from crawlframe.node.oversight import Oversight
 from crawlframe.node.relief import LOOK, Relief
 from crawlframe.node.renewal import Renewal
@@ -33,7 +34,6 @@ log = logging.getLogger(__name__)
 
 FULL_TURN = 0.5  # seconds a turn waits at most
 ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
-RETAKE = 1.0  # seconds between two looks for parked requests that this code has not tried
 BEGIN_AGAIN = 0.1  # seconds between two tries to begin a life
 SPAWN_CHECK = 0.05  # seconds a turn waits at most while templates or workers are missing
 
@@ -58,10 +58,11 @@ class Master:
         self._selector = selectors.DefaultSelector()
         self._crew = Crew(settings, self._selector, self._hear, self._bury)
         self._relief = Relief(self._crew, self._give_back)
+        self._isolation = Isolation(self._crew, self._defer)
         self._renewal = Renewal(settings, self._spawn_template, self._on_code)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
-        self._next_beat = self._next_once = self._next_retake = 0.0
+        self._next_beat = self._next_once = 0.0
         self._unparked = self._untold = False
         self._published: Loaded | None = None  # what the cluster was told of
         self._errands = Errands(self._start_over)
@@ -105,6 +106,7 @@ class Master:
         self._renew_code()
         if self._life.alive:
             self._relief.turn()
+            self._isolation.turn()
             self._renew_lease()
             self._retake()
             self._claim()
@@ -130,6 +132,7 @@ class Master:
         self._untold = True
         self._renewal.end()
         self._crew.dismiss()
+        self._give_back(self._isolation.empty())
 
     def _listen(self, oversight: Oversight) -> None:
         """What the supervisor says."""
@@ -141,7 +144,7 @@ class Master:
             if kind == "report":
                 oversight.tell_code(self._renewal)
             elif kind == "replay":
-                self._errands.owe(lambda: replay_dead(self._life.me, self._frontier))
+                self._errands.owe(lambda: self._life.replay_dead(self._frontier))
             elif kind == "hand over":
                 log.info("handing over to the new master; finishing what is in flight")
                 self._stop(HANDED_OVER)
@@ -189,10 +192,11 @@ class Master:
             self._claims.hurry()
         elif kind == "slow":
             self._relief.learn(*rest)
+        elif kind == "tables" and self._oversight is not None:
+            self._oversight.tell(kind, *rest)
         elif kind == "ready" and child.role != "steward":
             (child.credits,) = rest
-            self._next_retake = 0.0
-            self._claims.hurry()
+            self._claims.hurry(retake=True)
             self._relief.brief(child)
             self._renewal.worker_ready(child)
             if self._oversight is not None:
@@ -206,29 +210,25 @@ class Master:
         if child.role == "template":
             self._renewal.bury(child, code)
         if child.held:
-            self._give_back(child.legacy(killed=code != 0 and not self._crew.hurried))
+            self._give_back(child.legacy(self._crew.blamed(child, code)))
 
     def _give_back(self, requests: list[tuple[bytes, str, int]]) -> None:
         """Requests of a worker that has died or stands still are claimable again at once."""
         generation = self._life.generation
         self._errands.owe(lambda: self._frontier.release(generation, requests))
 
+    def _defer(self, requests: list[tuple[bytes, str, int]]) -> None:
+        generation = self._life.generation
+        self._errands.owe(lambda: self._frontier.defer(generation, requests))
+
     # -- claim and dispatch -----------------------------------------------------------------------
 
     def _retake(self) -> None:
         """Requests that other nodes parked for lack of code that lives here go to the head of their
         queues, and so into the next claim."""
-        now = time.monotonic()
-        version = self._renewal.state.version
         credits = sum(child.credits for child in self._crew.workers if child.taking)
-        waits = self._stopping_since is not None or self._errands.away  # claims ask if it is back
-        if waits or now < self._next_retake or not credits:
-            return
-        self._next_retake = now + RETAKE
-        moved = self._errands.attempt(lambda: self._frontier.retake(version, credits))
-        if moved:
-            self._next_retake = 0.0
-            self._claims.hurry()
+        if credits and self._stopping_since is None:
+            self._claims.retake(self._frontier, self._renewal.state.version, credits)
 
     @property
     def _claim_due(self) -> float:
@@ -247,7 +247,8 @@ class Master:
 
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
         faults.at("dispatch.before")
-        for child, requests in self._relief.share_out(claim.requests, workers):
+        together = self._isolation.take(claim)
+        for child, requests in self._relief.share_out(together, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}
             self._crew.say(child, "run", requests, views)
         faults.at("dispatch.after")
@@ -264,11 +265,12 @@ class Master:
 
     def _beat(self) -> None:
         leases = self._frontier.leases
-        forgotten = self._life.generation not in leases.left()
+        forgotten = not leases.knows(self._life.generation)
         leases.renew(self._life.generation, self._settings.lease)
-        if forgotten:  # Redis was emptied, or is older than we are
+        if forgotten:  # Redis was emptied, is older than we are, or could not read what it was told
             self._untold, self._published = True, None
-        self._give_back(self._claims.strays(self._frontier, self._life.generation, self._crew.held))
+        held = self._crew.held | self._isolation.held
+        self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
         self._untold |= self._crew.fitness != self._life.me.fitness
         if self._oversight is not None:
             self._oversight.tell_rollout(self._frontier, self._life.me.node)
@@ -294,10 +296,8 @@ class Master:
         if not self._life.alive:
             return
         log.warning("generation %d was declared dead; starting as a new one", self._life.generation)
-        for child in self._crew:
-            if child.role in ("worker", "aside"):
-                child.held.clear()  # they belong to whoever replayed us
-                child.kill()
+        self._crew.abandon()
+        self._isolation.empty()
         self._errands.forget()
         self._life.end()
         self._next_beat = 0.0
@@ -330,7 +330,7 @@ class Master:
             return not self._crew.members
         if self._once and time.monotonic() >= self._next_once:
             self._next_once = time.monotonic() + ONCE_CHECK
-            busy = any(child.held for child in self._crew)
+            busy = self._crew.held or self._isolation.held
             ready = any(child.ready for child in self._crew.workers)
             if ready and not busy and self._errands.attempt(self._nothing_left):
                 log.info("no task is left that could go on")
@@ -344,7 +344,7 @@ class Master:
         return stuck is not None
 
     def _leave(self) -> None:
-        replay = self._frontier.leases.replay
+        self._life.leave()
         if self._life.alive and not self._errands.away:  # else the next life of this node does it
-            self._errands.attempt(lambda: replay(self._life.generation))
+            self._errands.attempt(lambda: self._life.replay(self._frontier))
         log.info("node %s ended (process %d)", self._settings.node, os.getpid())

@@ -122,7 +122,7 @@ class Renewal:
         if trial is not None:
             limit = self._silence
             if now - trial.child.last_beat > limit and trial.child.staying:
-                trial.child.kill()
+                trial.kill()
             return
         if now < self._not_before:
             return

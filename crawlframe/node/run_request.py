@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import random
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
 
@@ -20,26 +19,32 @@ from crawlframe.errors import (
     BadRequest,
     ConnectionLost,
     FetchError,
+    MissingCode,
     UnknownCallback,
     UnknownSpider,
+    UnparsablePage,
 )
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.memory import Account
+from crawlframe.fetch.redirects import IDEMPOTENT
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
 from crawlframe.node import callbacks
+from crawlframe.node.backoff import backoff, retry_after
 from crawlframe.node.callbacks import Call, Callbacks
 from crawlframe.node.marks import LOOP
 from crawlframe.node.sieve import Sieve
-from crawlframe.outcome import Collector, Outcome, Verdict, clean_text
+from crawlframe.node.starved import Starved
+from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict, clean_text
+from crawlframe.record import read_head
 from crawlframe.registry import Registry
 from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings, build, read_settings
 
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
-BACKOFF_CAP = 300.0  # seconds
 
 
 @dataclass
@@ -103,53 +108,66 @@ class RequestRunner:
         self._fetched = fetched
         self.callbacks = Callbacks(settings, mark, tell_slow)
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
+        self._starved = Starved()
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """The outcome of one request; only cancellation raises."""
-        rid, task, host, attempts, deliveries, record, _ = claimed
+        rid, task, host, attempts, deliveries, record, *_ = claimed
         outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
         try:
-            request = Request.decode(claimed.record)
-        except BadRequest as error:
-            return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
-        outcome.url, outcome.depth = request.url, request.depth
-        outcome.callback = request.callback or "parse"
-        if view.state == "cancelling":
-            return outcome.end(Verdict.ERROR, "cancelled")
-        if claimed.deliveries > self._settings.max_deliveries:
-            return outcome.end(
-                Verdict.ERROR, "poison", f"{claimed.deliveries} workers died with this request"
-            )
-        try:
+            request = Request.decode(record)
+            outcome.url, outcome.depth = request.url, request.depth
+            outcome.callback = request.callback or "parse"
+            if view.state == "cancelling":
+                return outcome.end(Verdict.ERROR, CANCELLED)
+            if poison := claimed.poison(self._settings.max_deliveries):
+                return outcome.end(Verdict.ERROR, "poison", poison)
             crawl = await self._crawl(claimed.task, rid)
             if crawl.cookies is not None and view.cookies > crawl.cookie_version:
                 crawl.cookies.load(await self._load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
                 return await self._call(outcome, crawl, request, None)
-            return await self._fetch_and_call(outcome, crawl, request, claimed)
+            with self._downloader.memory.account() as account:  # until the callback is over
+                return await self._fetch_and_call(outcome, crawl, request, claimed, account)
         except Park as error:
             if not error.lack_of_code:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
+        except MissingCode as error:
+            with suppress(BadRequest):
+                outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
+            if view.state == "cancelling":
+                return outcome.end(Verdict.ERROR, CANCELLED)
+            return outcome.end(Verdict.PARK, trim(str(error), 500))
+        except BadRequest as error:
+            return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
 
     async def _fetch_and_call(
-        self, outcome: Outcome, crawl: Crawl, request: Request, claimed: Claimed
+        self,
+        outcome: Outcome,
+        crawl: Crawl,
+        request: Request,
+        claimed: Claimed,
+        account: Account,
     ) -> Outcome:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
+        account.in_advance = outcome.rid in self._starved
         started = time.perf_counter()
         try:
             faults.at("fetch.before", ConnectionLost)
             response = await self._downloader.fetch(
-                request, crawl.settings, crawl.spider, crawl.cookies, crawl.allows
+                request, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account
             )
             faults.at("fetch.after", ConnectionLost)
         except FetchError as error:
             outcome.fetch_ms = self._end_fetch(claimed, started)
+            repeatable = request.method in IDEMPOTENT or crawl.settings.retries > 0
+            if repeatable and self._starved.excuses(outcome.rid, error, account):
+                delay = backoff(outcome.attempts)
+                return outcome.end(Verdict.DEFER, error.reason, str(error), delay)
             return await self._fail(outcome, crawl, request, error)
-        except BadRequest as error:
-            return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
         # Slow callbacks keep their hosts' slots: else they would take all slots of the workers.
         keep = self.callbacks.is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end_fetch(claimed, started, keep)
@@ -217,7 +235,8 @@ class RequestRunner:
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            return outcome.end(Verdict.ERROR, "callback", callback_traceback(error))
+            reason = error.reason if isinstance(error, UnparsablePage) else "callback"
+            return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
         return outcome
 
     async def _crawl(self, task: int, rid: bytes) -> Crawl:
@@ -300,28 +319,6 @@ def _misfit(function: Callable[..., Any], keywords: frozenset[str]) -> str:
     except ValueError:  # made in C: only the call can tell
         return ""
     return ""
-
-
-def backoff(attempts: int) -> int:
-    """Milliseconds before the next try: 1, 2, 4 ... seconds up to five minutes, spread by half so
-    that failures of one moment do not come back in one moment."""
-    return round(1000 * min(BACKOFF_CAP, 2.0 ** min(attempts, 30)) * random.uniform(0.5, 1.5))
-
-
-def retry_after(response: Response) -> int:
-    """Milliseconds that the server asks to wait (RFC 9110, 10.2.3), 0 when it does not."""
-    value = response.headers.get("Retry-After", "").strip()
-    if not value:
-        return 0
-    try:
-        seconds = float(value) if value.isdigit() else _until(value)
-    except (ValueError, TypeError, OverflowError):
-        return 0
-    return round(1000 * max(0.0, min(BACKOFF_CAP, seconds)))
-
-
-def _until(date: str) -> float:
-    return parsedate_to_datetime(date).timestamp() - time.time()
 
 
 def is_cancelled() -> bool:

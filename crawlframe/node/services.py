@@ -29,8 +29,30 @@ class Services(Protocol):
     ) -> Registry:
         """Imports the spiders, as Registry.load does. Leaves no connection open."""
 
+    def check_installation(self, frontier: Frontier) -> None:
+        """Raises FrontierError when Redis belongs to another database than the one this node uses,
+        and LedgerAway. Leaves no connection open."""
+
+    def missing(self, frontier: Frontier) -> str:
+        """What the database has recorded and Redis does not know, in words; "" when nothing is
+        missing. Asked before a life begins, it looks only if no node lives that would have noticed.
+        Leaves no connection open. Raises FrontierError, LedgerAway and redis.RedisError."""
+
     def begin_generation(self, node: str, machine: str, pid: int) -> int:
         """A number never used before. Leaves no connection open. Raises LedgerAway."""
+
+    def end_generation(self, generation: int) -> None:
+        """The life ends because its node was told to stop. Leaves no connection open. Raises
+        LedgerAway."""
+
+    def lose_generation(self, generation: int, held: int) -> None:
+        """The life of another node was found dead; the requests that it held are given back. Leaves
+        no connection open. Raises LedgerAway."""
+
+    def replay(self, frontier: Frontier, generation: int) -> int:
+        """Declares a generation dead: what it had recorded and not told is completed, the rest is
+        given back. Returns how many were given back. Leaves no connection open. Raises
+        FrontierError, LedgerAway and redis.RedisError."""
 
     def run_steward(self, channel: Channel) -> None:
         """Does the steward's chores until the channel ends or says stop."""

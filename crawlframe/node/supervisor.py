@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from crawlframe.conf import Settings
+from crawlframe.errors import TablesMissing
 from crawlframe.node import succession
 from crawlframe.node.changes import Changes
 from crawlframe.node.channel import ChannelClosed
@@ -24,6 +25,7 @@ from crawlframe.node.pulling import Pulling
 from crawlframe.node.reload import TreeReloader, Watch
 from crawlframe.node.restarts import Restarts
 from crawlframe.node.signals import Signals
+from crawlframe.node.tables import Tables
 from crawlframe.node.ward import HANDED_OVER, Ward
 from crawlframe.node.wards import Wards
 from crawlframe.node.welcome import Welcome
@@ -73,6 +75,7 @@ class Supervisor:
         self._outdated = False  # the framework of this process is older than that of its master
         self._stopping = False
         self._restarts = Restarts()
+        self._tables = Tables()
         self._exit_code: int | None = None
 
     # -- life -------------------------------------------------------------------------------------
@@ -100,6 +103,7 @@ class Supervisor:
     def _start(self, *, changed_at: float | None = None) -> None:
         """A new master: the only one, or one that is to follow the present one."""
         present = self._wards.present
+        self._tables.begin()
         try:
             engine = self._code.engine_digest()
             ward = Ward.start(self._command, self._cwd, engine, captured=present is not None)
@@ -193,6 +197,8 @@ class Supervisor:
         """A master that was to follow did not get so far."""
         if self._wards.present is not None:
             self._wards.present.tell("refuse", ward.version, ward.failure(code))
+        if code == TablesMissing.exit_code and self._tables.lack():
+            self._changes.note(time.monotonic(), again=True)
 
     # -- changes ----------------------------------------------------------------------------------
 
@@ -296,6 +302,9 @@ class Supervisor:
                 self._compare(ward)
             elif kind == "serving" and not ward.serving:
                 self._serve(ward)
+            elif kind == "tables" and self._tables.learn(*rest):
+                log.info("the database was migrated: what was refused is tried again")
+                self._changes.note(time.monotonic(), again=True)
             elif kind == "rollout" and self._pulling is not None:
                 (rollout,) = rest
                 self._rollout = rollout["id"]

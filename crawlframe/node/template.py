@@ -28,8 +28,9 @@ import selectolax.lexbor  # noqa: F401
 import crawlframe.fetch.requests_client  # noqa: F401  # later, the disk may hold another one
 from crawlframe import faults
 from crawlframe.conf import Settings
+from crawlframe.node import offspring
 from crawlframe.node.channel import Channel
-from crawlframe.node.child import Child, become_child
+from crawlframe.node.child import Child, adopt_orphans, become_child
 from crawlframe.node.marks import Marks
 from crawlframe.node.services import Services
 from crawlframe.node.worker import run_worker
@@ -119,13 +120,19 @@ class Template:
         worker.origin = self.loaded
         return worker
 
+    def kill(self) -> None:
+        """While it loads, with all that its modules have started so far."""
+        started = offspring.of(self.child.pid)
+        self.child.kill()
+        offspring.kill(started)
+
     def end(self) -> None:
         """It ends by itself when nobody gives orders any more; one that loads still is killed."""
         with contextlib.suppress(OSError):  # it is dead
             self.orders.shutdown(socket.SHUT_RDWR)  # later forks of the master hold it too
         self.orders.close()
         if self.loaded is None:
-            self.child.kill()
+            self.kill()
         elif self.child.staying:
             self.child.retiring_since = time.monotonic()
 
@@ -193,9 +200,11 @@ class _TemplateProcess:
         gc.disable()  # nothing of what is imported will be freed
         threads = psutil.Process().num_threads()
         faults.at("reload.load")
+        adopt_orphans()  # what the modules start stays below this process
         registry = self._services.registry(
             skip, self._settings.load_timeout, lambda module: self._tell("loading", module)
         )
+        adopt_orphans(False)  # the workers are the master's
         self._tell("loading", "")
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a module may have changed it
         started = psutil.Process().num_threads() - threads
@@ -205,6 +214,13 @@ class _TemplateProcess:
                 "not have them: start them in the spider's start or __init__",
                 started,
             )
+        if started_too := offspring.of(os.getpid()):
+            log.warning(
+                "processes that the import of the spiders started: %d; they end with this version "
+                "and its workers",
+                len(started_too),
+            )
+            offspring.end_with_us(started_too)
         taken, same = before, code.identity() == (before.digest, before.revision)
         if registry.files or not same:
             taken = code.snapshot(registry.files)

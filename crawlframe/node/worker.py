@@ -20,6 +20,7 @@ from redis import RedisError
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.memory import return_large_blocks
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import Channel, ChannelClosed
@@ -50,6 +51,7 @@ def run_worker(
     mark: Callable[[int, bytes], None],
 ) -> None:
     """The child's whole life. ``mark`` is told (slot, rid) whose callback is running."""
+    return_large_blocks()
     worker = Worker(settings, services, registry, version, generation, channel, mark)
     uvloop.run(worker.live())
 
@@ -147,10 +149,10 @@ class Worker:
             self._running[task] = claimed
             task.add_done_callback(self._on_done)
 
-    def _let_go(self, rid: bytes) -> None:
-        """Others have taken over all requests but this one, whose callback held the loop."""
+    def _let_go(self, rids: list[bytes]) -> None:
+        """Others have taken over all requests but these, whose callbacks held up this worker."""
         for task, claimed in self._running.items():
-            if claimed.rid != rid:
+            if claimed.rid not in rids:
                 self._foreign.add(claimed.rid)
                 task.cancel()
         self._end.set()
@@ -169,7 +171,7 @@ class Worker:
         self._committer.put(outcome)
 
     def _of(self, claimed: Claimed) -> Outcome:
-        rid, task, host, attempts, deliveries, record, _ = claimed
+        rid, task, host, attempts, deliveries, record, *_ = claimed
         return Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
 
     # -- worker -> master -------------------------------------------------------------------------

@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from django.contrib.admin.views.main import PAGE_VAR, ChangeList
+from django.contrib.admin.views.main import PAGE_VAR
 from django.core.paginator import Paginator
 from django.db.models import Max, Model, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
+from crawlservice.admin.lookups import DeclaredList
 from crawlservice.oftask import first_of_latest, of_task
 
 BEFORE, AFTER = "before", "after"
@@ -26,7 +27,7 @@ class KeysetPaginator(Paginator):
     template_name = "admin/crawlservice/keyset.html"
 
 
-class KeysetList(ChangeList):
+class KeysetList(DeclaredList):
     """The newest rows first. ``?before=N`` has the next older rows than number N, ``?after=N`` the
     next newer ones. ``bounds`` stands on the page: what was looked at, when that is not all."""
 
@@ -62,7 +63,7 @@ class KeysetList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         size = self.list_per_page
-        before, after = (_number(request.GET.get(name)) for name in (BEFORE, AFTER))
+        before, after = (row_number(request.GET.get(name)) for name in (BEFORE, AFTER))
         before = before if after is None else None
         rows = self._rows(chosen_task(request), before, after)
         if after is not None:
@@ -104,8 +105,9 @@ class KeysetList(ChangeList):
 
 def chosen_task(request: HttpRequest) -> int | None:
     """The number that the filter by task was given."""
-    return _number(request.GET.get("task"))
+    return row_number(request.GET.get("task"))
 
 
-def _number(text: str | None) -> int | None:
+def row_number(text: str | None) -> int | None:
+    """What the database can have as the number of a row; None for anything else."""
     return int(text) if text is not None and text.isdecimal() and len(text) < 19 else None

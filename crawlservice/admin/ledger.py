@@ -24,9 +24,8 @@ from crawlservice.admin.search import SearchedList, latest
 from crawlservice.admin.steering import retry_some
 from crawlservice.models import Era, Event, Page, Task
 from crawlservice.roles import may_submit
-from crawlservice.shown import badge, laid_out, link_to, moment, state_badge, task_link
+from crawlservice.shown import laid_out, link_to, moment, pretty, state_badge, task_link
 
-TONES = {Event.Kind.FINISHED: "good", Event.Kind.FAILED: "bad", Event.Kind.CANCELLED: "warn"}
 SHORT = 150  # characters of a URL in the list
 
 
@@ -111,18 +110,28 @@ class PageAdmin(ReadOnly):
 
 @admin.register(Event)
 class EventAdmin(ReadOnly):
-    list_display = ("id", "task_number", "shown_kind", "created", "delivered")
-    list_filter = ("kind", RecentTask, Created)
-    fields = ("task_number", "shown_kind", "created_at", "delivered_at")
+    list_display = (
+        "id", "task_number", "schedule", "node", "shown_kind", "reason", "created", "delivered",
+    )  # fmt: skip
+    list_filter = ("kind", "outcome", RecentTask, Created)
+    list_select_related = ("schedule",)
+    fields = (
+        "task_number", "schedule", "node", "shown_detail", "shown_kind", "reason", "created_at",
+        "delivered_at",
+    )  # fmt: skip
     readonly_fields = fields
 
     @admin.display(description=_("task"))
     def task_number(self, event: Event) -> SafeString | str:
         return task_link(event.task_id)
 
+    @admin.display(description=_("detail"))
+    def shown_detail(self, event: Event) -> SafeString | str:
+        return pretty(event.detail) if event.detail else "-"
+
     @admin.display(description=_("kind"))
     def shown_kind(self, event: Event) -> SafeString:
-        return badge(event.get_kind_display(), TONES[Event.Kind(event.kind)])
+        return state_badge(event.outcome or event.kind)
 
     @admin.display(description=_("delivered"))
     def delivered(self, event: Event) -> SafeString | str:

@@ -11,6 +11,8 @@ from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.sessions import polled
+
 STOP = 286  # tells htmx to ask no more
 SPANS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 SPAN_NAMES = {"hour": _("Last hour"), "day": _("Last day")}
@@ -24,6 +26,7 @@ def part(site: AdminSite, view: View, permission: str) -> View:
     loaded anew."""
     inner = site.admin_view(view)
 
+    @polled
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if site.has_permission(request) and request.user.has_perm(f"crawlservice.{permission}"):

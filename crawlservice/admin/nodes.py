@@ -14,9 +14,10 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice import nodes
+from crawlservice import lives, nodes
 from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.readonly import ReadOnly
+from crawlservice.journal import by, record
 from crawlservice.models import Generation
 from crawlservice.nodes import Node
 from crawlservice.shown import CODE_STATES, condition_badge, laid_out, marked
@@ -88,11 +89,12 @@ class GenerationAdmin(ReadOnly):
     list_filter = (Lives,)
     search_fields = ("=id", "node", "machine")
     fields = (
-        "node", "machine", "pid", "started_at", "condition", "why", "holds", "workers", "state",
-        "since", "version", "skew", "candidate", "problem", "took", "reloads", "follows", "pulled",
-        "pull_problem",
+        "node", "machine", "pid", "started_at", "fate", "ended_at", "given_back",
+        "condition_and_why", "holds", "workers", "state", "since", "version", "skew", "candidate",
+        "problem", "took", "reloads", "follows", "pulled", "pull_problem",
     )  # fmt: skip
     readonly_fields = fields
+    actions = ("forget",)
 
     version = _of_node("version", _("code version"))
     candidate = _of_node("candidate", _("candidate"))
@@ -112,23 +114,42 @@ class GenerationAdmin(ReadOnly):
     ) -> HttpResponse:
         known = cluster(request)
         if known is None:
-            self.message_user(
-                request, _("Redis does not answer: what nodes do is not known"), messages.WARNING
-            )
+            text = _("{why}: what nodes do is not known").format(why=nodes.why_unknown())
+            self.message_user(request, text, messages.WARNING)
         elif skew := nodes.skew_line(known.values()):
             self.message_user(request, skew, messages.WARNING)
         page: HttpResponse = super().changelist_view(request, extra_context)
         return page
+
+    def has_forget_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("crawlservice.forget_generation")
+
+    @admin.action(description=_("Forget selected offline nodes"), permissions=["forget"])
+    def forget(self, request: HttpRequest, chosen: QuerySet[Generation]) -> None:
+        for name in sorted({*chosen.filter(offline=True).values_list("node", flat=True)}):
+            try:
+                lives.forget(name)
+            except lives.UnknownNode as error:  # somebody else was faster
+                self.message_user(request, str(error), messages.WARNING)
+                continue
+            record("forget node", **by(request), node=name)
+            text = _("{node} is forgotten").format(node=name)
+            self.message_user(request, text, messages.SUCCESS)
 
     @admin.display(description=_("condition"))
     def condition(self, life: Generation) -> SafeString | str:
         node = node_of(life)
         return condition_badge(node.condition) if node else "-"
 
-    @admin.display(description=_("why"))
-    def why(self, life: Generation) -> SafeString | str:
+    @admin.display(description=_("condition"))
+    def condition_and_why(self, life: Generation) -> SafeString | str:
         node = node_of(life)
-        return laid_out("\n".join(node.troubles)) if node and node.troubles else "-"
+        if node is None:
+            return "-"
+        told = condition_badge(node.condition)
+        if node.condition != nodes.ABNORMAL:
+            return told
+        return format_html("{} {}", told, "; ".join(node.reasons))
 
     @admin.display(description=_("code"))
     def state(self, life: Generation) -> SafeString | str:

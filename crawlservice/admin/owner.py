@@ -7,10 +7,11 @@ from typing import Any
 
 from django.db.models import CASCADE
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
+
+from crawlservice.admin.lookups import DeclaredLookups
 
 
-class Owner(ModelAdmin):
+class Owner(DeclaredLookups):
     """When a row is deleted, what it has goes with it, though nobody may delete such alone. It is
     counted and not listed: there may be a million."""
 

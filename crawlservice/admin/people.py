@@ -20,6 +20,7 @@ from unfold.widgets import UnfoldAdminRadioSelectWidget
 
 from crawlservice import roles
 from crawlservice.admin.journaled import Journaled
+from crawlservice.admin.lookups import DeclaredLookups
 from crawlservice.admin.owner import Owner
 from crawlservice.shown import laid_out
 
@@ -133,7 +134,7 @@ class UserAdmin(Journaled, Owner, DjangoUserAdmin, ModelAdmin):
 
 
 @admin.register(Group)
-class GroupAdmin(Journaled, DjangoGroupAdmin, ModelAdmin):
+class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
     """Roles are made anew after each migration; groups beside them are a superuser's business."""
 
     list_display = ("shown_name", "users")

@@ -11,13 +11,13 @@ from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
-from unfold.admin import ModelAdmin
 
 from crawlservice.admin.keyset import KeysetList
+from crawlservice.admin.lookups import DeclaredLookups
 from crawlservice.shown import moment
 
 
-class ReadOnly(ModelAdmin):
+class ReadOnly(DeclaredLookups):
     """Shows rows. The ledger and what follows from it are written by nodes only."""
 
     show_full_result_count = False

@@ -7,6 +7,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
@@ -15,9 +17,10 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Run, Schedule
-from crawlservice.shown import badge, task_link
+from crawlservice.shown import badge, outcome_of, task_link
 
 LATEST = 10
+NOT_SHOWN = ("task__seeds", "task__arguments", "task__settings")
 TONES = {
     Run.Outcome.SUBMITTED: "good",
     Run.Outcome.WAITING: "quiet",
@@ -29,11 +32,11 @@ TONES = {
 
 @admin.register(Run)
 class RunAdmin(ReadOnly):
-    list_display = ("due", "schedule", "shown_outcome", "shown_task", "problem")
+    list_display = ("due", "schedule", "shown_outcome", "shown_task", "ended_as", "problem")
     list_filter = ("outcome", "schedule")
-    list_select_related = ("schedule",)
+    list_select_related = ("schedule", "task")
     ordering = ("-id",)
-    fields = ("schedule", "due", "shown_outcome", "shown_task", "problem", "created_at")
+    fields = ("schedule", "due", "shown_outcome", "shown_task", "ended_as", "problem", "created_at")
 
     @admin.display(description=_("due at"))
     def due(self, run: Run) -> SafeString:
@@ -46,6 +49,14 @@ class RunAdmin(ReadOnly):
     @admin.display(description=_("task"))
     def shown_task(self, run: Run) -> SafeString | str:
         return task_link(run.task_id)
+
+    @admin.display(description=_("state of the task"))
+    def ended_as(self, run: Run) -> SafeString | str:
+        return outcome_of(run.task)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
+        rows: QuerySet[Run] = super().get_queryset(request)
+        return rows.defer(*NOT_SHOWN)
 
 
 def outcome_badge(outcome: str) -> SafeString:
@@ -69,17 +80,20 @@ def zone_of(schedule: Schedule) -> ZoneInfo:
 
 def latest_runs(schedule: int) -> dict[str, Any]:
     """The latest runs, for the theme's table."""
-    runs = Run.objects.filter(schedule=schedule).select_related("schedule").order_by("-due_at")
+    runs = Run.objects.filter(schedule=schedule).select_related("schedule", "task")
+    latest = runs.defer(*NOT_SHOWN).order_by("-due_at")[:LATEST]
     rows = [
         [
             in_zone(run.due_at, zone_of(run.schedule)),
             outcome_badge(run.outcome),
             task_link(run.task_id),
+            outcome_of(run.task),
             run.problem,
         ]
-        for run in runs[:LATEST]
+        for run in latest
     ]
-    return {"headers": [_("due at"), _("outcome"), _("task"), _("remark")], "rows": rows}
+    titles = [_("due at"), _("outcome"), _("task"), _("state of the task"), _("remark")]
+    return {"headers": titles, "rows": rows}
 
 
 def all_runs(schedule: int) -> str:

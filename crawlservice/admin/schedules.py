@@ -27,6 +27,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.spider import SpiderInfo
 from crawlservice import schedules, submit
 from crawlservice.admin.argumentform import text_of
+from crawlservice.admin.keyset import row_number
 from crawlservice.admin.owner import Owner
 from crawlservice.admin.runs import all_runs, in_zone, latest_runs, outcome_badge, zone_of
 from crawlservice.admin.scheduleform import form_for
@@ -101,9 +102,9 @@ class ScheduleAdmin(Owner):
         if request.method == "GET" and _is_to_choose(request, object_id):
             return self._choice(request, object_id)
         context = {**(extra_context or {}), "zones": sorted(available_timezones())}
-        if object_id and object_id.isdecimal():
-            context["runs"] = latest_runs(int(object_id))
-            context["all_runs"] = all_runs(int(object_id))
+        if (number := row_number(object_id)) is not None:
+            context["runs"] = latest_runs(number)
+            context["all_runs"] = all_runs(number)
         page: HttpResponse = super().changeform_view(request, object_id, form_url, context)
         return page
 
@@ -133,6 +134,7 @@ class ScheduleAdmin(Owner):
         if change:  # the steward may have moved it on while the form was open
             row = Schedule.objects.select_for_update().only("next_at").get(pk=obj.pk)
             obj.next_at = row.next_at
+            obj.problem, obj.problem_since = "", None  # what was wrong may be right now
         else:
             obj.user_id = request.user.pk
         super().save_model(request, obj, form, change)
@@ -237,6 +239,7 @@ class ScheduleAdmin(Owner):
             Schedule.objects.filter(pk=schedule.pk).update(enabled=on)
             try:
                 schedules.plan(schedule)
+                schedules.clear(schedule)
             except BadTiming as error:
                 Schedule.objects.filter(pk=schedule.pk).update(enabled=False)
                 self.message_user(request, f"{schedule}: {error}", messages.ERROR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from crawlservice import journal
 from crawlservice.models import Task
 from crawlservice.retry import retry
 from crawlservice.roles import may_steer
-from crawlservice.submit import cancel, pause, resume
+from crawlservice.submit import SWEEP, cancel, pause, resume
 
 VERBS: dict[str, Callable[[int], Any]] = {"pause": pause, "resume": resume, "cancel": cancel}
 DONE: dict[str, str | Promise] = {
@@ -26,13 +27,14 @@ DONE: dict[str, str | Promise] = {
 }
 
 
-def steer(request: HttpRequest, task: Task, verb: str) -> str:
-    """Pauses, resumes, cancels or retries a task; answers what to tell. Raises PermissionDenied,
-    and CrawlframeError as the verbs do."""
+def steer(request: HttpRequest, task: Task, verb: str, seconds: float = SWEEP) -> str:
+    """Pauses, resumes, cancels (which may take so many seconds) or retries a task; answers what to
+    tell. Raises PermissionDenied, and CrawlframeError as the verbs do."""
     if verb == "retry":
         return retry_some(request, task)
     _check(request, task)
-    journal.change(verb, VERBS[verb], task.pk, **journal.by(request))
+    change = partial(cancel, seconds=seconds) if verb == "cancel" else VERBS[verb]
+    journal.change(verb, change, task.pk, **journal.by(request))
     return str(DONE[verb]).format(n=1)
 
 

@@ -19,6 +19,7 @@ from crawlframe.spider import SpiderInfo
 from crawlservice import submit
 from crawlservice.admin.argumentform import ArgumentForm
 from crawlservice.admin.steering import note
+from crawlservice.arguments import shortened
 from crawlservice.models import Task
 from crawlservice.roles import may_submit
 
@@ -81,7 +82,7 @@ def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
                 info=form.info,
                 user=request.user,
             )
-            note(request, "submit", task, spider=task.spider, arguments=task.arguments)
+            note(request, "submit", task, spider=task.spider, arguments=shortened(task.arguments))
     except FrontierError as error:  # it says whether the task was recorded all the same
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("admin:crawlservice_task_changelist"))

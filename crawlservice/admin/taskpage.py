@@ -27,9 +27,12 @@ from crawlframe.errors import CrawlframeError
 from crawlservice import charts, export, findings
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
+from crawlservice.forecast import forecast
 from crawlservice.models import Task
 from crawlservice.progress import Progress, read
 from crawlservice.roles import may_steer, may_submit
+from crawlservice.shown import state_label
+from crawlservice.submit import limits_as_written
 from crawlservice.versions import pages_by_version
 
 
@@ -77,6 +80,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "title": str(task),
         "opts": Task._meta,
         "is_fullwidth": "1",
+        "limits": limits_as_written(task),
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
         **_now(request, task),
         **_findings(task),
@@ -88,7 +92,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
 def now(request: HttpRequest, pk: int) -> HttpResponse:
     """The numbers."""
     context = _now(request, _task(pk))
-    status = STOP if context["progress"].ended else 200
+    status = STOP if context["progress"].settled else 200
     return TemplateResponse(request, "admin/crawlservice/_task_now.html", context, status=status)
 
 
@@ -142,12 +146,14 @@ def _task(pk: int | str) -> Task:
 def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
     progress = read([task])[0]
     rate = charts.rate(progress)
+    known = forecast(progress)
     return {
         "task": task,
         "progress": progress,
-        "percent": _percent(progress),
+        "known": known,
+        "tone": state_label(task.status)[1],
         "rate": rate,
-        "eta": progress.nr / rate if rate and task.state != Task.State.PAUSED else None,
+        "eta": known.seconds(rate),
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),
         "may_submit": may_submit(request.user),
         "may_delete": progress.ended and request.user.has_perm("crawlservice.delete_task"),
@@ -163,11 +169,7 @@ def _findings(task: Task) -> dict[str, Any]:
     }
 
 
-def _percent(progress: Progress) -> float:
-    return 100 * (progress.nf + progress.ne) / progress.na if progress.na else 0.0
-
-
 def _buttons(progress: Progress) -> tuple[Button, ...]:
     if progress.ended:
-        return (RETRY,) if progress.ne else ()
+        return (RETRY,) if progress.ne and progress.settled else ()
     return BUTTONS.get(Task.State(progress.task.state), ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, reverse
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -28,7 +29,8 @@ from crawlservice.progress import Progress, read
 from crawlservice.removal import Extent, extent, remove
 from crawlservice.retry import ENDED
 from crawlservice.roles import may_submit
-from crawlservice.shown import moment, state_badge
+from crawlservice.shown import moment, state_badge, state_label
+from crawlservice.submit import SWEEP
 
 ERRORS = "state__exact=error"
 MOST = 500_000  # rows that are deleted while somebody waits for the page
@@ -56,23 +58,41 @@ def _number(name: str, title: Any) -> Callable[[TaskAdmin, Task], str]:
     return column
 
 
+class Status(admin.SimpleListFilter):
+    """How tasks stand, or how they ended: one word for both, as it is shown."""
+
+    title = _("state")
+    parameter_name = "status"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        words = (*Task.ACTIVE, *Task.Outcome)
+        return [(word.value, str(state_label(word)[0])) for word in words]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Task]) -> QuerySet[Task]:
+        word = self.value()
+        if word is None:
+            return queryset
+        column = "state" if word in Task.ACTIVE else "outcome"
+        return queryset.filter(**{column: word})
+
+
 @admin.register(Task)
 class TaskAdmin(ReadOnly):
     list_display = (
-        "id", "spider", "shown_state", "admitted", "finished", "errors", "remaining", "parked",
-        "item_count", "user", "created", "ended", "links",
+        "id", "spider", "shown_state", "requests", "done", "errors", "left", "parked", "item_count",
+        "user", "created", "ended", "links",
     )  # fmt: skip
     list_display_links = ("id", "spider")
-    list_filter = ("state", RecentSpider, RecentUser, Created)
+    list_filter = (Status, RecentSpider, RecentUser, Created)
     list_select_related = ("user",)
     search_fields = ("=id", "spider")
     search_help_text = _("Number or spider")
     actions = ("pause", "resume", "cancel")
 
-    admitted = _number("na", "NA")
-    finished = _number("nf", "NF")
-    errors = _number("ne", "NE")
-    remaining = _number("nr", "NR")
+    requests = _number("na", _("requests"))
+    done = _number("nf", _("done"))
+    errors = _number("errors", _("errors"))
+    left = _number("nr", _("left"))
     parked = _number("parked", _("parked"))
     item_count = _number("items", _("items"))
 
@@ -97,7 +117,10 @@ class TaskAdmin(ReadOnly):
 
     @admin.display(description=_("state"))
     def shown_state(self, task: Task) -> SafeString:
-        return state_badge(task.state)
+        badge = state_badge(task.status)
+        if not task.reason:
+            return badge
+        return format_html('{}<span class="cf-why">{}</span>', badge, task.reason)
 
     @admin.display(description=_("ended at"))
     def ended(self, task: Task) -> SafeString | str:
@@ -108,7 +131,7 @@ class TaskAdmin(ReadOnly):
         pages = f"{reverse('admin:crawlservice_page_changelist')}?task={task.pk}"
         items = f"{reverse('admin:crawlservice_item_changelist')}?task={task.pk}"
         places = [(pages, _("pages")), (items, _("items"))]
-        if _progress_of(task).ne:
+        if _progress_of(task).errors:
             places.append((f"{pages}&{ERRORS}", _("errors")))
         return format_html_join(" ", '<a class="cf-link" href="{}">{}</a>', places)
 
@@ -154,10 +177,10 @@ class TaskAdmin(ReadOnly):
         self._steer(request, tasks, "cancel")
 
     def _steer(self, request: HttpRequest, tasks: QuerySet[Task], verb: str) -> None:
-        changed = 0
+        changed, until = 0, time.monotonic() + SWEEP
         for task in tasks:
             try:
-                steer(request, task, verb)
+                steer(request, task, verb, max(0.0, until - time.monotonic()))
             except (CrawlframeError, PermissionDenied) as error:
                 self.message_user(request, f"{task}: {error}", messages.ERROR)
             else:

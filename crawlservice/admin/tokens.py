@@ -13,10 +13,10 @@ from django.template.response import TemplateResponse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminRadioSelectWidget
 
 from crawlservice import journal, tokens
+from crawlservice.admin.lookups import DeclaredLookups
 from crawlservice.models import Token
 from crawlservice.shown import badge
 
@@ -54,7 +54,7 @@ class NewToken(forms.ModelForm):
 
 
 @admin.register(Token)
-class TokenAdmin(ModelAdmin):
+class TokenAdmin(DeclaredLookups):
     """A token cannot be changed: it is made, shown once, and revoked."""
 
     list_display = (

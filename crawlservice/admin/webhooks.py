@@ -23,24 +23,44 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from crawlservice.admin.owner import Owner
 from crawlservice.journal import by, record
-from crawlservice.models import Delivery, Event, Webhook
-from crawlservice.webhooks import new_secret, trial
+from crawlservice.models import Delivery, Event, Task, Webhook
+from crawlservice.sealing import SealError, seal, unseal
+from crawlservice.webhooks import MASK, give_secret, split_login, trial
+
+KINDS = [
+    (Event.Kind.FINISHED, _("finished, with errors or without")),
+    (Task.Outcome.FINISHED_WITH_ERRORS, _("finished with errors")),
+    (Event.Kind.FAILED, _("failed")),
+    (Event.Kind.CANCELLED, _("cancelled")),
+    (Event.Kind.SCHEDULE_FAILED, _("a schedule cannot start")),
+    (Event.Kind.NODE_OFFLINE, _("node offline")),
+    (Event.Kind.NODE_BACK, _("node back")),
+]
 
 
 class WebhookForm(forms.ModelForm):
     kinds = forms.MultipleChoiceField(
         label=_("Kinds of events"),
-        choices=Event.Kind.choices,
+        choices=KINDS,
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=_("None: all. Failed: finished, but nothing except errors came of it."),
+        help_text=_("None: all."),
     )
 
     def clean_url(self) -> str:
-        url: str = self.cleaned_data["url"]
+        """User and password are taken out of the address, and shown to nobody any more."""
+        url, login = split_login(self.cleaned_data["url"])
         if urlsplit(url).scheme not in ("http", "https"):
             raise forms.ValidationError(_("write an address that begins with https:// or http://"))
+        if login != MASK:
+            self.instance.sealed_login = seal(login)
+        elif not self.instance.sealed_login or _origin(url) != _origin(self.initial["url"]):
+            raise forms.ValidationError(_("for another host, write user and password again"))
         return url
+
+
+def _origin(url: str) -> tuple[str, str]:
+    return urlsplit(url)[:2]
 
 
 @admin.register(Webhook)
@@ -72,7 +92,7 @@ class WebhookAdmin(Owner):
 
     def save_model(self, request: HttpRequest, obj: Webhook, form: Any, change: bool) -> None:
         if not change:
-            obj.secret = new_secret()
+            give_secret(obj)
         super().save_model(request, obj, form, change)
         verb = "change webhook" if change else "add webhook"
         record(verb, **by(request), webhook=obj.name, fields=form.changed_data)
@@ -96,7 +116,7 @@ class WebhookAdmin(Owner):
 
     @admin.display(description=_("is told of"))
     def wants(self, webhook: Webhook) -> str:
-        labels = dict(Event.Kind.choices)
+        labels = dict(KINDS)
         kinds = ", ".join(str(labels.get(kind, kind)) for kind in webhook.kinds) or gettext("all")
         return f"{kinds} ({webhook.spider})" if webhook.spider else kinds
 
@@ -122,13 +142,14 @@ class WebhookAdmin(Owner):
     def shown_secret(self, webhook: Webhook) -> str:
         if not webhook.pk:
             return str(_("is made, and shown once, when this is saved"))
-        return f"{webhook.secret[:8]}…"
+        return str(_("kept encrypted; it was shown when it was made"))
 
     def _show_secret(self, request: HttpRequest, webhook: Webhook) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
             "title": _("Secret of the webhook"),
             "webhook": webhook,
+            "secret": unseal(webhook.sealed_secret),
         }
         page = TemplateResponse(request, "admin/crawlservice/webhook/secret.html", context)
         page["Cache-Control"] = "no-store"
@@ -153,8 +174,8 @@ class WebhookAdmin(Owner):
             self.message_user(request, _("choose one webhook"), messages.ERROR)
             return None
         webhook = webhooks[0]
-        webhook.secret = new_secret()
-        webhook.save(update_fields=["secret"])
+        give_secret(webhook)
+        webhook.save(update_fields=["sealed_secret"])
         record("renew webhook secret", **by(request), webhook=webhook.name)
         return self._show_secret(request, webhook)
 
@@ -162,7 +183,10 @@ class WebhookAdmin(Owner):
         # Imported here: the web sends nothing else.
         from crawlservice.post import try_out
 
-        problem = try_out(settings.CRAWLFRAME, trial(webhook))
+        try:
+            problem = try_out(settings.CRAWLFRAME, trial(webhook))
+        except SealError as error:
+            problem = str(error)
         record("test webhook", **by(request), webhook=webhook.name, problem=problem)
         if problem:
             self.message_user(request, f"{webhook}: {problem}", messages.ERROR)

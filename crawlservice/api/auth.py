@@ -16,7 +16,7 @@ from ninja.security.http import HttpAuthBase
 from ninja.utils import check_csrf
 
 from crawlservice import journal, roles, tokens
-from crawlservice.api.errors import NotAllowed, answer
+from crawlservice.api.errors import ApiError, NotAllowed, answer
 from crawlservice.models import Task, Token
 
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -85,7 +85,16 @@ class Bearer(HttpAuthBase):
             raise NotAllowed(f"this needs a token of scope {self.scope}")
         if not caller.user.has_perm(self.permission):
             raise NotAllowed(f"user {caller.user.get_username()} may not do this")
+        if request.method not in SAFE and _has_other_body(request):
+            text = "send the body as Content-Type: application/json"
+            raise ApiError(415, "content_type", text)
         return caller
+
+
+def _has_other_body(request: HttpRequest) -> bool:
+    """A form that another site makes a browser post has a body that is not declared as JSON."""
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    return length != "0" and request.content_type != "application/json"
 
 
 def known_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

@@ -22,6 +22,8 @@ from crawlframe.errors import (
     UnknownSpider,
 )
 from crawlservice.export import ExportError
+from crawlservice.installation import OtherInstallation
+from crawlservice.lives import UnknownNode
 from crawlservice.submit import NotTold, UnknownTask, WrongState
 
 log = logging.getLogger(__name__)
@@ -46,7 +48,7 @@ class Error(BaseModel):
 
 # What every operation may answer beside what it was asked for, as ninja wants it.
 READING: Any = {(401, 403, 404, 422, 429, 503): Error}
-WRITING: Any = {(400, 401, 403, 404, 409, 413, 422, 429, 503): Error}
+WRITING: Any = {(400, 401, 403, 404, 409, 413, 415, 422, 429, 503): Error}
 
 
 class ApiError(CrawlframeError):
@@ -83,9 +85,11 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (ArgumentError, 422, "argument", ""),
     (UnknownSpider, 422, "unknown_spider", ""),
     (UnknownTask, 404, "unknown_task", ""),
+    (UnknownNode, 404, "unknown_node", ""),
     (WrongState, 409, "wrong_state", ""),
     (ExportError, 422, "export", ""),
     (NotTold, 202, "not_told", ""),
+    (OtherInstallation, 503, "other_installation", ""),
     # What the next three say may name servers.
     (FrontierError, 503, "redis_away", AWAY),
     (ConfigError, 503, "redis_away", AWAY),

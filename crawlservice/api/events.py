@@ -18,6 +18,7 @@ from crawlservice import outbox, stopping
 from crawlservice.api.auth import Bearer
 from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.paging import LARGEST, TEXT
+from crawlservice.api.schemas import Outcome
 from crawlservice.models import SPIDER, Event
 
 router = Router(tags=["events"])
@@ -48,6 +49,7 @@ def read_events(
     task: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
     spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
     kind: Annotated[str | None, Query(min_length=1, max_length=20, pattern=TEXT)] = None,
+    outcome: Annotated[Outcome | None, Query()] = None,
     after: Annotated[
         int | None, Query(ge=0, le=LARGEST, description="number of the last event that is known")
     ] = None,
@@ -56,12 +58,15 @@ def read_events(
         Header(alias="Last-Event-ID", ge=0, le=LARGEST, description="the same; it counts more"),
     ] = None,
 ) -> StreamingHttpResponse:
-    """Events as they happen (`finished`, `cancelled`), or all after one that is known.
+    """Events as they happen (`finished`, `failed`, `cancelled`, `schedule_failed`, `node_offline`,
+    `node_back`), or all after one that is known.
 
-    `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind,
-    created_at. The stream ends after five minutes; connect again with Last-Event-ID."""
+    `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind, outcome,
+    reason, schedule, node, created_at. A task that finished with errors is of kind `finished`. Only
+    events of tasks have a task, of schedules a schedule, of nodes a node. The stream ends after
+    five minutes; connect again with Last-Event-ID."""
     known = last if last is not None else after
-    stream = Stream(outbox.newest() if known is None else known, task, spider, kind)
+    stream = Stream(outbox.newest() if known is None else known, task, spider, kind, outcome)
     if not stream.opened():
         raise ApiError(
             503, "too_many_streams", f"{settings.API_STREAMS} streams are open here; try again"
@@ -76,8 +81,16 @@ def read_events(
 class Stream:
     """One reader's stream; each takes a thread of the web process."""
 
-    def __init__(self, last: int, task: int | None, spider: str | None, kind: str | None) -> None:
-        self._last, self._task, self._spider, self._kind = last, task, spider, kind
+    def __init__(
+        self,
+        last: int,
+        task: int | None,
+        spider: str | None,
+        kind: str | None,
+        outcome: str | None = None,
+    ) -> None:
+        self._last, self._task, self._spider = last, task, spider
+        self._kind, self._outcome = kind, outcome
 
     def opened(self) -> bool:
         """False: this process has as many as it may."""
@@ -116,16 +129,21 @@ class Stream:
         return (
             self._task in (None, event.task_id)
             and self._kind in (None, event.kind)
-            and self._spider in (None, event.task.spider)
+            and self._spider in (None, event.spider)
+            and self._outcome in (None, event.outcome)
         )
 
     def _frame(self, event: Event) -> bytes:
         data = {
             "id": event.pk,
             "task": event.task_id,
-            "spider": event.task.spider,
+            "spider": event.spider,
             "kind": event.kind,
+            "schedule": event.schedule_id,
+            "outcome": event.outcome or None,
+            "reason": event.reason,
             "created_at": event.created_at,
+            "node": event.node or None,
         }
         text = json.dumps(data, cls=DjangoJSONEncoder)
         return f"id: {event.pk}\nevent: {event.kind}\ndata: {text}\n\n".encode()

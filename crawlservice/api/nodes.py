@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest
-from ninja import Router
+from typing import Annotated
 
-from crawlservice import nodes
-from crawlservice.api.auth import Bearer
-from crawlservice.api.errors import READING
-from crawlservice.api.paging import After, Limit, newest_first
+from django.http import HttpRequest
+from ninja import Path, Router, Status
+
+from crawlservice import lives, nodes
+from crawlservice.api.auth import Bearer, Caller
+from crawlservice.api.errors import READING, WRITING
+from crawlservice.api.paging import TEXT, After, Limit, newest_first
 from crawlservice.api.schemas import EraOut, ErasOut, NodeOut, NodesOut
 from crawlservice.models import Era
 
@@ -21,10 +23,28 @@ router = Router(tags=["cluster"])
     response={200: NodesOut, **READING},
 )
 def list_nodes(request: HttpRequest) -> NodesOut:
-    """Every life of a node that the cluster knows now."""
+    """Every life of a node that the cluster knows now, and the nodes that died and have neither
+    come back nor been forgotten."""
     return NodesOut(
-        nodes=[NodeOut.model_validate(node, from_attributes=True) for node in nodes.read()]
+        nodes=[NodeOut.model_validate(node, from_attributes=True) for node in nodes.read()],
+        unreadable=nodes.unreadable(),
     )
+
+
+@router.delete(
+    "/nodes/{name}",
+    auth=Bearer("operate", "forget_generation"),
+    response={204: None, **WRITING},
+)
+def forget_node(
+    request: HttpRequest,
+    name: Annotated[str, Path(min_length=1, max_length=100, pattern=TEXT)],
+) -> Status[None]:
+    """An offline node is not shown any more."""
+    lives.forget(name)
+    caller: Caller = request.auth  # type: ignore[attr-defined]
+    caller.record("forget node", node=name)
+    return Status(204, None)
 
 
 @router.get("/eras", auth=Bearer("read", "view_era"), response={200: ErasOut, **READING})

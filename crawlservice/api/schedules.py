@@ -38,8 +38,14 @@ def show_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleWithRuns:
     if row is None:
         raise ApiError(404, "unknown_schedule", f"there is no schedule {schedule_id}")
     runs = [
-        RunOut(due_at=run.due_at, outcome=run.outcome, task=run.task_id, problem=run.problem)
-        for run in row.runs.all()[:RUNS]
+        RunOut(
+            due_at=run.due_at,
+            outcome=run.outcome,
+            task=run.task_id,
+            task_outcome=(run.task and run.task.outcome) or None,  # type: ignore[arg-type]
+            problem=run.problem,
+        )
+        for run in row.runs.select_related("task").defer("task__seeds", "task__arguments")[:RUNS]
     ]
     shown = ScheduleOut.model_validate(row, from_attributes=True)
     return ScheduleWithRuns(**shown.model_dump(), runs=runs)

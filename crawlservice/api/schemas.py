@@ -62,13 +62,20 @@ class Retry(Given):
     ) = None
 
 
+Outcome = Literal["finished", "finished_with_errors", "failed", "cancelled"]
+
+
 class TaskOut(BaseModel):
     """A task with its numbers at this moment. While it is active and `live` is false, Redis has not
     been told of it yet, or is away."""
 
     id: int
     spider: str
-    state: str
+    state: str = Field(
+        description="running, paused, cancelling, finished or cancelled; see `outcome`"
+    )
+    outcome: Outcome | None = Field(description="how it ended; null while it has not")
+    reason: str = Field(description="why it ended so, in a sentence")
     arguments: dict[str, Any]
     priority: int
     created_at: datetime
@@ -79,7 +86,11 @@ class TaskOut(BaseModel):
     live: bool
     na: int = Field(description="requests admitted")
     nf: int = Field(description="requests finished")
-    ne: int = Field(description="requests that ended in an error")
+    ne: int = Field(description="requests that ended in an error, or because of a cancel")
+    cancelled: int = Field(description="those of ne that ended because the task was cancelled")
+    unwritten: int | None = Field(
+        description="of a cancelled task: requests whose pages are still to be written; null: none"
+    )
     nr: int = Field(description="requests remaining")
     items: int
     duplicates: int
@@ -88,6 +99,14 @@ class TaskOut(BaseModel):
     delayed: int
     in_progress: int
     parked: int
+    expected: int | None = Field(
+        description="requests that it will have had in all; null while nobody can tell, for links "
+        "are still being found"
+    )
+    expected_basis: Literal["admitted", "last_run"] | None = Field(
+        description="admitted: no further requests are expected, `expected` is `na`; last_run: an "
+        "estimate, as many as the last run with the same arguments had"
+    )
 
 
 class TasksOut(BaseModel):
@@ -154,7 +173,8 @@ class SpidersOut(BaseModel):
 class NodeOut(BaseModel):
     """One life of a node. `state` is loading, live, checking, refused, leaving or offline;
     `condition` offline, leaving, loading, abnormal, busy or idle; `troubles`, in words, tell why it
-    is abnormal where `problem` and `pull_problem` do not."""
+    is abnormal where `problem` and `pull_problem` do not. A node that died stays, offline since
+    `since`, until it comes back or is forgotten."""
 
     node: str
     generation: int
@@ -175,10 +195,12 @@ class NodeOut(BaseModel):
     condition: str
     troubles: list[str]
     holds: int
+    given_back: int = Field(description="requests that it held when it died")
 
 
 class NodesOut(BaseModel):
     nodes: list[NodeOut]
+    unreadable: int = Field(description="rows of Redis that could not be read and were set aside")
 
 
 class ScheduleOut(BaseModel):
@@ -195,6 +217,8 @@ class ScheduleOut(BaseModel):
     enabled: bool
     created_at: datetime
     next_at: datetime | None
+    problem: str = Field(description="why it cannot start; empty when the last start went well")
+    problem_since: datetime | None
 
 
 class SchedulesOut(BaseModel):
@@ -206,6 +230,7 @@ class RunOut(BaseModel):
     due_at: datetime
     outcome: str
     task: int | None
+    task_outcome: Outcome | None = Field(description="how that task ended; null while it has not")
     problem: str
 
 

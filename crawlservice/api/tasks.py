@@ -16,14 +16,17 @@ from crawlservice.api.paging import TEXT, After, Id, Limit, newest_first
 from crawlservice.api.schemas import (
     NewTask,
     OneOrMany,
+    Outcome,
     RetriedOut,
     Retry,
     TaskIn,
     TaskOut,
     TasksOut,
 )
+from crawlservice.arguments import shortened
+from crawlservice.forecast import Forecast, forecasts
 from crawlservice.models import SPIDER, Task
-from crawlservice.progress import Progress, read
+from crawlservice.progress import read
 from crawlservice.retry import retry
 from crawlservice.submissions import Wanted
 
@@ -80,17 +83,22 @@ def new_task(
 def list_tasks(
     request: HttpRequest,
     state: Annotated[State | None, Query()] = None,
+    outcome: Annotated[Outcome | None, Query()] = None,
     spider: Annotated[str | None, Query(min_length=1, max_length=SPIDER, pattern=TEXT)] = None,
     after: After = None,
     limit: Limit = 100,
 ) -> TasksOut:
-    """Tasks, the latest first."""
+    """Tasks, the latest first. Long arguments are cut here; the task itself has them whole."""
     rows = Task.objects.defer("seeds").select_related("user")
     if state is not None:
         rows = rows.filter(state=state)
+    if outcome is not None:
+        rows = rows.filter(outcome=outcome)
     if spider is not None:
         rows = rows.filter(spider=spider)
     found, following = newest_first(rows, after, limit)
+    for task in found:
+        task.arguments = shortened(task.arguments)
     return TasksOut(tasks=shown(found), next=following)
 
 
@@ -133,7 +141,7 @@ def retry_task(
 
 def shown(tasks: Sequence[Task]) -> list[TaskOut]:
     """Tasks with their numbers: one look at Redis for all."""
-    return [_out(progress) for progress in read(tasks)]
+    return [_out(known) for known in forecasts(read(tasks))]
 
 
 def get_task(task_id: int) -> Task:
@@ -158,7 +166,7 @@ def _submit(
     caller: Caller = request.auth  # type: ignore[attr-defined]
 
     def recorded(task: Task) -> None:
-        caller.record("submit", task, spider=task.spider, arguments=task.arguments)
+        caller.record("submit", task, spider=task.spider, arguments=shortened(task.arguments))
 
     try:
         if key is None:
@@ -198,12 +206,14 @@ def _steer(
     return Status(status, _show(task_id))
 
 
-def _out(progress: Progress) -> TaskOut:
-    task = progress.task
+def _out(known: Forecast) -> TaskOut:
+    progress, task = known.progress, known.progress.task
     return TaskOut(
         id=task.pk,
         spider=task.spider,
         state=task.state,
+        outcome=task.outcome or None,  # type: ignore[arg-type]
+        reason=task.reason,
         arguments=task.arguments,
         priority=task.priority,
         created_at=task.created_at,
@@ -215,6 +225,8 @@ def _out(progress: Progress) -> TaskOut:
         na=progress.na,
         nf=progress.nf,
         ne=progress.ne,
+        cancelled=progress.cancelled,
+        unwritten=task.unwritten,
         nr=progress.nr,
         items=progress.items,
         duplicates=progress.duplicates,
@@ -223,4 +235,6 @@ def _out(progress: Progress) -> TaskOut:
         delayed=progress.delayed,
         in_progress=progress.in_progress,
         parked=progress.parked,
+        expected=known.total,
+        expected_basis=known.basis.value or None,  # type: ignore[arg-type]
     )

@@ -1,6 +1,8 @@
-"""The cluster: lives of its nodes, eras of its Redis, and how much it did when."""
+"""The cluster: its installation, lives of nodes, eras of its Redis, and how much it did when."""
 
 from __future__ import annotations
+
+from uuid import uuid4
 
 from django.db import models
 from django.db.models.functions import Now
@@ -9,19 +11,69 @@ from django.utils.translation import gettext_lazy as _
 from crawlservice.models.task import Task
 
 
+class Installation(models.Model):
+    """The one row that says which cluster this database belongs to. Its Redis holds the same id."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    uuid = models.UUIDField(default=uuid4)
+    # Sealed with the key of whoever came first: who cannot open it has another SECRET_KEY.
+    key_check = models.TextField(default="", db_default="", blank=True, editable=False)
+    created_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return str(self.uuid)
+
+
 class Generation(models.Model):
     """One life of a node's master. Its id never repeats."""
+
+    class Fate(models.TextChoices):
+        ALIVE = "", _("alive")
+        LEFT = "left", _("stopped")  # it was told to stop
+        DIED = "died", _("died")  # its lease ended before it left
+        REPLACED = "replaced", _("replaced")  # by the next life of its node
+        UNKNOWN = "unknown", _("unknown")  # it began before this was recorded
 
     node = models.CharField(_("node"), max_length=100, db_index=True)
     machine = models.CharField(_("machine"), max_length=255)
     pid = models.IntegerField(_("process id"))
     started_at = models.DateTimeField(_("started"), db_default=Now())
+    fate = models.CharField(
+        _("fate"), max_length=8, choices=Fate, blank=True, default="", db_default=""
+    )
+    ended_at = models.DateTimeField(_("ended at"), null=True, blank=True)
+    given_back = models.IntegerField(
+        _("given back"),
+        default=0,
+        db_default=0,
+        help_text=_("requests that it held when it died; other nodes run them"),
+    )
+    offline = models.BooleanField(
+        _("offline"),
+        default=False,
+        db_default=False,
+        help_text=_("it died, and its node has neither come back nor been forgotten"),
+    )
+
+    once = models.BooleanField(
+        _("once"),
+        default=False,
+        db_default=False,
+        help_text=_("it ends when no task is left; when it dies, it is not shown as offline"),
+    )
 
     class Meta:
         verbose_name = _("node")
         verbose_name_plural = _("nodes")
         ordering = ("-id",)
-        indexes = (models.Index(fields=("started_at",), name="generation_started"),)
+        indexes = (
+            models.Index(fields=("started_at",), name="generation_started"),
+            models.Index(fields=("id",), condition=models.Q(fate=""), name="generation_alive"),
+            models.Index(
+                fields=("id",), condition=models.Q(offline=True), name="generation_offline"
+            ),
+        )
+        permissions = (("forget_generation", _("Can forget offline nodes")),)
 
     def __str__(self) -> str:
         return f"{self.node}/{self.pk}"
@@ -53,6 +105,7 @@ class Sample(models.Model):
     task = models.ForeignKey(Task, models.CASCADE, null=True, db_index=False)
     nf = models.BigIntegerField()
     ne = models.BigIntegerField()
+    cancelled = models.BigIntegerField(default=0, db_default=0)
     items = models.BigIntegerField()
     ready = models.BigIntegerField()
     in_progress = models.BigIntegerField()

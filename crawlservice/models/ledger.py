@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from crawlframe.outcome import CANCELLED
 from crawlservice.models.task import Task
 
 VERSION = 40  # characters of the label of a code version
@@ -71,6 +72,10 @@ class Page(models.Model):
 
     def __str__(self) -> str:
         return self.url
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.state == self.State.ERROR and self.reason == CANCELLED
 
 
 class Item(models.Model):

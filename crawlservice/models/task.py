@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.request import MAX_TASK_PRIORITY
 
 SPIDER = 100  # characters of a spider's name
+REASON = 200  # characters of why a task ended as it did
 USER = settings.AUTH_USER_MODEL
 
 
@@ -24,6 +25,12 @@ class Task(models.Model):
         FINISHED = "finished", _("finished")
         CANCELLED = "cancelled", _("cancelled")
 
+    class Outcome(models.TextChoices):
+        FINISHED = "finished", _("finished")
+        FINISHED_WITH_ERRORS = "finished_with_errors", _("finished with errors")
+        FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
+
     spider = models.CharField(_("spider"), max_length=SPIDER)
     arguments = models.JSONField(_("arguments"), default=dict, blank=True)
     priority = models.SmallIntegerField(
@@ -33,6 +40,24 @@ class Task(models.Model):
     state = models.CharField(
         _("state"), max_length=12, choices=State, default=State.RUNNING, db_index=True
     )
+    # With defaults of the database: a node of before these columns may still be writing.
+    outcome = models.CharField(
+        _("outcome"),
+        max_length=20,
+        choices=Outcome,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("how it ended; empty while it has not"),
+    )
+    reason = models.CharField(
+        _("reason"),
+        max_length=REASON,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("why it ended so"),
+    )
     seeds = models.BinaryField(help_text="msgpack list of admissions: what the task starts with")
     created_at = models.DateTimeField(_("created"), db_default=Now())
     finished_at = models.DateTimeField(_("ended at"), null=True, blank=True)
@@ -40,6 +65,26 @@ class Task(models.Model):
     nf = models.BigIntegerField(_("finished"), default=0)
     ne = models.BigIntegerField(_("errors"), default=0)
     items = models.BigIntegerField(_("items"), default=0)
+    cancelled = models.BigIntegerField(
+        _("cancelled"),
+        default=0,
+        db_default=0,
+        help_text=_("requests that ended because the task was cancelled; NE counts them too"),
+    )
+    unwritten = models.BigIntegerField(
+        _("rows to be written"),
+        null=True,
+        blank=True,
+        help_text=_("cancelled requests whose rows are still to be written; empty: none"),
+    )
+    # Equal for runs of one spider with equal arguments, so that an index finds them.
+    arguments_hash = models.BigIntegerField(_("hash of the arguments"), null=True, editable=False)
+    previous_na = models.BigIntegerField(
+        _("requests of the last run"),
+        null=True,
+        blank=True,
+        help_text=_("that finished with the same arguments before this one was submitted"),
+    )
     retries = models.PositiveIntegerField(
         _("retries"),
         default=0,
@@ -65,6 +110,7 @@ class Task(models.Model):
     )
 
     ACTIVE = (State.RUNNING, State.PAUSED, State.CANCELLING)
+    COMPLETED = (Outcome.FINISHED, Outcome.FINISHED_WITH_ERRORS)
 
     class Meta:
         verbose_name = _("task")
@@ -74,6 +120,13 @@ class Task(models.Model):
             models.Index(fields=("spider", "id"), name="task_spider"),
             models.Index(fields=("schedule", "id"), name="task_schedule"),
             models.Index(fields=("user", "id"), name="task_user"),
+            models.Index(
+                fields=("id",),
+                condition=models.Q(unwritten__isnull=False),
+                name="task_unwritten",
+            ),
+            models.Index(fields=("outcome", "id"), name="task_outcome"),
+            models.Index(fields=("arguments_hash", "id"), name="task_arguments"),
         )
         permissions = (
             ("submit_task", _("Can submit tasks, and steer those of their own")),
@@ -82,6 +135,16 @@ class Task(models.Model):
 
     def __str__(self) -> str:
         return f"{self.spider} #{self.pk}"
+
+    @property
+    def errors(self) -> int:
+        """Requests that ended in error, without those that were cancelled with the task."""
+        return self.ne - self.cancelled
+
+    @property
+    def status(self) -> str:
+        """The one word that people see: the outcome of an ended task, else its state."""
+        return self.outcome or self.state
 
 
 class Schedule(models.Model):
@@ -135,6 +198,16 @@ class Schedule(models.Model):
     )
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     next_at = models.DateTimeField(_("next"), null=True, blank=True, editable=False, db_index=True)
+    # With a default of the database: a node of before this column may still be writing.
+    problem = models.TextField(
+        _("problem"),
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text=_("why it cannot start; empty when the last start went well"),
+    )
+    problem_since = models.DateTimeField(_("since"), null=True, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("schedule")

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import template
 
-from crawlservice.progress import Progress
+from crawlservice.forecast import Forecast
 from crawlservice.shown import condition_badge, link_to, moment, state_badge
 from crawlservice.terminal import duration as in_words
 
@@ -39,8 +39,8 @@ register.filter("condition", condition_badge)
 
 
 @register.inclusion_tag("admin/crawlservice/_bar.html")
-def bar(progress: Progress) -> dict[str, Any]:
-    """How far a task is: finished, errors, remaining."""
-    whole = max(1, progress.na)
-    nf, ne = 100 * progress.nf / whole, 100 * progress.ne / whole
-    return {"progress": progress, "nf": round(nf, 2), "ne": round(ne, 2), "done": round(nf + ne)}
+def bar(known: Forecast) -> dict[str, Any]:
+    """How far a task is, in words, and as a bar where that can be told."""
+    whole = max(1, known.total or 0)
+    nf, ne = (100 * n / whole for n in (known.progress.nf, known.progress.errors))
+    return {"known": known, "nf": round(nf, 2), "ne": round(ne, 2)}

@@ -97,7 +97,7 @@ def submit_watched(page: Page, site: str, pages: int) -> None:
     page.fill("[name=argument-pages]", str(pages))
     page.click("#content form button[type=submit]")
     page.wait_for_url("**/task/*/change/")
-    page.wait_for_selector("#cf-now .cf-badge:text-is('finished')")
+    page.wait_for_selector("#cf-now .cf-badge:has-text('finished')")
 
 
 def run_action(page: Page, name: str, row: str = "") -> None:

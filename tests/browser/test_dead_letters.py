@@ -36,9 +36,9 @@ def test_one_of_the_dead_letters_is_run_again(
 
     page.goto(f"{origin(page)}/admin/crawlservice/task/1/change/")
     state = page.locator("#cf-now .cf-badge").first
-    expect(state).to_have_text("finished")
-    expect(page.locator(".cf-tiles div:has(dt:text-is('NF finished')) dd")).to_have_text("5")
-    expect(page.locator(".cf-tiles div:has(dt:text-is('NE errors')) dd")).to_have_text("1")
+    expect(state).to_have_text("finished with errors")
+    expect(page.locator(".cf-tiles div:has(dt:text-is('Done')) dd")).to_have_text("5")
+    expect(page.locator(".cf-tiles div:has(dt:text-is('Errors')) dd")).to_have_text("1")
     assert (web.hits["/0"], web.hits["/1"], web.hits["/3"]) == (1, 2, 1)
     page.goto(dead_letters)
     expect(rows).to_have_count(1)

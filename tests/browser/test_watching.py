@@ -76,7 +76,7 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
 
     stay(page)
     wait(page, f"{FINISHED} > 3")
-    seen = int(tile(page, "NF finished"))
+    seen = int(tile(page, "Done"))
     wait(page, f"{FINISHED} > {seen}")
     wait(page, "Chart.getChart(document.querySelector('canvas')) !== undefined")
     assert stayed(page)
@@ -85,21 +85,21 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
     expect(page.locator("#cf-now .cf-badge").first).to_have_text("paused")
     stay(page)
     expect(page.locator(".cf-tiles div:has(dt:text-is('In progress')) dd")).to_have_text("0")
-    paused = tile(page, "NF finished")
+    paused = tile(page, "Done")
     hits = web.hits.total()
     with page.expect_response("**/now/"):
         pass
     with page.expect_response("**/now/"):
         pass
-    assert tile(page, "NF finished") == paused
+    assert tile(page, "Done") == paused
     assert web.hits.total() == hits < 80
     assert stayed(page)
 
     page.click("#cf-resume")
     stay(page)
-    expect(page.locator("#cf-now .cf-badge").first).to_have_text("finished")
-    assert tile(page, "NF finished") == "79"
-    assert tile(page, "NE errors") == "2"
+    expect(page.locator("#cf-now .cf-badge").first).to_have_text("finished with errors")
+    assert tile(page, "Done") == "79"
+    assert tile(page, "Errors") == "2"
     expect(page.locator("#cf-now")).to_contain_text("Retry failed")
     assert stayed(page)
     assert any(not asked_within(page, 6) for _ in range(5)), "it asks for ever"
@@ -109,8 +109,8 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
     stay(page)
     expect(page.locator("#cf-now")).to_contain_text("Its failed requests were run again once.")
     expect(page.locator("#cf-now .cf-badge").first).to_have_text("finished")
-    assert tile(page, "NF finished") == "81"
-    assert tile(page, "NE errors") == "0"
+    assert tile(page, "Done") == "81"
+    assert tile(page, "Errors") == "0"
 
     with page.expect_download() as download:
         page.click("a[download]:has-text('csv')")

@@ -168,6 +168,9 @@ def ended_task(published: Frontier, add_page: Callable[..., Page]) -> Task:
     add_page(task, b"b", state=Page.State.ERROR, reason="http_404", detail="answered 404")
     task.state, task.finished_at = Task.State.FINISHED, timezone.now()
     task.na, task.nf, task.ne, task.items = 3, 2, 1, 2
+    task.outcome = Task.Outcome.FINISHED_WITH_ERRORS
+    task.reason = "1 of 2 pages ended in error, all http_404"
     task.save()
-    Event.objects.create(task=task, kind=task.state)
+    told = {"outcome": task.outcome, "reason": task.reason}
+    Event.objects.create(task=task, kind=task.state, **told)
     return task

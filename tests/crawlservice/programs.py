@@ -25,10 +25,14 @@ class Program:
     def get(self, path: str, **query: Any) -> Any:
         return self._client.get(_full(path), query)
 
+    def delete(self, path: str) -> Any:
+        return self._client.delete(_full(path))
+
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
         text = body if isinstance(body, str | bytes) else json.dumps(body)
+        kind = headers.pop("content-type", "application/json")
         return self._client.post(
-            _full(path), text if body is not None else "", "application/json", headers=headers
+            _full(path), text if body is not None else "", kind, headers=headers
         )
 
 

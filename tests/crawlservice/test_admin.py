@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from redis import Redis
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Fitness
+from crawlservice.admin import tasks as admin_tasks
 from crawlservice.models import Era, Generation, Item, Page, Task
 from crawlservice.submit import submit
 from tests.crawlservice.conftest import redis_at
-from tests.crawlservice.web import cells, login
+from tests.crawlservice.web import cells, login, texts
 
 LISTS = ("task", "page", "item", "generation", "event", "era")
 
@@ -67,8 +69,8 @@ def test_the_task_list_shows_live_numbers_at_a_fixed_cost(
 
     submit("shop", {"city": "Ulm"})
     page, before = look()
-    assert cells(page, "admitted") == ["1", "3"]
-    assert cells(page, "remaining") == ["1", "0"]
+    assert cells(page, "requests") == ["1", "3"]
+    assert cells(page, "left") == ["1", "0"]
     for _ in range(5):
         submit("shop", {"city": "Ulm"})
     assert look()[1] == before
@@ -99,6 +101,24 @@ def test_actions_steer_tasks_and_say_what_they_could_not(
     assert "Tasks cancelled: 1" in page
     assert f"ask {ended_task.pk} is finished and cannot be cancelled" in page
     assert Task.objects.get(pk=task).state == "cancelling"
+
+
+def test_tasks_that_are_cancelled_together_share_the_seconds(
+    admin: Client, published: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page is not waited for as long as many large ones take."""
+    now, given = [100.0], list[float]()
+
+    def cancel(frontier: Frontier, task: int, seconds: float) -> bool:
+        given.append(seconds)
+        now[0] += 1.5
+        return False
+
+    tasks = [submit("shop", {"city": "Ulm"}).pk for _ in range(3)]
+    monkeypatch.setattr(Frontier, "cancel", cancel)
+    monkeypatch.setattr(admin_tasks, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert "Tasks cancelled: 3" in steer(admin, "cancel", *tasks)
+    assert given == [2.0, 0.5, 0.0]
 
 
 def test_who_may_only_look_cannot_steer(ended_task: Task, published: Frontier) -> None:
@@ -235,6 +255,8 @@ def test_pages_tell_why_a_node_is_abnormal(admin: Client, join: Callable[..., in
     for page in (detail, dashboard):
         assert "wait: &lt;b&gt;no&lt;/b&gt; database" in page
         assert "1 of its 2 workers is missing" in page
+    told = [text for text in texts(detail, "div") if text.startswith("abnormal")]
+    assert told[0].startswith("abnormal Its results or chores wait: <b>no</b> database; 1 of its")
     assert "alpha is abnormal" in dashboard
 
 
@@ -267,10 +289,11 @@ def test_nodes_are_listed_without_redis(admin: Client, join: Callable[..., int])
 def test_health_names_what_is_away(service: Frontier) -> None:
     client = Client(SERVER_NAME="localhost")
     answer = client.get("/healthz")
-    assert (answer.status_code, answer.json()) == (200, {"database": True, "redis": True})
+    well = {"database": True, "redis": True, "installation": True}
+    assert (answer.status_code, answer.json()) == (200, well)
     with redis_at("redis://127.0.0.1:1/0"):
         answer = client.get("/healthz")
-    assert (answer.status_code, answer.json()) == (503, {"database": True, "redis": False})
+    assert (answer.status_code, answer.json()) == (503, {**well, "redis": False})
 
 
 @pytest.mark.process

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,6 +17,7 @@ from crawlframe.frontier import Frontier
 from crawlservice import outbox
 from crawlservice.api import events
 from crawlservice.models import Event, Task
+from tests.conftest import CHECKOUT
 from tests.crawlservice.beside import another_transaction
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.test_api_tasks import error
@@ -112,6 +115,15 @@ def test_a_stream_tells_what_happened_after_an_event(api: Program, task: Task) -
 
 
 @pytest.mark.usefixtures("short")
+def test_the_documented_message_has_the_fields_of_a_real_one(api: Program, task: Task) -> None:
+    happen(task)
+    (told,) = read(api, after=0)
+    text = (CHECKOUT / "docs" / "api.md").read_text()
+    (example,) = re.findall(r"^event: finished\ndata: (.+)$", text, re.MULTILINE)
+    assert json.loads(example).keys() == json.loads(told["data"]).keys()
+
+
+@pytest.mark.usefixtures("short")
 def test_a_reader_that_comes_again_counts_more(api: Program, task: Task) -> None:
     first, second = happen(task), happen(task)
     client = api._client
@@ -135,6 +147,8 @@ def test_a_stream_tells_what_was_asked_for(api: Program, task: Task) -> None:
     assert told(spider="site") == [theirs]
     assert told(kind="finished") == [mine, theirs]
     assert told(kind="finished", task=task.pk) == [mine]
+    Event.objects.filter(pk=theirs).update(outcome="failed")
+    assert told(outcome="failed") == [theirs]
     error(api.get("events", sort="id"), 422, "invalid")
 
 

@@ -170,6 +170,9 @@ def test_only_the_scheme_bearer_counts(other: Task) -> None:
 # -- browsers --------------------------------------------------------------------------------------
 
 
+JSON: Any = {"data": "", "content_type": "application/json"}
+
+
 @pytest.fixture
 def browser(other: Task) -> Client:
     client = Client(SERVER_NAME="localhost", enforce_csrf_checks=True)
@@ -182,7 +185,7 @@ def test_a_browser_reads_with_its_login_and_changes_with_its_csrf_token(
 ) -> None:
     assert status(browser.get("/api/v1/tasks")) == 200
     pause = f"/api/v1/tasks/{other.pk}/pause"
-    told = error(browser.post(pause), 403, "forbidden")
+    told = error(browser.post(pause, **JSON), 403, "forbidden")
     assert "CSRF" in told["message"]
     error(browser.post("/api/v1/tasks", json.dumps(ULM), "application/json"), 403, "forbidden")
     assert Task.objects.get().state == "running"
@@ -190,8 +193,8 @@ def test_a_browser_reads_with_its_login_and_changes_with_its_csrf_token(
     request = RequestFactory().get("/")
     csrf = get_token(request)
     browser.cookies["csrftoken"] = request.META["CSRF_COOKIE"]
-    assert status(browser.post(pause, headers={"X-CSRFToken": csrf})) == 200
-    assert status(browser.post(pause, headers={"X-CSRFToken": "x" * 32})) == 403
+    assert status(browser.post(pause, **JSON, headers={"X-CSRFToken": csrf})) == 200
+    assert status(browser.post(pause, **JSON, headers={"X-CSRFToken": "x" * 32})) == 403
 
 
 def test_a_wrong_token_is_not_mended_by_a_login(browser: Client) -> None:
@@ -262,7 +265,7 @@ def test_no_address_answers_a_stranger(ended_task: Task) -> None:
     client = Client(SERVER_NAME="localhost", REMOTE_ADDR=FAR)
     answered = set()
     for path in addresses():
-        answers = [client.get(path), client.post(path)]
+        answers = [client.get(path), client.post(path), client.delete(path)]
         known = [answer for answer in answers if answer.status_code != 405]
         if not known or not all(map(refused, known)):
             answered.add(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -109,6 +110,30 @@ def test_what_is_no_json_or_too_large_is_told(api: Program) -> None:
         deep = '{"spider": "shop", "arguments": {"city": %s}}' % ("[" * depth + "]" * depth)
         assert api.post("tasks", deep, **keyed("deep")).status_code in (400, 422)
     assert not Task.objects.exists()
+
+
+def test_a_body_must_be_declared_as_json(api: Program) -> None:
+    text = json.dumps(ULM)
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        for path in ("tasks", "new_task", "/new_task"):
+            error(api.post(path, text, **{"content-type": kind}), 415, "content_type")
+    assert not Task.objects.exists()
+    declared = {"content-type": "application/json; charset=utf-8"}
+    assert api.post("tasks", text, **declared).status_code == 201
+    task = Task.objects.get().pk
+    assert api.post(f"tasks/{task}/pause", **{"content-type": "text/plain"}).status_code == 200
+
+
+def test_long_arguments_are_refused_and_cut_in_lists(api: Program) -> None:
+    told = error(api.post("tasks", {**ULM, "arguments": {"city": "x" * 70_000}}), 422, "argument")
+    assert "at most 65,536" in told["message"]
+    assert len(told["message"]) < 500
+    made = api.post("tasks", {**ULM, "arguments": {"city": "ü" * 30_000, "pages": 3}}).json()
+    assert made["arguments"]["city"] == "ü" * 30_000
+    (listed,) = api.get("tasks").json()["tasks"]
+    assert listed["arguments"] == {"city": "ü" * 199 + "…", "pages": 3}
+    assert api.get(f"tasks/{made['id']}").json()["arguments"] == made["arguments"]
+    assert Action.objects.latest("pk").detail["arguments"] == listed["arguments"]
 
 
 def test_the_address_of_the_older_system(api: Program) -> None:
@@ -231,6 +256,7 @@ def test_tasks_are_listed_page_by_page(api: Program) -> None:
         ({"after": -1}, "after"),
         ({"after": 2**63}, "after"),
         ({"state": "walking"}, "state"),
+        ({"outcome": "good"}, "outcome"),
         ({"spider": ""}, "spider"),
         ({"spider": "a\0"}, "spider"),
         ({"page": 2}, "page"),
@@ -276,6 +302,22 @@ def test_a_task_is_paused_resumed_and_cancelled(api: Program) -> None:
     assert "is cancelling and cannot be paused" in told["message"]
     verbs = Action.objects.order_by("pk").values_list("verb", "task_id")
     assert [*verbs] == [(verb, task.pk) for verb in ("pause", "pause", "resume", "cancel")]
+
+
+def test_a_task_tells_how_it_ended(api: Program, ended_task: Task) -> None:
+    running = submit("shop", {"city": "Bonn"})
+    told = api.get(f"tasks/{ended_task.pk}").json()
+    assert (told["state"], told["outcome"]) == ("finished", "finished_with_errors")
+    assert told["reason"] == ended_task.reason
+    assert (told["expected"], told["expected_basis"]) == (3, "admitted")
+    told = api.get(f"tasks/{running.pk}").json()
+    assert (told["outcome"], told["reason"]) == (None, "")
+    assert (told["expected"], told["expected_basis"]) == (None, None)
+    like = api.post("tasks", ULM).json()
+    assert (like["expected"], like["expected_basis"]) == (3, "last_run")
+    found = api.get("tasks", outcome="finished_with_errors").json()["tasks"]
+    assert [task["id"] for task in found] == [ended_task.pk]
+    assert api.get("tasks", outcome="failed").json()["tasks"] == []
 
 
 def test_ended_tasks_keep_their_state(api: Program, ended_task: Task) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from crawlframe.errors import ArgumentError
 from crawlframe.spider import Spider, SpiderInfo, build, describe
-from crawlservice.arguments import check, parse_pairs, signature
+from crawlservice.arguments import MAX_SIZE, check, parse_pairs, problems, shortened, signature
 
 
 class Colour(enum.Enum):
@@ -190,3 +190,27 @@ def test_the_signature_tells_types_defaults_and_what_is_required() -> None:
     assert "city: text (required)" in lines
     assert "pages: a whole number, at least 1, at most 5 = 1" in lines
     assert 'colour: one of blue, red = "red"' in lines
+
+
+def test_more_than_64_kib_of_arguments_are_refused() -> None:
+    info = describe(Everything)
+    fits = {"city": "x" * (MAX_SIZE - len('{"city": ""}'))}
+    assert check(info, fits, from_text=False)["city"] == fits["city"]
+    for from_text in (False, True):
+        with pytest.raises(ArgumentError, match="at most 65,536"):
+            check(info, {"city": fits["city"] + "x"}, from_text=from_text)
+    with pytest.raises(ArgumentError, match="65,537"):
+        check(info, {"city": fits["city"][:-1] + "ü"}, from_text=False)
+    both = {"city": "x" * 40_000, "word": "y" * 30_000}
+    assert list(problems(info, both, from_text=False)) == ["city"]
+    assert problems(info, fits, from_text=False) == {}
+
+
+def test_long_arguments_are_cut_for_lists() -> None:
+    short = {"city": "x" * 500, "numbers": [1, 2]}
+    assert shortened(short) == short
+    cut = shortened({"numbers": list(range(1000)), "city": "Ulm", "word": "y" * 9000})
+    assert cut["city"] == "Ulm"
+    assert cut["word"] == "y" * 199 + "…"
+    assert cut["numbers"].startswith("[0, 1, 2")
+    assert len(shortened({f"{n:04}" * 200: n for n in range(100)})) == 20

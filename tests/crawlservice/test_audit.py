@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.request import Admission, make_rid, pack_admissions
-from crawlservice.audit import audit, audit_cluster
+from crawlservice.audit import audit, audit_cluster, audit_group, groups, sizes
 from crawlservice.models import Event, Item, Page, Task
 
 
@@ -141,6 +141,63 @@ def test_an_end_told_too_often_early_or_never_is_found(
         Event.objects.create(task=ended_task, kind="finished")
     (problem,) = audit(Task.objects.get())
     assert problem.endswith(f"it is {state}, and its end was told {times} times")
+
+
+def test_many_tasks_cost_the_same_number_of_queries(
+    ended_task: Task, add_page: Callable[..., Page]
+) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            found = audit_group([*Task.objects.order_by("pk")])
+        assert not any(problems for pk, problems in found.items() if pk != damaged)
+        return len(queries)
+
+    damaged = 0
+    others = [good_task(add_page) for _ in range(2)]
+    few = queries()
+    others += [good_task(add_page) for _ in range(5)]
+    damaged = others[3].pk
+    Item.objects.filter(task=damaged).delete()
+    assert queries() == few
+    found = audit_group(others)
+    assert [pk for pk, problems in found.items() if problems] == [damaged]
+    assert all(problem.startswith(f"task {damaged}: ") for problem in found[damaged])
+
+
+def good_task(add_page: Callable[..., Page]) -> Task:
+    """start, with one item."""
+    task = Task.objects.create(spider="shop", state="finished", na=1, nf=1, items=1, seeds=b"")
+    add_page(task, b"start", items=[{"n": 1}])
+    task.seeds = pack_admissions([Admission(make_rid(task.pk, b"start"), 0, "h", 0, b"")])
+    task.save()
+    Event.objects.create(task=task, kind="finished")
+    return task
+
+
+def test_a_task_without_any_row_is_found_among_others(
+    ended_task: Task, add_page: Callable[..., Page]
+) -> None:
+    empty = good_task(add_page)
+    Page.objects.filter(task=empty).delete()
+    problems = audit_group([ended_task, empty])[empty.pk]
+    assert any("recorded but never ended" in problem for problem in problems)
+    assert any("counter na is 1, the database has 0" in problem for problem in problems)
+
+
+def test_groups_are_of_some_rows_or_some_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawlservice.audit.GROUP", 10)
+    monkeypatch.setattr("crawlservice.audit.MANY", 3)
+    found = [*groups({1: 4, 2: 6, 3: 1, 4: 99, 5: 0, 6: 0, 7: 0, 8: 0})]
+    assert found == [[1, 2], [3], [4], [5, 6, 7], [8]]
+    assert [*groups({})] == []
+
+
+def test_how_much_was_looked_at_is_told(ended_task: Task) -> None:
+    told: list[float] = []
+    audit_group([ended_task], told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1
+    assert sizes() == sizes([ended_task.pk]) == {ended_task.pk: 3}
 
 
 def test_tasks_that_the_database_lost_are_found(service: Frontier) -> None:

@@ -65,9 +65,10 @@ def test_submit_refuses_bad_input(published: Frontier, arguments: list[str], wor
 def test_tasks_lists_numbers_of_running_and_ended_tasks(ended_task: Task) -> None:
     running = submit("shop", {"city": "Ulm"})
     head, first, second = run("tasks").splitlines()
-    assert " ".join(head.split()) == "id spider state NA NF NE NR parked items time"
+    assert " ".join(head.split()) == "id spider state requests done errors left parked items time"
     assert " ".join(first.split()[:9]) == f"{running.pk} shop running 1 0 0 1 0 0"
-    assert " ".join(second.split()[:9]) == f"{ended_task.pk} shop finished 3 2 1 0 0 2"
+    ended = f"{ended_task.pk} shop finished with errors 3 2 1 0 0 2"
+    assert " ".join(second.split()[:11]) == ended
     assert "older" not in run("tasks")
     _, only, older = run("tasks", "-n", "1").splitlines()
     assert only.split()[:9] == first.split()[:9]
@@ -75,6 +76,8 @@ def test_tasks_lists_numbers_of_running_and_ended_tasks(ended_task: Task) -> Non
     assert "older" not in run("tasks", "-n", "1", "--active")
     assert "no tasks" not in run("tasks", "-n", "0")
     assert str(ended_task.pk) not in run("tasks", "--active").splitlines()[1].split()[0]
+    assert run("tasks", "--outcome", "finished_with_errors").splitlines()[1] == second
+    assert run("tasks", "--outcome", "failed") == "no task is failed\n"
 
 
 def test_tasks_says_when_there_are_none(service: Frontier) -> None:
@@ -90,11 +93,24 @@ def test_tasks_marks_what_redis_cannot_tell(published: Frontier) -> None:
 def test_task_shows_an_ended_task_with_its_errors(ended_task: Task) -> None:
     for arguments in ([], ["--follow"]):
         text = run("task", ended_task.pk, *arguments)
-        assert "NA 3  NF 2  NE 1  NR 0" in text
+        lines = [" ".join(line.split()) for line in text.splitlines()]
+        assert {"requests 3", "done 2", "errors 1", "left 0"} <= {*lines}
+        assert f"state finished with errors: {ended_task.reason}" in lines
         assert "http_404" in text
         assert "http://shop.example/b  answered 404" in text
         assert text.count("http://shop.example/b") == 1
         assert f"table crawlservice_item, task_id {ended_task.pk}" in text
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("failed", 1), ("cancelled", 3)])
+def test_who_waits_for_a_task_learns_how_it_ended(
+    ended_task: Task, outcome: str, code: int
+) -> None:
+    Task.objects.update(outcome=outcome, reason="")
+    assert outcome in run("task", ended_task.pk)
+    with pytest.raises(CommandError, match=f"task {ended_task.pk} (has|was) {outcome}") as raised:
+        run("task", ended_task.pk, "--follow")
+    assert raised.value.returncode == code
 
 
 def test_task_names_the_code_that_made_its_pages(
@@ -160,6 +176,18 @@ def test_audit_passes_what_is_good(ended_task: Task) -> None:
         "all holds: 2 tasks and the frontier",
     ]
     assert run("audit", ended_task.pk) == "all holds: 1 tasks and the frontier\n"
+
+
+def test_audit_says_on_a_terminal_how_far_it_is(
+    ended_task: Task, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("audit")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    run("audit")
+    told = capsys.readouterr().err
+    assert "\r20 % of 3 ledger rows" in told
+    assert told.endswith("\r\x1b[K")  # the line is gone at the end
 
 
 def test_audit_names_damage_in_database_and_frontier(

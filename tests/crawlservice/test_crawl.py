@@ -75,7 +75,7 @@ def test_a_csv_and_plain_progress_lines(manage: Manage, tmp_path: Path) -> None:
         done = manage("crawl", "listings", "-a", f"site={demo.url}", "--workers", 1, "-o", out)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(out.read_text().splitlines()) == 21
-    assert re.search(r"pages/s  NA \d+  NF \d+  NE 0  NR \d+  items \d+", done.stdout)
+    assert re.search(r"pages/s  requests \d+  done \d+  errors 0  left \d+  items \d+", done.stdout)
     assert "\x1b" not in done.stdout
 
 
@@ -84,7 +84,7 @@ def test_a_site_that_is_down_is_an_error_with_its_reason(manage: Manage) -> None
     assert done.returncode == 1
     assert "connect" in done.stdout
     assert "http://127.0.0.1:1/" in done.stdout
-    assert "nothing could be fetched" in done.stderr
+    assert "task 1 has failed: 1 of 1 pages ended in error, all connect" in done.stderr
 
 
 def test_ctrl_c_stops_the_node_and_another_node_goes_on(
@@ -136,7 +136,7 @@ def test_the_demo_is_cancelled_with_its_site(
     manage: Manage, start_manage: Callable[..., Any]
 ) -> None:
     crawl = start_manage("crawl", "listings", "--demo", "--listings", 500, "--latency", 100)
-    crawl.wait_for("NF ")
+    crawl.wait_for("done ")
     assert crawl.stop(signal.SIGINT) == 130
     assert "Task 1 is cancelled" in crawl.output
     again = manage("crawl", "listings", "--demo", "--listings", 30, "--workers", 1)

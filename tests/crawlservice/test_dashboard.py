@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlservice import charts, overview
-from crawlservice.models import Page, Sample, Task
+from crawlservice.models import Event, Page, Sample, Schedule, Task
 from crawlservice.submit import pause, submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import login, login_as, rows, texts
@@ -61,6 +61,35 @@ def test_tasks_queues_and_rates(admin: Client, published: Frontier) -> None:
     assert tiles(look(admin, "overview/")) == found
 
 
+def test_what_ended_last_and_how(admin: Client, published: Frontier) -> None:
+    open_ = submit("shop", {"city": "Bonn"})
+    failed, again = (submit("shop", {"city": "Bonn"}) for _ in range(2))
+    for task, outcome in ((failed, "failed"), (again, "finished"), (failed, "failed")):
+        Event.objects.create(task=task, kind=outcome, outcome=outcome)
+    Task.objects.filter(pk=failed.pk).update(
+        state="finished",
+        outcome="failed",
+        reason="0 items; task 1 had 2",
+        finished_at=timezone.now(),
+    )
+    found = [row[:3] for row in rows(look(admin), "#cf-ended tbody tr")]
+    # One that was retried runs, and one that ended twice is told once.
+    ended = Task.objects.get(outcome="finished_with_errors")
+    assert found == [
+        [str(failed), "failed", "0 items; task 1 had 2"],
+        [str(ended), "finished with errors", ended.reason],
+    ]
+    assert str(open_) not in [row[0] for row in found]
+
+
+def test_progress_is_told_as_far_as_it_is_known(admin: Client, published: Frontier) -> None:
+    submit("shop", {"city": "Ulm"})
+    submit("shop", {"city": "Bonn"})
+    new, like = texts(look(admin), ".cf-progress")
+    assert new == "0 done, 1 known to remain"
+    assert like == "about 0 % · 0 done of about 3 as last time"
+
+
 def test_nodes_with_their_state_and_what_they_refused(
     admin: Client, published: Frontier, join: Callable[..., int]
 ) -> None:
@@ -74,13 +103,22 @@ def test_nodes_with_their_state_and_what_they_refused(
     states = {row[0]: row[1] for row in rows(page)}
     assert states["alpha"] == "abnormal"
     assert states["gamma"] == "idle"
-    assert states["dead"] == "offline"
+    assert states["dead"] == "offline for 0 minutes"
     assert "alpha refused 2f00" in page
     assert texts(page, ".cf-trouble pre")[0].endswith("Traceback of it")
     assert "<script>\n" not in page
     assert "2 versions run: 1f00 (alpha, beta), 3f00 (gamma)" in page
     assert published.leases.held([1, 2, 3]) == {1: 0, 2: 1, 3: 0}
     assert states["beta"] == "busy"
+
+
+def test_a_schedule_that_cannot_start_is_marked(admin: Client) -> None:
+    values = {"spider": "shopp", "every": 60, "problem_since": timezone.now()}
+    Schedule.objects.create(name="nightly", problem="there is no spider <b>", **values)
+    Schedule.objects.create(name="fine", spider="shop", every=60)
+    page = look(admin)
+    assert texts(page, ".cf-trouble h2") == ["Schedule nightly cannot start"]
+    assert texts(page, ".cf-trouble pre") == ["there is no spider <b>"]
 
 
 def test_slow_and_failing_hosts(admin: Client, add_page: Callable[..., Page]) -> None:

@@ -4,24 +4,40 @@ to its exact end."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db.models import QuerySet
+from msgspec.structs import replace
 from redis import Redis
 
+from crawlframe import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.ledger import LedgerAway
+from crawlframe.node.code import Code
+from crawlframe.node.generation import Life, begin
 from crawlservice.audit import audit
-from crawlservice.era import is_whole, renew
+from crawlservice.era import is_whole, renew, uncounted
 from crawlservice.models import Era, Event, Item, Page, Task
+from crawlservice.services import DjangoServices
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
 from tests.crawlservice.graph import GraphCrawl
+from tests.crawlservice.test_steward import turn_until
 from tests.frontier.snapshot import Snapshot
 
 pytestmark = pytest.mark.usefixtures("service")
+
+
+ME = NodeInfo(0, "one", "one.example", processes.place(), 2**22 + 1, 0.0, 2, 15)
+
+
+def services(redis_url: str) -> DjangoServices:
+    """As a process of a node has them."""
+    return DjangoServices(Settings(), redis_url, Code(Path("spiders"), Path("manage.py")))
 
 
 @pytest.fixture(params=[1, 3])
@@ -179,6 +195,182 @@ def test_a_renewal_that_is_broken_off_is_gone_on_with(
     assert [era.opened_at is not None for era in Era.objects.all()] == [True, True]
     finish(crawl, node())
     crawl.check_end(steward)
+
+
+def test_an_older_copy_that_nobody_lived_to_notice(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, redis_url: str
+) -> None:
+    """It was restored while all nodes were down; the first one that starts finds out."""
+    crawl, frontier = GraphCrawl(steward), node()
+    crawl.work(frontier, 12)
+    copy = Snapshot(redis_client)
+    while sum(crawl.runs.values()) < 40:
+        crawl.work(frontier, 7)
+    copy.back()
+    done, told = Page.objects.count(), steward.counts(crawl.task.pk)
+    assert told is not None
+    assert uncounted(steward) == (
+        f"{done} requests of task 1 have ended, and Redis knows of {told.nf + told.ne}"
+    )
+    first = services(redis_url)
+    with pytest.raises(EraChanged):
+        begin(ME, first, node())
+    Steward(Settings(), steward).turn()
+    assert Era.objects.count() == 2
+    assert uncounted(steward) == ""
+    me = begin(ME, first, node())
+    finish(crawl, node(), me.generation)
+    crawl.check_end(steward)
+    assert max(crawl.runs.values()) == 1, "what has a row is not fetched again"
+
+
+def test_one_partition_that_is_an_older_copy(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, partitions: int
+) -> None:
+    if partitions == 1:
+        pytest.skip("there is one")
+    crawl, frontier = GraphCrawl(steward), node()
+    crawl.work(frontier, 12)
+    copy = Snapshot(redis_client, "cf:{1}:*")
+    while sum(crawl.runs.values()) < 40:
+        crawl.work(frontier, 7)
+    assert uncounted(steward) == ""
+    copy.back()
+    assert uncounted(steward) != ""
+
+
+@pytest.mark.parametrize("starts", [1, 3])
+def test_a_cold_start_after_a_kill_of_everything_begins_no_era(
+    steward: Frontier, node: Callable[[], Frontier], redis_url: str, starts: int
+) -> None:
+    """Rows were committed, and Redis was not told: their requests are in progress there."""
+    crawl = GraphCrawl(steward)
+    while sum(crawl.runs.values()) < 20:
+        crawl.work(node(), 7)
+    for start in range(starts):
+        me = begin(ME, services(redis_url), node())
+        held = crawl.claim(node(), 6, me.generation)
+        crawl.commit(held[: 3 + start])
+        assert held
+        assert uncounted(steward) == ""
+    me = begin(ME, services(redis_url), node())
+    assert Era.objects.count() == 1
+    finish(crawl, node(), me.generation)
+    crawl.check_end(steward)
+    assert max(crawl.runs.values()) == 1, "what has a row is not fetched again"
+
+
+def stop(life: Life, frontier: Frontier, services: DjangoServices) -> None:
+    life.replay(frontier)
+
+
+def begin_another(life: Life, frontier: Frontier, services: DjangoServices) -> None:
+    frontier.leases.renew(99, 60)  # of a node elsewhere, so nobody compares
+    begin(ME, services, frontier)
+
+
+def lead(life: Life, frontier: Frontier, services: DjangoServices) -> None:
+    frontier.leases.renew(life.generation, 0.001)
+    turn_until(
+        Steward(Settings(), Frontier(frontier.redis, partitions=frontier.partitions, follows=True)),
+        lambda: life.generation not in frontier.leases.left(),
+    )
+
+
+@pytest.mark.parametrize("replays", [stop, begin_another, lead])
+def test_what_was_committed_is_counted_before_the_rest_is_given_back(
+    steward: Frontier,
+    node: Callable[[], Frontier],
+    redis_url: str,
+    replays: Callable[[Life, Frontier, DjangoServices], None],
+) -> None:
+    """Else a harmless restart of Redis would look like a loss until it is claimed again."""
+    crawl, life = GraphCrawl(steward), Life(Settings(), services(redis_url))
+    while sum(crawl.runs.values()) < 20:
+        crawl.work(node(), 7)
+    assert life.begin(node(), ())
+    steward.leases.announce(replace(life.me, node="one", pid=ME.pid))
+    held = crawl.claim(node(), 6, life.generation)
+    crawl.commit(held[:3])
+    steward.pause(crawl.task.pk)
+    Task.objects.update(state=Task.State.PAUSED)
+    replays(life, node(), services(redis_url))
+    assert steward.leases.held([life.generation]) == {life.generation: 0}
+    assert uncounted(steward) == ""
+    counts = steward.counts(crawl.task.pk)
+    assert counts is not None
+    assert counts.nf + counts.ne == Page.objects.count()
+    assert Era.objects.count() == 1
+    steward.resume(crawl.task.pk)
+    finish(crawl, node())
+    crawl.check_end(steward)
+    assert max(crawl.runs.values()) == 1, "what has a row is not fetched again"
+
+
+def test_a_stop_without_a_database_leaves_the_rest_to_a_steward(
+    steward: Frontier, node: Callable[[], Frontier], redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawl, life = GraphCrawl(steward), Life(Settings(), services(redis_url))
+    assert life.begin(node(), ())
+    crawl.commit(crawl.claim(node(), 1, life.generation))
+
+    def refuse(*_: object) -> int:
+        raise LedgerAway("it is down")
+
+    with monkeypatch.context() as away:
+        away.setattr(DjangoServices, "replay", refuse)
+        life.replay(node())
+    assert steward.leases.held([life.generation]) == {life.generation: 1}
+
+
+@pytest.mark.parametrize("state", [Task.State.CANCELLING, Task.State.FINISHED])
+def test_only_tasks_that_go_on_are_compared(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, state: Task.State
+) -> None:
+    crawl = GraphCrawl(steward)
+    copy = Snapshot(redis_client)
+    finish(crawl, node(), 1)
+    copy.back()
+    assert uncounted(steward) != ""
+    Task.objects.update(state=Task.State.PAUSED)
+    assert uncounted(steward) != ""
+    Task.objects.update(state=state)
+    assert uncounted(steward) == ""
+
+
+def test_a_ledger_with_more_rows_than_any_era_counts_stops_no_start(
+    steward: Frontier, node: Callable[[], Frontier], redis_url: str
+) -> None:
+    """A database that had lost rows keeps pages that nothing leads to."""
+    crawl = GraphCrawl(steward)
+    for _ in range(4):
+        crawl.work(node(), 5)
+    Page.objects.update(follow_ups=None)
+    steward.eras.doubt()
+    renew(steward, mistrust="rows were lost")
+    assert uncounted(steward) != ""
+    first = services(redis_url)
+    with pytest.raises(EraChanged):
+        begin(ME, first, node())
+    renew(steward)
+    assert uncounted(steward) != ""
+    assert begin(ME, first, node()).generation > 0
+
+
+def test_nobody_is_asked_to_compare_beside_living_nodes(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, redis_url: str
+) -> None:
+    """They would have noticed; and to count is not for free."""
+    crawl = GraphCrawl(steward)
+    crawl.work(node(), 5)
+    copy = Snapshot(redis_client)
+    for _ in range(3):
+        crawl.work(node(), 5)
+    copy.back()
+    steward.leases.renew(77, 60)
+    assert services(redis_url).missing(node()) == ""
+    steward.leases.replay(77)
+    assert services(redis_url).missing(node()) != ""
 
 
 def test_a_page_limit_holds_and_no_page_is_fetched_beyond_it(

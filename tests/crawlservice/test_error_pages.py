@@ -9,11 +9,15 @@ import pytest
 from django.test import Client
 from django.utils import translation
 
+from crawlservice import refusals
 from crawlservice.admin import dashboard
+
+LIST = "/admin/crawlservice/webhook/"
 
 
 @pytest.fixture(autouse=True)
 def own_language() -> Iterator[None]:
+    refusals._told.clear()
     yield
     translation.deactivate()
 
@@ -35,7 +39,7 @@ def broken(*args: object) -> None:
         ("/nowhere", "localhost", 404, "Nothing is here", "这里什么也没有"),
         ("/admin/crawlservice/task/9/change/", "localhost", 404, "Nothing is", "这里什么也没有"),
         ("/admin/auth/user/add/", "localhost", 403, "This is not for you", "你没有权限"),
-        ("/", "elsewhere.example", 400, "cannot be read", "无法读取此请求"),
+        (f"{LIST}?deliveries__problem=x", "localhost", 400, "cannot be read", "无法读取此请求"),
         ("/admin/", "localhost", 500, "Something broke", "出错了"),
     ],
 )
@@ -66,3 +70,56 @@ def test_a_form_without_its_token_is_told_why(operator: Client) -> None:
     answer = strict.post("/admin/crawlservice/task/1/pause/")
     assert answer.status_code == 403
     assert "This form is too old" in answer.content.decode()
+
+
+def test_a_host_that_is_not_known_names_the_setting_and_is_logged_once(
+    operator: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        answer = operator.get("/admin/", headers={"host": "crawl.example:8000"})
+        page = answer.content.decode()
+        assert answer.status_code == 400
+        assert "CRAWLFRAME_ALLOWED_HOSTS" in page
+        assert "“crawl.example”" in page
+    (line,) = [record for record in caplog.records if record.name == "crawlservice.refusals"]
+    assert line.levelname == "WARNING"
+    assert "'crawl.example'" in line.message
+    assert "CRAWLFRAME_ALLOWED_HOSTS" in line.message
+    for n in range(100):  # whoever asks for many names fills no log
+        operator.get("/", headers={"host": f"h{n}.example"})
+    lines = [record for record in caplog.records if record.name == "crawlservice.refusals"]
+    assert len(lines) == refusals.TOLD
+    page = operator.get("/", headers={"host": "<b>"}).content.decode()
+    assert "<b>" not in page
+
+
+@pytest.mark.parametrize("host", ["a]", "[a", "[::1", "]["])
+def test_a_host_that_is_no_address_has_the_page_too(operator: Client, host: str) -> None:
+    answer = operator.get("/admin/", headers={"host": host})
+    assert answer.status_code == 400
+    assert f"“{host}”" in answer.content.decode()
+
+
+def test_a_program_is_told_of_an_unknown_host_in_the_form_of_the_api(operator: Client) -> None:
+    answer = operator.get("/api/v1/tasks", headers={"host": "crawl.example"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "unknown_host"
+    assert "CRAWLFRAME_ALLOWED_HOSTS" in answer.json()["error"]["message"]
+
+
+def test_a_form_from_another_origin_names_the_setting(
+    operator: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    strict = Client(enforce_csrf_checks=True, SERVER_NAME="localhost")
+    strict.cookies = operator.cookies
+    for _ in range(2):
+        answer = strict.post(
+            "/admin/crawlservice/task/1/pause/", headers={"origin": "https://crawl.example"}
+        )
+        page = answer.content.decode()
+        assert answer.status_code == 403
+        assert "CRAWLFRAME_CSRF_TRUSTED_ORIGINS" in page
+        assert "https://crawl.example" in page
+        assert "http://localhost" in page
+    lines = [record for record in caplog.records if record.name == "crawlservice.refusals"]
+    assert len(lines) == 1

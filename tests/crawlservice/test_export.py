@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from crawlservice import export as exporting
 from crawlservice.export import CHUNK, ExportError, check_target, export, stream
 from crawlservice.models import Page, Task
 
@@ -151,3 +152,17 @@ def test_a_directory_that_takes_no_file_is_noticed_beforehand(tmp_path: Path) ->
 def test_what_cannot_be_written_is_refused_beforehand(tmp_path: Path, name: str) -> None:
     with pytest.raises(ExportError, match=r"suffix|directory"):
         check_target(tmp_path / name)
+
+
+@pytest.mark.parametrize("sign", "=+-@|%\t\r\n＝＋－＠｜％﹢﹣﹦﹫−\v\f\x85\u2028")
+@pytest.mark.parametrize("before", ["", " ", "\ufeff", "\u3000", "\u200b"])
+def test_what_a_spreadsheet_would_run_is_made_harmless(sign: str, before: str) -> None:
+    if before and sign.isspace():
+        return
+    text = f"{before}{sign}1+cmd|' /C calc'!A0"
+    assert exporting._harmless(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["-5", "+4.5e3", "1=2", "a@b", "x", "", " x", "½"])
+def test_what_is_harmless_stays(text: str) -> None:
+    assert exporting._harmless(text) == text

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from crawlframe.frontier import Frontier
 from crawlservice import database, health
 from crawlservice.era import renew
-from crawlservice.models import Page, Task
+from crawlservice.models import Page, Schedule, Task
 from crawlservice.submit import cancel, submit
 from tests.conftest import NewDatabase, django_on
 from tests.crawlservice.conftest import redis_at
@@ -41,10 +41,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ready_means_that_work_can_be_taken(service: Frontier) -> None:
-    assert ready() == {"migrated": True, "redis": True, "era": True}
+    assert ready() == {"migrated": True, "redis": True, "installation": True, "era": True}
     with redis_at(AWAY):
-        assert ready() == {"migrated": True, "redis": False, "era": False}
-        assert get("/healthz").json() == {"database": True, "redis": False}
+        assert ready() == {"migrated": True, "redis": False, "installation": True, "era": False}
+        assert get("/healthz").json() == {"database": True, "redis": False, "installation": True}
 
 
 def test_a_redis_that_lost_something_is_not_ready(service: Frontier) -> None:
@@ -55,7 +55,7 @@ def test_a_redis_that_lost_something_is_not_ready(service: Frontier) -> None:
     renew(service)
     assert ready()["era"] is True
     service.redis.flushall()
-    assert ready() == {"migrated": True, "redis": True, "era": False}
+    assert ready() == {"migrated": True, "redis": True, "installation": True, "era": False}
 
 
 def test_a_database_without_the_latest_tables_is_not_ready(service: Frontier) -> None:
@@ -67,7 +67,7 @@ def test_a_database_without_the_latest_tables_is_not_ready(service: Frontier) ->
 
 def test_an_empty_database_is_not_ready(service: Frontier, new_database: NewDatabase) -> None:
     with django_on(new_database("sqlite", empty=True)):
-        assert ready() == {"migrated": False, "redis": True, "era": False}
+        assert ready() == {"migrated": False, "redis": True, "installation": True, "era": False}
 
 
 def test_whether_tables_are_missing_is_asked_until_none_is(
@@ -101,6 +101,8 @@ def test_metrics_count_what_there_is(
     join("beta", version="1f00", workers=2, state="refused")
     join("gamma", version="2f00", state="live")
     join("gone", lease=-5)
+    Schedule.objects.create(name="nightly", spider="shopp", every=60, problem="no such spider")
+    Schedule.objects.create(name="daily", spider="shop", every=60, enabled=False)
     found = numbers(get("/metrics"))
     expected = {
         ("crawlframe_up", "database"): 1,
@@ -113,9 +115,17 @@ def test_metrics_count_what_there_is(
         ("crawlframe_tasks", "running"): 2,
         ("crawlframe_tasks", "cancelling"): 1,
         ("crawlframe_tasks", "paused"): 0,
+        ("crawlframe_ended_tasks", "finished_with_errors"): 1,
+        ("crawlframe_ended_tasks", "failed"): 0,
         ("crawlframe_active_requests", "NA"): 3,
-        ("crawlframe_active_requests", "NE"): 0,
+        ("crawlframe_active_requests", "NE"): 1,
+        ("crawlframe_active_requests", "errors"): 0,
+        ("crawlframe_active_requests", "cancelled"): 1,
         ("crawlframe_remaining_requests", "delayed"): 0,
+        ("crawlframe_schedules", "enabled"): 1,
+        ("crawlframe_schedules", "disabled"): 1,
+        ("crawlframe_schedule_failing", "nightly", "shopp"): 1,
+        ("crawlframe_schedule_failing", "daily", "shop"): 0,
         ("crawlframe_era",): 0,
         ("crawlframe_era_whole",): 1,
         ("crawlframe_nodes", "live"): 2,

@@ -123,6 +123,15 @@ def test_filters_by_spider_user_and_time(many: Client) -> None:
     assert cells(look(many, f"task/?user={user.pk}"), "spider") == ["many"]
     assert cells(look(many, "task/?user=x"), "spider") == []
     assert cells(look(many, "task/?q=sho"), "spider") == ["shop"]
+    page = look(many, "task/?status=finished_with_errors")
+    state = LexborHTMLParser(page).css_first("#result_list .field-shown_state")
+    assert state is not None
+    assert [part.text() for part in state.css("span")] == [
+        "finished with errors", "1 of 2 pages ended in error, all http_404",
+    ]  # fmt: skip
+    assert cells(look(many, "task/?status=running"), "spider") == ["many"]
+    assert cells(look(many, "task/?status=failed"), "spider") == []
+    assert cells(look(many, "event/"), "shown_kind") == ["finished with errors"]
     assert len(cells(look(many, "item/?spider=shop"), "short")) == 2
     assert len(cells(look(many, "page/?spider=shop"), "short_url")) == 3
     old = timezone.now() - timedelta(days=3)

@@ -174,9 +174,12 @@ def test_what_another_release_tells_of_a_node_can_be_read(
 def test_the_command_shows_a_table(join: Join) -> None:
     join("beta", version=OLD, state="live", changed_at=time.time() - 7200, seconds=0.25, reloads=7)
     join("alpha", lease=-1)
-    head, alpha, beta = run().splitlines()
+    head, alpha, beta, _, title, text = run().splitlines()
     assert " ".join(head.split()) == "node state for code reloads last took workers process"
-    assert " ".join(alpha.split()) == "alpha offline - - 0 - 2 4711 on alpha.example, generation 2"
+    told = "alpha offline 0:01 - 0 - 2 4711 on alpha.example, generation 2"
+    assert " ".join(alpha.split()) == told
+    assert title == "offline:  (alpha)"
+    assert text.startswith("    since 20")
     assert beta.split()[:2] == ["beta", "live"]
     assert beta.split()[2].startswith("2:0")
     assert " ".join(beta.split()[3:]) == (f"{OLD} 7 0.25 s 2 4711 on beta.example, generation 1")
@@ -226,7 +229,7 @@ def test_the_command_speaks_json(join: Join) -> None:
 
 def test_no_node_and_no_redis_are_told_in_plain_words(service: Frontier) -> None:
     assert run() == "no node lives; start one: python manage.py runcrawler\n"
-    assert json.loads(run("--json")) == {"nodes": [], "versions": {}}
+    assert json.loads(run("--json")) == {"nodes": [], "versions": {}, "unreadable": 0}
     with redis_at("redis://127.0.0.1:1/0"):
         assert look() is None
         with pytest.raises(CommandError, match="cannot be reached"):

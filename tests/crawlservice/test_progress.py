@@ -64,11 +64,9 @@ def test_nothing_is_asked_for_no_tasks(service: Frontier) -> None:
 def test_the_rate_is_that_of_the_window() -> None:
     meter = RateMeter(window=10)
     assert meter.rate == 0
-    assert meter.eta(5) is None
     for second in range(31):
         meter.show(done=second * 100 if second <= 20 else 2000 + (second - 20) * 5, now=second)
     assert meter.rate == 5
-    assert meter.eta(50) == 10
 
 
 def test_a_rate_needs_time_and_never_runs_backwards() -> None:

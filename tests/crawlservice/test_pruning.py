@@ -51,7 +51,7 @@ def schedule(orm: str) -> Schedule:
 
 @pytest.fixture
 def webhook(orm: str) -> Webhook:
-    return Webhook.objects.create(name="all", url="http://receiver.example/", secret="s")
+    return Webhook.objects.create(name="all", url="http://receiver.example/", sealed_secret="s")
 
 
 def ago(days: float) -> datetime:
@@ -106,7 +106,7 @@ def test_a_run_of_long_ago_that_was_written_down_just_now_stays(schedule: Schedu
 
 
 def test_events_go_when_all_of_their_deliveries_are_done(task: Task, webhook: Webhook) -> None:
-    other = Webhook.objects.create(name="other", url="http://other.example/", secret="s")
+    other = Webhook.objects.create(name="other", url="http://other.example/", sealed_secret="s")
     arrived, given_up, waits, not_handed, _nobody_wants, young, newest = (
         event(task, 40, handed=n != 3) for n in range(7)
     )

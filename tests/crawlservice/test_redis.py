@@ -7,15 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+from django.db import OperationalError
 
 from crawlframe.errors import ConfigError, FrontierError
 from crawlframe.frontier import TaskLimits
-from crawlservice import redis
+from crawlservice import database, installation, redis
 
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
-    monkeypatch.setattr(redis, "_frontiers", {})
+    for name in ("_frontiers", "_next_check", "_known"):
+        monkeypatch.setattr(redis, name, {})
 
 
 def test_one_frontier_per_process(settings_with, redis_url):
@@ -75,3 +77,48 @@ def test_without_a_url_a_private_server_runs_while_the_command_does(manage, mana
     outcome = manage("shell", "--no-imports", "-c", code)
     assert outcome.stdout.startswith(f"unix://{manage_env['CRAWLFRAME_VAR_DIR']}/redis/redis.sock")
     assert "True" in outcome.stdout
+
+
+def test_a_database_that_does_not_answer_is_asked_once_for_many_calls(
+    service, monkeypatch: pytest.MonkeyPatch
+):
+    asked = []
+
+    def hang():
+        asked.append(1)
+        raise OperationalError("timeout expired")
+
+    monkeypatch.setattr(database, "is_there", hang)
+    for _ in range(5):
+        redis.frontier()
+    assert len(asked) == 0, "it was checked just now"
+    redis._next_check.clear()
+    redis._known.clear()
+    for _ in range(5):
+        redis.frontier()
+    assert len(asked) == 1
+
+
+def test_the_database_is_not_asked_while_redis_says_the_same(
+    service, monkeypatch: pytest.MonkeyPatch
+):
+    asked = []
+    real = installation.of_database
+
+    def ask() -> str:
+        asked.append(1)
+        return real()
+
+    monkeypatch.setattr(installation, "of_database", ask)
+    redis.frontier()
+    for _ in range(3):
+        redis._next_check.clear()
+        redis.frontier()
+    assert asked == []
+    monkeypatch.setattr(redis, "REREAD", 0.0)
+    redis._known.clear()
+    redis._next_check.clear()
+    redis.frontier()
+    redis._next_check.clear()
+    redis.frontier()
+    assert len(asked) == 2, "it may have got another id"

@@ -40,7 +40,7 @@ Make = Callable[..., Task]
 @pytest.fixture
 def make(published: Frontier, add_page: Callable[..., Page]) -> Make:
     """An ended task with all that may hang on one: ``make(days ago, spider, pages)``."""
-    webhook = Webhook.objects.create(name="all", url="http://receiver.example/", secret="s")
+    webhook = Webhook.objects.create(name="all", url="http://receiver.example/", sealed_secret="s")
     schedule = Schedule.objects.create(name="daily", spider="shop", every=60)
 
     def add(days: float, spider: str = "shop", pages: int = 3, **fields: Any) -> Task:

@@ -18,6 +18,7 @@ from django.utils.translation import override
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Run, Schedule, Task
+from crawlservice.submit import submit
 from crawlservice.timewords import in_words
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import log_in_as
@@ -161,6 +162,7 @@ def test_pages_show_times_and_runs_at_a_fixed_cost(operator: Client) -> None:
     change, change_before = look(f"{LIST}{schedule.pk}/change/")
     assert change.count("06:00:00 CST") == 5
     assert "still ran" in change
+    assert ">running</span>" in change
     _, runs_before = look("/admin/crawlservice/run/")
     for n in range(3):
         post(operator, name=f"{n}")
@@ -245,6 +247,10 @@ def test_the_command(published: Frontier) -> None:
     text = told()
     assert "2026-03-29 03:00:00 CEST" in text
     assert "every minute" in text
+    task = submit("shop", {"city": "Ulm"})
+    Task.objects.update(state="finished", outcome="failed")
+    Run.objects.update(task=task)
+    assert f"{task.pk} failed" in told()
     assert "disabled" in text
     assert "has 2 fields" in text
     assert "skipped" in text

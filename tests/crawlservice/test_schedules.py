@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,10 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 from redis import Redis
@@ -25,10 +28,11 @@ from crawlframe.faults import Faults
 from crawlframe.frontier import Frontier
 from crawlservice import schedules
 from crawlservice.era import renew
-from crawlservice.models import Run, Schedule, Task
+from crawlservice.models import Delivery, Event, Run, Schedule, Task, Webhook
 from crawlservice.schedules import plan, run_now, turn, upcoming
 from crawlservice.steward import Steward
 from crawlservice.submit import cancel, pause
+from crawlservice.webhooks import body, hand_out
 from tests.conftest import CHECKOUT
 from tests.crawlservice.conftest import redis_at
 
@@ -317,6 +321,54 @@ def test_what_cannot_start_is_told_of_and_tried_at_the_next_time(add: Add) -> No
     assert outcomes(wrong) == ["failed", "submitted"]
 
 
+def test_what_cannot_start_is_marked_and_told_of_once(add: Add) -> None:
+    schedule = add(name="gone", spider="shopp")
+    webhook = Webhook.objects.create(name="w", url="http://h.example/", spider="shopp")
+    add(name="good")
+    turn()
+    marked = Schedule.objects.get(pk=schedule.pk)
+    assert "did you mean 'shop'" in marked.problem
+    out = StringIO()
+    call_command("schedules", stdout=out)
+    assert f"gone cannot start: {marked.problem}" in out.getvalue()
+    assert "good cannot start" not in out.getvalue()
+    assert marked.problem_since is not None
+    event = Event.objects.get()
+    assert (event.kind, event.schedule, event.task) == ("schedule_failed", schedule, None)
+    fall_due(schedule)
+    turn()
+    assert outcomes(schedule) == ["failed", "failed"]
+    assert Event.objects.count() == 1
+    assert Schedule.objects.get(pk=schedule.pk).problem_since == marked.problem_since
+    # Webhooks of its spider are told, and what they get says what is wrong.
+    assert hand_out()
+    assert Delivery.objects.get().webhook == webhook
+    told = json.loads(body(event))
+    assert (told["kind"], told["task"]) == ("schedule_failed", None)
+    assert (told["schedule"]["name"], told["schedule"]["problem"]) == ("gone", marked.problem)
+    # A start that goes well takes the mark away; the next failure is news again.
+    Schedule.objects.filter(pk=schedule.pk).update(spider="shop")
+    schedule.spider = "shop"
+    fall_due(schedule)
+    turn()
+    row = Schedule.objects.get(pk=schedule.pk)
+    assert (row.problem, row.problem_since) == ("", None)
+    Schedule.objects.filter(pk=schedule.pk).update(arguments={"city": 3}, overlap="allow")
+    fall_due(schedule)
+    turn()
+    assert "argument 'city'" in Schedule.objects.get(pk=schedule.pk).problem
+    assert Event.objects.count() == 2
+
+
+def test_a_run_by_hand_that_goes_well_takes_the_mark_away(add: Add) -> None:
+    schedule = add(arguments={"city": 3})
+    turn()
+    assert Schedule.objects.exclude(problem="").exists()
+    Schedule.objects.filter(pk=schedule.pk).update(arguments={"city": "Ulm"})
+    run_now(schedule)
+    assert not Schedule.objects.exclude(problem="").exists()
+
+
 def test_before_any_node_has_said_what_it_has_starts_wait(
     add: Add, redis_client: Redis, service: Frontier, shop: Any
 ) -> None:
@@ -337,6 +389,8 @@ def test_a_timing_that_came_past_the_form_is_disabled(add: Add) -> None:
     row = Schedule.objects.get(pk=schedule.pk)
     assert (row.enabled, row.next_at) == (False, None)
     assert "has 4 fields" in schedule.runs.get().problem
+    assert "has 4 fields" in row.problem
+    assert Event.objects.get().schedule == row
     assert outcomes(good) == ["submitted"]
 
 

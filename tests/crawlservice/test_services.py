@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from redis.exceptions import ConnectionError as RedisAway
 
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.frontier.leases import Leases
 from crawlframe.node.code import Code
 from crawlframe.node.generation import begin
+from crawlservice import lives
 from crawlservice.era import renew
-from crawlservice.models import Generation
+from crawlservice.models import Event, Generation
 from crawlservice.services import DjangoServices
 
 ME = NodeInfo(0, "one", "one.example", "place", 4711, 0.0, 2, 15)
@@ -32,3 +35,29 @@ def test_a_number_that_the_database_gives_again_is_not_taken(
     service.eras.doubt()
     with pytest.raises(EraChanged):
         begin(ME, services, service)
+
+
+@pytest.mark.parametrize("verb", ["left", "renew", "announce"])
+@pytest.mark.parametrize("error", [RedisAway("gone"), EraChanged("LOST")], ids=["redis", "era"])
+def test_a_life_that_redis_did_not_take_is_not_missed(
+    service: Frontier, redis_url: str, monkeypatch: pytest.MonkeyPatch, verb: str, error: Exception
+) -> None:
+    """The process may be stopped before it tries again."""
+    renew(service)
+    services = DjangoServices(Settings(), redis_url, Code(Path("spiders"), Path("manage.py")))
+    real = getattr(Leases, verb)
+
+    def fail(leases: Leases, *args: object) -> object:
+        if Generation.objects.exists():
+            raise error
+        return real(leases, *args)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Leases, verb, fail)
+        with pytest.raises(type(error)):
+            begin(ME, services, service)
+    life = Generation.objects.get()
+    assert (life.fate, life.ended_at is None) == ("left", False)
+    assert not lives.die(life.pk, 0)
+    assert not Event.objects.exists()
+    assert begin(ME, services, service).generation == life.pk + 1

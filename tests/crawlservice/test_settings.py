@@ -23,7 +23,9 @@ from crawlservice.databaseurl import database_config
 from crawlservice.secret import secret_key
 
 CHECKOUT = Path(__file__).parent.parent.parent
-SECONDS = ("grace", "lease", "beat", "quiet", "load_timeout", "deadline", "max_age")
+SECONDS = (
+    "grace", "lease", "beat", "quiet", "load_timeout", "deadline", "max_age", "database_timeout",
+)  # fmt: skip
 VARIABLE = re.compile(r"CRAWLFRAME_[A-Z_]+|(DATABASE|REDIS)_URL")
 SHOW = """
 import json, sys
@@ -112,6 +114,9 @@ def test_hosts_and_https_of_the_environment(show):
         ("CRAWLFRAME_LOG_LEVEL", "loud", "CRAWLFRAME_LOG_LEVEL='loud' is none of DEBUG"),
         ("CRAWLFRAME_PROXIES", "one", "CRAWLFRAME_PROXIES='one' must be a whole number"),
         ("CRAWLFRAME_KEEP_RUNS", "4000000", "must be a whole number, 0 to 36500"),
+        ("CRAWLFRAME_FAILED_SHARE", "50", "CRAWLFRAME_FAILED_SHARE='50' must be a number from 0"),
+        ("CRAWLFRAME_FAILED_SHARE", "nan", "must be a number from 0 to 1, such as 0.5"),
+        ("CRAWLFRAME_FAILED_SHARE", "half", "must be a number from 0 to 1, such as 0.5"),
         ("DATABASE_URL", "mysql://root:secret@host/db", "DATABASE_URL='mysql://…' cannot be used"),
         ("DATABASE_URL", "nonsense", "DATABASE_URL='nonsense' cannot be used"),
         ("DATABASE_URL", "postgresql://host", "postgresql://user:password@host:5432/name"),
@@ -168,7 +173,7 @@ def test_every_setting_is_documented_and_exists():
     of_nodes = {f"CRAWLFRAME_{field.name.upper()}" for field in fields(Settings)}
     in_code = read_in_code()
     assert {"DATABASE_URL", "REDIS_URL", "CRAWLFRAME_DEBUG", "CRAWLFRAME_HTTPS"} <= in_code
-    of_others = {"TEST_DATABASE_URL", "POSTGRES_PASSWORD", "REDIS_PASSWORD"}
+    of_others = {"TEST_DATABASE_URL", "TEST_SERVERS", "POSTGRES_PASSWORD", "REDIS_PASSWORD"}
     assert of_nodes | in_code | of_others == documented()
 
 
@@ -196,11 +201,12 @@ def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
     )
     for name, value in shown.items():
         assert int(told[f"CRAWLFRAME_{name}"]) == int(value), name
+    assert float(told["CRAWLFRAME_FAILED_SHARE"]) == show("FAILED_SHARE")["FAILED_SHARE"]
     assert told["CRAWLFRAME_BIND"] == webserver.bind
     assert int(told["CRAWLFRAME_WEB_PROCESSES"]) == webserver.workers
     assert int(told["CRAWLFRAME_WEB_THREADS"]) == webserver.threads
 
 
 def test_units_stand_in_the_page_as_they_do_in_the_code():
-    seconds = {f"CRAWLFRAME_{name.upper()}" for name in SECONDS}
+    seconds = {f"CRAWLFRAME_{name.upper()}" for name in (*SECONDS, "session_idle", "web_deadline")}
     assert {name for name, (_, unit) in rows().items() if unit == "seconds"} == seconds

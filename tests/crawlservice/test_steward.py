@@ -1,17 +1,26 @@
-"""The steward: whom it takes for dead."""
+"""The steward: whom it takes for dead, and how long it cares for cancelled tasks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
+from django.db import DataError
 from redis import Redis
 
 from crawlframe.conf import Settings
+from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
+from crawlframe.ledger import LedgerRefused
 from crawlservice import steward as module
+from crawlservice.era import renew
+from crawlservice.models import Task
+from crawlservice.pruning import Pruner
+from crawlservice.settlement import Settler
 from crawlservice.steward import Steward
+from crawlservice.submit import submit
 from tests.servers import RedisServer
 
 pytestmark = pytest.mark.usefixtures("service")
@@ -64,3 +73,62 @@ def test_leases_that_nobody_could_renew_say_nothing(
     frontier.leases.renew(LIVING, 60)
     turn_until(steward, lambda: is_lost(frontier, DEAD))
     assert not is_lost(frontier, LIVING)
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ((Pruner, "turn"), DataError("smallint out of range")),
+        ((Steward, "_care_for_tasks"), LedgerRefused("a task is odd")),
+        ((Steward, "_tell_webhooks"), FrontierError("out of order")),
+        ((Steward, "_look_for_migrations"), DataError("no rights")),
+    ],
+    ids=["pruner", "tasks", "webhooks", "migrations"],
+)
+def test_a_chore_that_always_fails_holds_up_no_other(
+    service: Frontier,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    where: tuple[type, str],
+    error: Exception,
+) -> None:
+    renew(service)
+    settled = []
+
+    def fail(self: object) -> None:
+        raise error
+
+    monkeypatch.setattr(*where, fail)
+    monkeypatch.setattr(Settler, "turn", lambda self: settled.append(1))
+    steward = Steward(Settings(lease=0.2), service)
+    steward._well -= 60  # nobody could renew a lease for long
+    service.leases.renew(DEAD, 0.001)
+    turn_until(steward, lambda: is_lost(service, DEAD))
+    assert settled
+    said = [record.message for record in caplog.records if "wait" in record.message]
+    assert said == [f"chores wait: {error}"]
+
+
+def test_cancelled_tasks_share_the_seconds_of_a_round(
+    published: Frontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many large ones must neither cost it the lead nor make it seem to stand still."""
+    start = 1e6 + round(time.monotonic())
+    now, given, beats = [start], list[float](), list[float]()
+
+    def cancel(task: int, seconds: float) -> bool:
+        given.append(seconds)
+        now[0] += 1.5
+        return False
+
+    for _ in range(3):
+        submit("shop", {"city": "Ulm"})
+    steward = Steward(Settings(), published)
+    steward.turn()
+    Task.objects.update(state=Task.State.CANCELLING)
+    monkeypatch.setattr(published, "cancel", cancel)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    steward._beat = lambda: beats.append(now[0])
+    steward.turn()
+    assert given == [2.0, 0.5, 0.0]
+    assert {start, start + 1.5, start + 3} <= {*beats}

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Counts
-from crawlframe.ledger import LedgerAway, LedgerRefused
+from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission, root_admission, unpack_admissions
 from crawlservice import store
@@ -68,9 +68,9 @@ def test_the_first_run_wins_and_gives_its_follow_ups(task: Task) -> None:
     ledger = DjangoLedger()
     first, second = outcome(task, "a", 2, 3), outcome(task, "a", 5, 1)
     second.end(Verdict.ERROR, "callback")
-    assert ledger.commit([first])[first.rid] == (False, first.follow_ups, 2)
+    assert ledger.commit([first])[first.rid] == Recorded(False, first.follow_ups, 2)
     late = ledger.commit([second, outcome(task, "b")])[second.rid]
-    assert late == (False, first.follow_ups, 2)
+    assert late == Recorded(False, first.follow_ups, 2)
     assert Item.objects.filter(rid=UUID(bytes=first.rid)).count() == 2
     assert Page.objects.count() == 2
 
@@ -159,7 +159,7 @@ def test_what_passes_is_not_refused(
             cursor.execute(f"SET {setting}")
         with pytest.raises(LedgerAway, match=reason):
             ledger.commit([one])
-    assert ledger.commit([one])[one.rid] == (False, one.follow_ups, 2)
+    assert ledger.commit([one])[one.rid] == Recorded(False, one.follow_ups, 2)
     assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 
@@ -191,7 +191,7 @@ def test_what_cannot_be_serialized_is_tried_again_and_then_read(task: Task, orm:
     with pytest.raises(LedgerAway, match="could not serialize access"):
         ledger.commit([second])
     thread.join()
-    assert ledger.commit([second])[second.rid] == (False, first.follow_ups, 2)
+    assert ledger.commit([second])[second.rid] == Recorded(False, first.follow_ups, 2)
     assert (Page.objects.count(), Item.objects.count()) == (1, 2)
 
 
@@ -272,6 +272,34 @@ def test_tasks_end_together_and_none_for_another(task: Task) -> None:
     ]
     kinds = Event.objects.order_by("task_id").values_list("kind", flat=True)
     assert [*kinds] == ["finished", "finished", "cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("state", "rows", "ended"),
+    [
+        ("cancelling", 1, False),  # a row of a request that was done is missing
+        ("cancelling", 2, True),
+        ("cancelling", 3, True),  # a cancelled one had a row that Redis was not told of
+        ("cancelling", 5, True),
+        ("running", 2, False),  # its cancel was forgotten: nothing may be missing
+        ("running", 5, True),
+    ],
+)
+def test_only_rows_of_cancelled_requests_may_be_missing(
+    task: Task, state: str, rows: int, ended: bool
+) -> None:
+    Task.objects.update(state=state)
+    ledger = DjangoLedger()
+    ledger.commit([outcome(task, f"{n}") for n in range(rows)])
+    known = counts(5, 2)._replace(ne=3, cancelled=3)
+    assert ledger.finish({task.pk: known}) == ({task.pk} if ended else set())
+    assert ledger.finish({task.pk: known}) == ({task.pk} if ended else set())
+    task.refresh_from_db()
+    assert (task.state not in Task.ACTIVE) == ended
+    assert Event.objects.count() == ended
+    if ended:
+        assert (task.na, task.ne, task.cancelled) == (5, 3, 3)
+        assert task.unwritten == (None if state == "running" else 5 - rows)
 
 
 def test_a_cancelled_task_ends_as_cancelled(task: Task) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 
 import pyarrow.parquet as pq
@@ -54,9 +55,11 @@ def body(client: Client, address: str) -> bytes:
 def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     page = look(admin, ended_task)
     found = tiles(page)
-    numbers = [found[name] for name in ("NA admitted", "NF finished", "NE errors", "NR remaining")]
-    assert numbers == ["3", "2", "1", "0"]
-    assert (found["Done"], found["Items"]) == ("100.0 %", "2")
+    numbers = [found[name] for name in ("Requests", "Done", "Errors", "Left", "Items")]
+    assert numbers == ["3", "2", "1", "0", "2"]
+    assert texts(page, "#cf-now .cf-badge") == ["finished with errors"]
+    assert texts(page, "#cf-now .cf-note.cf-warn") == [ended_task.reason]
+    assert "%" not in "".join(texts(page, "#cf-now"))
     assert "http_404" in page
     assert "answered 404" in page
     assert "&quot;city&quot;: &quot;Ulm&quot;" in page
@@ -65,13 +68,32 @@ def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     # Whoever polls is told to stop.
     for part in ("now", "findings"):
         look(admin, ended_task, part, 286)
-    assert admin.get(place(ended_task, "chart")).json()["ended"]
+    chart = admin.get(place(ended_task, "chart")).json()
+    assert chart["ended"]
+    drawn = {name for names in re.findall('data-series="(.+?)"', page) for name in names.split("|")}
+    assert drawn == drawn & chart["points"].keys() != set()
+    assert chart["points"]["errors_total"][-1] == 1
+
+
+def test_limits_are_shown_as_the_author_wrote_them(admin: Client, published: Frontier) -> None:
+    settings = {"delay": 1500, "concurrency": 2, "page_limit": 200}
+    task = Task.objects.create(spider="shop", seeds=b"", settings=settings, state="finished")
+    page = look(admin, task)
+    assert "&quot;delay&quot;: 1.5, &quot;concurrency&quot;: 2, &quot;page_limit&quot;: 200" in page
+    Task.objects.filter(pk=task.pk).update(settings={**settings, "delay": 2000})
+    assert "&quot;delay&quot;: 2, " in look(admin, task)
 
 
 def test_a_running_task_is_polled(admin: Client, published: Frontier) -> None:
     task = submit("shop", {"city": "Ulm"})
-    found = tiles(look(admin, task, "now"))
-    assert (found["NA admitted"], found["NR remaining"], found["Ready"]) == ("1", "1", "1")
+    page = look(admin, task, "now")
+    found = tiles(page)
+    assert (found["Requests"], found["Left"], found["Ready"]) == ("1", "1", "1")
+    assert texts(page, ".cf-progress") == ["about 0 % · 0 done of about 3 as last time"]
+    new = look(admin, submit("shop", {"city": "Bonn"}), "now")
+    assert texts(new, ".cf-progress") == ["0 done, 1 known to remain"]
+    assert "rect" not in new
+    assert "Time left" not in tiles(new)
     assert not admin.get(place(task, "chart")).json()["ended"]
     assert buttons(look(admin, task)) == ["Pause", "Cancel", "Clone"]
     with redis_at("redis://127.0.0.1:1/0"):

@@ -58,7 +58,7 @@ def test_watching_shows_a_task_until_it_ends(published: Frontier, terminal: bool
     assert (last.ended, last.nf, last.items) == (True, 1, 4)
     text = out.getvalue()
     assert f"shop #{task.pk}" in text
-    assert "NA 1  NF 1  NE 0  NR 0" in text
+    assert "requests 1  done 1  errors 0  left 0" in text
     assert ("\x1b" in text) is terminal
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,6 +16,7 @@ from crawlservice import tokens
 from crawlservice.models import Action, Token
 from tests.crawlservice.programs import Program, person, program
 
+README = Path(__file__).resolve().parents[2] / "README.md"
 SECRET = re.compile(r"cf_[\w-]{43}")
 
 
@@ -83,6 +85,14 @@ def test_use_is_noted_once_a_minute(user: User) -> None:
     Token.objects.update(used_at=timezone.now() - timedelta(seconds=61))
     assert caller.get("tasks").status_code == 200
     assert timezone.now() - Token.objects.get().used_at < timedelta(seconds=30)  # type: ignore[operator]
+
+
+def test_the_command_of_the_readme_works_as_it_is_written(user: User, manage) -> None:
+    (written,) = re.findall(r"^\| `(token add USER[^`]*)` \|", README.read_text(), re.MULTILINE)
+    made = manage(*written.replace("USER", user.username).split())
+    assert made.returncode == 0, made.stderr
+    assert SECRET.fullmatch(made.stdout.strip())
+    assert Token.objects.get().name == "command line"
 
 
 def test_the_commands_make_list_and_revoke(user: User, manage) -> None:

@@ -64,6 +64,17 @@ def test_it_shows_tasks_and_nodes(published: Frontier, join: Join) -> None:
     assert "tasks 3  nodes 2 of 3  ready 3  in flight 0  delayed 0  parked 0" in view.line()
 
 
+def test_how_far_a_task_is_where_that_is_known(published: Frontier) -> None:
+    new, like = submit("shop", {"city": "Ulm"}), submit("shop", {"city": "Bonn"})
+    Task.objects.filter(pk=like.pk).update(previous_na=61)
+    view = ClusterView()
+    view.look()
+    shown = {line.split()[1]: line.split() for line in drawn(view).splitlines() if "shop" in line}
+    assert shown[f"#{new.pk}"][-8:] == ["-", "0", "1", "0", "0", "1", "0", "-"]
+    assert shown[f"#{like.pk}"][-9:-6] == ["~0", "%", "0"]
+    assert "~: of as many requests as the last run had" in drawn(view)
+
+
 def test_what_is_done_counts_once_also_when_the_task_ends(
     published: Frontier, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:

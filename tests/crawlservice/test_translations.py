@@ -108,7 +108,7 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
 
 
 SAME = {"URL", "Webhook"}  # in both languages
-NOT_SHOWN = {"Sample", "Submission", "SetupLink"}  # no page of the admin has them
+NOT_SHOWN = {"Installation", "Sample", "Submission", "SetupLink"}  # no page of the admin has them
 HIDDEN = {"id", "seeds", "follow_ups", "request", "digest"}
 
 

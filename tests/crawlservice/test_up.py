@@ -42,7 +42,7 @@ def child(running, word: str) -> int:
 
 def test_it_serves_until_it_is_interrupted(up):
     running, url = up()
-    assert requests.get(f"{url}healthz", timeout=30).json() == {"database": True, "redis": True}
+    assert set(requests.get(f"{url}healthz", timeout=30).json().values()) == {True}
     login = requests.get(f"{url}admin/", timeout=30)
     assert login.url.startswith(f"{url}admin/login/")
     style = re.search(r'href="(/static/unfold/css/styles[^"]*)"', login.text)
@@ -54,6 +54,7 @@ def test_it_serves_until_it_is_interrupted(up):
     assert requests.get(link[1], timeout=30).status_code == 200
 
     running.wait_for("node |")
+    assert f"web  | The web listens at {url.rstrip('/')}" in running.output
     assert running.stop(signal.SIGINT) == 0
     assert "Traceback" not in running.output
 

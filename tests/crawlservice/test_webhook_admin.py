@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from crawlservice.models import Action, Delivery, Event, Task, Webhook
+from crawlservice.sealing import seal, unseal
 from crawlservice.webhooks import hand_out
 from tests.crawlservice.receiver import Receiver
 from tests.crawlservice.web import log_in_as, texts
@@ -57,6 +58,10 @@ def act(client: Client, action: str, *rows: Any, place: str = LIST) -> str:
     return client.post(place, form, follow=True).content.decode()
 
 
+def secret_of(webhook: Webhook) -> str:
+    return unseal(webhook.sealed_secret)
+
+
 def secret_in(page: str) -> str:
     found = re.search(r'id="secret">([^<]+)<', page)
     return found[1] if found else ""
@@ -68,25 +73,27 @@ def test_the_secret_is_shown_once(administrator: Client) -> None:
     assert (webhook.url, webhook.kinds, webhook.enabled) == (
         "https://example.com/in", ["failed"], True,
     )  # fmt: skip
-    assert secret_in(page) == webhook.secret
-    assert len(webhook.secret) > 40
+    secret = secret_of(webhook)
+    assert secret_in(page) == secret
+    assert len(secret) > 40
+    assert secret not in str(list(Webhook.objects.values()))
     place = f"{LIST}{webhook.pk}/change/"
     for later in (LIST, place):
-        assert webhook.secret not in administrator.get(later).content.decode()
+        assert secret not in administrator.get(later).content.decode()
     post(administrator, f"{webhook.pk}/change/", secret="mine", name="renamed")
-    assert Webhook.objects.get().secret == webhook.secret
-    assert webhook.secret not in str(list(Action.objects.values()))
+    assert secret_of(Webhook.objects.get()) == secret
+    assert secret not in str(list(Action.objects.values()))
 
 
 def test_a_new_secret(administrator: Client) -> None:
     post(administrator, "add/")
     first = Webhook.objects.get()
     page = act(administrator, "renew_secret", first)
-    assert secret_in(page) == Webhook.objects.get().secret != first.secret
+    assert secret_in(page) == secret_of(Webhook.objects.get()) != secret_of(first)
     post(administrator, "add/", name="other")
-    before = set(Webhook.objects.values_list("secret", flat=True))
+    before = set(Webhook.objects.values_list("sealed_secret", flat=True))
     assert "choose one webhook" in act(administrator, "renew_secret", *Webhook.objects.all())
-    assert set(Webhook.objects.values_list("secret", flat=True)) == before
+    assert set(Webhook.objects.values_list("sealed_secret", flat=True)) == before
 
 
 @pytest.mark.parametrize("url", ["ftp://example.com/", "javascript:alert(1)", "nonsense", ""])
@@ -168,21 +175,23 @@ def test_lists_have_a_fixed_cost(administrator: Client) -> None:
 def test_only_administrators_change_webhooks(
     log_in: Callable[[str], Client], receiver: Receiver, role: str
 ) -> None:
-    webhook = Webhook.objects.create(name="x", url=receiver.url, secret="whsec_c2VjcmV0")
+    webhook = Webhook.objects.create(
+        name="x", url=receiver.url, sealed_secret=seal("whsec_c2VjcmV0")
+    )
     delivery = deliver("x", next_at=None, attempts=8)
     client = log_in(role)
     may_look = 200 if role == "operator" else 403
     for place in (LIST, f"{LIST}{webhook.pk}/change/", DELIVERIES):
         answer = client.get(place)
         assert answer.status_code == may_look
-        assert webhook.secret not in answer.content.decode()
+        assert "whsec_c2VjcmV0" not in answer.content.decode()
     for place in ("add/", f"{webhook.pk}/change/", f"{webhook.pk}/delete/"):
         form = {"name": "y", "url": "https://example.com/", "post": "yes"}
         assert client.post(LIST + place, form).status_code == 403
     for action in ("send_test", "renew_secret", "delete_selected"):
         act(client, action, webhook)
     act(client, "send_again", delivery, place=DELIVERIES)
-    assert Webhook.objects.get().secret == webhook.secret
+    assert secret_of(Webhook.objects.get()) == "whsec_c2VjcmV0"
     assert Delivery.objects.get().attempts == 8
     assert receiver.told == []
     assert not Action.objects.exclude(verb="login").exists()
@@ -199,3 +208,48 @@ def test_a_webhook_is_deleted_with_its_deliveries(administrator: Client) -> None
     assert not Delivery.objects.exists()
     assert Event.objects.exists()
     assert Action.objects.filter(verb="delete webhook").count() == 1
+
+
+# -- user and password of an address --------------------------------------------------------------
+
+
+def login_of(webhook: Webhook) -> str:
+    return unseal(webhook.sealed_login)
+
+
+def test_user_and_password_of_an_address_are_sent_and_shown_to_nobody(
+    administrator: Client, receiver: Receiver
+) -> None:
+    address = receiver.url.replace("//", "//{}@") + "in"
+    post(administrator, "add/", url=address.format("wjx:kfx%40zq"))
+    webhook = Webhook.objects.get()
+    assert webhook.url == address.format("***")
+    assert login_of(webhook) == "wjx:kfx%40zq"
+    assert "ours took the test" in act(administrator, "send_test", webhook)
+    assert receiver.told[0].headers["Authorization"] == "Basic d2p4OmtmeEB6cQ=="
+    deliver("it answered 500")
+    shown = [administrator.get(f"{LIST}{webhook.pk}/change/"), administrator.get(LIST)]
+    shown.append(administrator.get(DELIVERIES))
+    everything = "".join(page.content.decode() for page in shown)
+    rows = str([*Webhook.objects.values(), *Action.objects.values(), *Delivery.objects.values()])
+    for text in (everything, rows):
+        assert "zq" not in text
+        assert "wjx" not in text
+
+
+def test_a_masked_address_keeps_the_password_for_the_same_host_only(
+    administrator: Client,
+) -> None:
+    post(administrator, "add/", url="https://ann:secret@example.com/in")
+    place = f"{Webhook.objects.get().pk}/change/"
+    post(administrator, place, url="https://***@example.com/other")
+    webhook = Webhook.objects.get()
+    assert (webhook.url, login_of(webhook)) == ("https://***@example.com/other", "ann:secret")
+    for elsewhere in ("https://***@evil.example/", "http://***@example.com/in"):
+        assert "write user and password again" in post(administrator, place, url=elsewhere)
+        assert Webhook.objects.get().url == "https://***@example.com/other"
+    post(administrator, place, url="https://example.com/other")
+    assert login_of(Webhook.objects.get()) == ""
+    assert "write user and password again" in post(
+        administrator, "add/", name="new", url="https://***@example.com/"
+    )

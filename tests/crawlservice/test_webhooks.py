@@ -22,6 +22,7 @@ from crawlservice import webhooks
 from crawlservice.era import renew
 from crawlservice.models import Delivery, Event, Page, Task, Webhook
 from crawlservice.post import LIMITS, Post, try_out
+from crawlservice.sealing import seal, unseal
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
 from crawlservice.submit import submit
@@ -45,7 +46,11 @@ def hook(ended_task: Task, receiver: Receiver) -> Hook:
     """Adds a webhook: ``hook("path", kinds=[...], ...)``. One task has ended."""
 
     def add(path: str = "", **fields: Any) -> Webhook:
-        values = {"name": path or "all", "url": receiver.url + path, "secret": new_secret()}
+        values = {
+            "name": path or "all",
+            "url": receiver.url + path,
+            "sealed_secret": seal(new_secret()),
+        }
         return Webhook.objects.create(**{**values, **fields})
 
     return add
@@ -99,6 +104,7 @@ def test_each_event_is_handed_out_once(hook: Hook) -> None:
         ({"spider": "shop"}, True),
         ({"spider": "shops"}, False),
         ({"spider": "shop", "kinds": ["failed"]}, False),
+        ({"kinds": ["failed", "finished_with_errors"]}, True),  # so did the task end
         ({"enabled": False}, False),
     ],
 )
@@ -160,9 +166,10 @@ def test_two_who_believe_to_lead_hand_out_once(hook: Hook, ended_task: Task) -> 
     [
         (0, 1, 0, "running", "failed"),  # the start itself
         (1, 3, 0, "running", "failed"),  # the start, and nothing that it led to
-        (1, 3, 2, "running", "finished"),  # the start had items of its own
-        (2, 9, 0, "running", "finished"),
-        (1, 0, 0, "running", "finished"),
+        (1, 3, 2, "running", "failed"),  # the start had items of its own, and nothing else
+        (1, 0, 0, "running", "failed"),
+        (9, 4, 8, "running", "finished"),  # with errors
+        (9, 0, 8, "running", "finished"),
         (0, 1, 0, "cancelling", "cancelled"),
     ],
 )
@@ -206,6 +213,8 @@ def test_a_signed_letter_arrives(
     event = Event.objects.get()
     assert told.content["id"] == told.headers["webhook-id"] == f"evt_{event.pk}"
     assert told.content["kind"] == "finished"
+    assert told.content["outcome"] == "finished_with_errors"
+    assert told.content["reason"] == ended_task.reason
     task = told.content["task"]
     assert (task["id"], task["spider"], task["arguments"]) == (
         ended_task.pk,
@@ -217,11 +226,11 @@ def test_a_signed_letter_arrives(
     )  # fmt: skip
     place = f"https://crawl.example.com/admin/crawlservice/task/{ended_task.pk}/change/"
     assert task["link"] == place
-    assert verify(told, webhook.secret)
+    assert verify(told, unseal(webhook.sealed_secret))
     assert not verify(told, new_secret())
-    assert not verify(replace(told, body=told.body + b" "), webhook.secret)
+    assert not verify(replace(told, body=told.body + b" "), unseal(webhook.sealed_secret))
     old = {**told.headers, "webhook-timestamp": "1700000000"}
-    assert not verify(replace(told, headers=old), webhook.secret)
+    assert not verify(replace(told, headers=old), unseal(webhook.sealed_secret))
     assert abs(int(told.headers["webhook-timestamp"]) - time.time()) < 60
     delivery = Delivery.objects.get()
     assert (delivery.attempts, delivery.next_at, delivery.problem) == (1, None, "")
@@ -344,7 +353,7 @@ def test_a_trial(hook: Hook, receiver: Receiver) -> None:
     (told,) = receiver.told
     assert told.content["kind"] == "test"
     assert told.headers["webhook-id"].startswith("evt_test_")
-    assert verify(told, webhook.secret)
+    assert verify(told, unseal(webhook.sealed_secret))
 
 
 def test_redirects_are_not_followed(hook: Hook, receiver: Receiver) -> None:

@@ -21,12 +21,16 @@ class Proxy:
         self._front, self._back = front, back
         self._writers: set[asyncio.StreamWriter] = set()
         self._frozen: set[asyncio.StreamWriter] = set()
-        self._lose = 0  # answers
+        self._lose = self._swallow = 0  # answers
         self.lost = 0
 
     def lose_answers(self, n: int) -> None:
         """The next n answers do not arrive, and their connections break: what was asked is done."""
         self._call(lambda: setattr(self, "_lose", n))
+
+    def swallow_answers(self, n: int) -> None:
+        """The next n answers do not arrive, nor any later one of their connections, which stay."""
+        self._call(lambda: setattr(self, "_swallow", n))
 
     def cut(self) -> None:
         """All connections break."""
@@ -102,6 +106,7 @@ class Proxy:
 
     def _drop(self, writer: asyncio.StreamWriter) -> None:
         self._writers.discard(writer)
+        self._frozen.discard(writer)
         writer.transport.abort()
 
     async def _pass(
@@ -113,6 +118,11 @@ class Proxy:
                 self._lose -= 1
                 self.lost += 1
                 raise ConnectionResetError
+            if answer and self._swallow > 0:
+                self._swallow -= 1
+                self.lost += 1
+                self._frozen.add(writer)
+                continue
             writer.write(chunk)
             await writer.drain()
         raise ConnectionResetError  # one side is gone, so is the other

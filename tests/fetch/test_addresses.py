@@ -25,6 +25,13 @@ from crawlframe.fetch.addresses import AddressGuard
         "::1",
         "::ffff:10.0.0.1",
         "64:ff9b::7f00:1",
+        "64:ff9b:1::101:101",
+        "64:ff9b:1:101:1:100::",
+        "::7f00:1",
+        "::101:101",
+        "::ffff:0:127.0.0.1",
+        "::ffff:0:1.1.1.1",
+        "::ffff:127.0.0.1",
         "2002:7f00:1::",
         "2002:0a00:0001::1",
         "2001:db8::1",
@@ -58,3 +65,5 @@ def test_allowed_networks() -> None:
     assert guard.allows("fd12::5")
     assert not guard.allows("192.168.1.1")
     assert not guard.allows("fd13::5")
+    assert not guard.allows("::10.9.9.9")
+    assert AddressGuard([ipaddress.ip_network("64:ff9b:1::/48")]).allows("64:ff9b:1::101:101")

@@ -6,10 +6,12 @@ import asyncio
 import gzip
 import ipaddress
 import socket
+import struct
 import threading
 import tracemalloc
 import zlib
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import brotli
@@ -38,6 +40,7 @@ from crawlframe.request import Request
 from .conftest import CERTIFICATE, Client, Exchange, Site
 
 MEGABYTE = 1 << 20
+PASSING = {ConnectError, ConnectionLost, DnsError, FetchTimeout}  # another try may help
 TEXT = b"<p>hello " + b"world " * 2000
 
 
@@ -52,6 +55,7 @@ def refuses(client: Client, kind: type[FetchError], url: str, **options: Any) ->
     with pytest.raises(kind) as caught:
         client.fetch(url, **options)
     assert type(caught.value) is kind
+    assert caught.value.retryable is (kind in PASSING)
     assert url in str(caught.value)
     return str(caught.value)
 
@@ -196,6 +200,65 @@ def test_two_hundred_at_once(client: Client, site: Site) -> None:
         return [response.body for response in await asyncio.gather(*fetches)]
 
     assert client.run(job) == [b"/echo?%d" % i * 50 for i in range(200)]
+
+
+# -- connections that break ---------------------------------------------------------------------
+
+
+async def after_pooled_ones(downloader: Any, site: Site, request: Request) -> Any:
+    """The response to ``request``, or its error, when there are eight idle connections."""
+    warm = [downloader.fetch(Request(f"{site.url}/warm?{i}"), FetchLimits(), {}) for i in range(8)]
+    await asyncio.gather(*warm)
+    assert site.connections == 8
+    fetch = downloader.fetch(request, FetchLimits(), request.headers)
+    return (await asyncio.gather(fetch, return_exceptions=True))[0]
+
+
+def resets(site: Site, fresh_too: bool) -> None:
+    """``/`` is never answered on a connection that was used before, and as told on a fresh one."""
+
+    @site.on("/warm")
+    async def warm(exchange: Exchange) -> bool:
+        await asyncio.sleep(0.1)
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        return True
+
+    @site.on("/")
+    async def serve(exchange: Exchange) -> bool:
+        if exchange.connection <= 8 or fresh_too:
+            reset = struct.pack("ii", 1, 0)
+            sock = exchange.writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            exchange.writer.transport.abort()
+            return False
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        return True
+
+
+@pytest.mark.parametrize("fresh_too", [False, True])
+@pytest.mark.parametrize(
+    ("method", "most"),
+    [("GET", 2), ("HEAD", 2), ("PUT", 2), ("DELETE", 2), ("POST", 1), ("PATCH", 1), ("LOCK", 1)],
+)
+def test_requests_on_connections_that_the_server_resets(
+    client: Client, site: Site, method: str, most: int, fresh_too: bool
+) -> None:
+    """By the server's log: what is not idempotent goes out once, else once more at most."""
+    resets(site, fresh_too)
+    body = b"data" if method in ("PUT", "POST", "PATCH") else None
+    request = Request(f"{site.url}/", method=method, body=body)
+
+    async def job(downloader: Any) -> Any:
+        return await after_pooled_ones(downloader, site, request)
+
+    outcome = client.run(job)
+    sent = [got for got in site.seen if got.target == "/"]
+    assert 1 <= len(sent) <= most
+    assert {(got.method, got.body) for got in sent} == {(method, body or b"")}
+    if fresh_too:
+        assert type(outcome) is ConnectionLost
+    else:
+        assert outcome.status == 200
 
 
 # -- content codings ----------------------------------------------------------------------------
@@ -347,7 +410,6 @@ def test_timeout_counts_over_redirects(client: Client, site: Site) -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhello",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\nhello\r\n",
         b"",
     ],
 )
@@ -362,6 +424,7 @@ def test_truncated_answers(client: Client, site: Site, answer: bytes) -> None:
         b"garbage without any sense\r\n\r\n" * 10,
         b"\x15\x03\x01\x00\x02\x02" * 20,
         b"HTTP/1.1 twohundred OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\nhello\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"X-Long: " + b"x" * 400_000 + b"\r\n\r\n",
     ],
 )
@@ -408,6 +471,65 @@ def test_tls_to_a_plain_server(client: Client, site: Site) -> None:
     refuses(client, TlsError, site.url.replace("http:", "https:") + "/")
 
 
+@contextmanager
+def listening(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A server that gives each connection to ``serve``; the port."""
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connection = listener.accept()[0]
+                with connection, suppress(OSError):
+                    connection.settimeout(10)
+                    serve(connection)
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        thread = threading.Thread(target=accept)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(20)
+
+
+def reset(connection: socket.socket) -> None:
+    """Ends it with an RST."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def reset_at_once(connection: socket.socket) -> None:
+    connection.recv(1)
+    reset(connection)
+
+
+def close_after_hello(connection: socket.socket) -> None:
+    connection.recv(65536)
+
+
+def close_in_the_answer(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.sendall(b"\x16\x03\x03\x00\x50\x02")
+
+
+@pytest.mark.parametrize("serve", [reset_at_once, close_after_hello, close_in_the_answer])
+def test_connection_lost_in_the_tls_handshake(
+    client: Client, serve: Callable[[socket.socket], None]
+) -> None:
+    """That is no fault of its certificate, and passes."""
+    with listening(serve) as port:
+        refuses(client, ConnectionLost, f"https://127.0.0.1:{port}/")
+
+
+def test_alert_in_the_tls_handshake(client: Client) -> None:
+    def alert(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(b"\x15\x03\x03\x00\x02\x02\x28")  # handshake_failure
+        connection.recv(1)
+
+    with listening(alert) as port:
+        refuses(client, TlsError, f"https://127.0.0.1:{port}/")
+
+
 # -- where a crawl may go -----------------------------------------------------------------------
 
 
@@ -417,6 +539,15 @@ def test_private_addresses_are_refused(client: Client, site: Site, host: str) ->
     url = Request(site.url.replace("127.0.0.1", host) + "/").url
     assert "CRAWLFRAME_ALLOW_PRIVATE" in refuses(client, PrivateAddress, url, allow=())
     assert not site.seen
+
+
+def test_private_addresses_are_not_even_connected_to(client: Client) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        refuses(client, PrivateAddress, url, allow=())
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 def test_redirect_to_a_private_address_is_refused(client: Client, site: Site) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from crawlframe.fetch.cookies import MAX_COOKIES, TaskCookies
+import json
+
+import pytest
+
+from crawlframe.errors import BadRequest
+from crawlframe.fetch.cookies import MAX_COOKIES, MAX_HEADER, MAX_PER_DOMAIN, TaskCookies
+from crawlframe.links import hostname_of
 
 URL = "https://www.example.com/shop/cart"
 
@@ -91,11 +97,189 @@ def test_own_change_is_not_lost_by_loading() -> None:
     assert len(here.changes()) == 1
 
 
-def test_hostile_amounts() -> None:
+# -- public suffixes and prefixes -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "domain"),
+    [
+        ("https://shop.example.co.uk/", "co.uk"),
+        ("https://me.github.io/", "github.io"),
+        ("https://me.github.io/", ".GitHub.io"),
+        ("https://a.b.kobe.jp/", "b.kobe.jp"),
+        ("https://bucket.s3.amazonaws.com/", "s3.amazonaws.com"),
+        ("https://xn--85x722f.xn--55qx5d.cn/", "xn--55qx5d.cn"),
+        ("https://me.localhost/", "localhost"),
+        ("https://127.0.0.1/", "0.0.1"),
+    ],
+)
+def test_cookies_for_public_suffixes_are_refused(url: str, domain: str) -> None:
     jar = TaskCookies()
-    jar.absorb(URL, [f"c{i}=1; Path=/" for i in range(5000)])
+    assert not jar.absorb(url, [f"a=1; Domain={domain}; Path=/"])
+    assert jar.dump() == {}
+
+
+@pytest.mark.parametrize(
+    "url", ["https://github.io/", "https://127.0.0.1/", "http://localhost:81/"]
+)
+def test_a_host_that_is_a_public_suffix_or_address_keeps_its_own(url: str) -> None:
+    jar = TaskCookies()
+    host = hostname_of(url)
+    assert jar.absorb(url, [f"a=1; Domain={host}; Path=/", "b=2; Domain=; Path=/"])
+    assert cookies_at(jar, url) == {"a=1", "b=2"}
+    assert cookies_at(jar, url.replace(host, f"sub.{host}")) == set()
+
+
+def test_cookies_without_a_domain_stay_with_their_host() -> None:
+    jar = TaskCookies()
+    jar.absorb("https://example.com/", ["host=1; Path=/", "all=2; Domain=example.com; Path=/"])
+    assert cookies_at(jar, "https://example.com:8443/") == {"host=1", "all=2"}
+    assert cookies_at(jar, "https://sub.example.com/") == {"all=2"}
+    assert cookies_at(jar, "https://notexample.com/") == set()
+
+
+@pytest.mark.parametrize(
+    ("url", "header", "taken"),
+    [
+        (URL, "__Host-a=1; Secure; Path=/", True),
+        (URL, "__Host-a=1; Secure", False),  # the path would be /shop
+        (URL, "__Host-a=1; Secure; Path=/; Domain=example.com", False),
+        (URL, "__Host-a=1; Path=/", False),
+        ("http://www.example.com/", "__Host-a=1; Secure; Path=/", False),
+        (URL, "__Secure-a=1; Secure", True),
+        (URL, "__secure-a=1", False),
+        ("http://www.example.com/", "__Secure-a=1; Secure", False),
+        ("http://www.example.com/", "plain=1; Secure", False),
+        (URL, "__Host-nameless", False),
+    ],
+)
+def test_prefixes_and_secure(url: str, header: str, taken: bool) -> None:
+    jar = TaskCookies()
+    assert jar.absorb(url, [header]) is taken
+    assert bool(jar.dump()) is taken
+
+
+def test_a_stranger_cannot_delete() -> None:
+    jar = TaskCookies()
+    jar.absorb("https://www.bank.com/", ["a=1; Domain=bank.com; Path=/"])
+    assert not jar.absorb("https://evil.com/", ["a=; Domain=bank.com; Path=/; Max-Age=0"])
+    assert cookies_at(jar, "https://bank.com/") == {"a=1"}
+
+
+# -- amounts --------------------------------------------------------------------------------------
+
+
+def test_a_domain_keeps_the_fifty_that_were_set_last(caplog: pytest.LogCaptureFixture) -> None:
+    jar = TaskCookies()
+    jar.absorb(URL, [f"c{i}=1; Path=/" for i in range(MAX_PER_DOMAIN)])
+    assert jar.absorb(URL, ["c0=2; Path=/", "new=1; Path=/"])
+    kept = cookies_at(jar, URL)
+    assert len(kept) == MAX_PER_DOMAIN
+    assert {"c0=2", "new=1"} <= kept
+    assert "c1=1" not in kept
+    jar.absorb(URL, [f"more{i}=1; Path=/" for i in range(1000)])
+    assert len(jar.dump()) == MAX_PER_DOMAIN
+    assert jar.dropped == 1001
+    assert len(caplog.records) == 1
+    assert ".example.com" in caplog.text
+
+
+def test_expired_ones_go_first() -> None:
+    jar = TaskCookies()
+    jar.absorb(URL, [f"c{i}=1; Path=/" for i in range(MAX_PER_DOMAIN - 1)])
+    jar.load({"www.example.com|/|old": old_entry("old", expires=1)})
+    jar.absorb(URL, ["new=1; Path=/"])
+    assert "c0=1" in cookies_at(jar, URL)
+    assert "www.example.com|/|old" not in jar.dump()
+
+
+def old_entry(name: str, expires: int | None = None) -> str:
+    fields = [name, "1", "www.example.com", False, False, "/", True, False, expires]
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def test_loading_keeps_the_order_of_what_is_known() -> None:
+    """The entries come in any order, all of them, whenever one has changed."""
+    jar = TaskCookies()
+    jar.absorb(URL, [f"c{i}=1; Path=/" for i in range(MAX_PER_DOMAIN)])
+    jar.changes()
+    others = {"www.example.com|/|c7": old_entry("c7", expires=4_000_000_000)}
+    jar.load(dict(reversed(jar.dump().items())) | others)
+    jar.absorb(URL, [f"new{i}=1; Path=/" for i in range(8)])
+    left = {f"c{i}=1" for i in range(9, MAX_PER_DOMAIN)} | {f"new{i}=1" for i in range(8)}
+    assert cookies_at(jar, URL) == left | {"c7=1"}  # set anew, so not one of the oldest
+
+
+def test_what_is_dropped_is_dropped_everywhere() -> None:
+    here, there = TaskCookies(), TaskCookies()
+    here.absorb(URL, [f"c{i}=1; Path=/" for i in range(MAX_PER_DOMAIN)])
+    there.load(here.changes())
+    here.absorb(URL, ["new=1; Path=/", *[f"brief{i}=1; Path=/" for i in range(100)]])
+    changes = here.changes()
+    assert not any("brief0" in key for key in changes)  # nobody else ever knew it
+    there.load(changes)
+    assert there.dump() == here.dump()
+    assert there.changes() == {}
+
+
+def test_jars_that_fill_up_apart_agree_in_the_end() -> None:
+    shared: dict[str, str] = {}  # as the frontier keeps it
+    jars = [TaskCookies(), TaskCookies()]
+    for number, jar in enumerate(jars):
+        jar.absorb(URL, [f"c{number}.{i}=1; Path=/" for i in range(MAX_PER_DOMAIN)])
+        shared |= jar.changes()
+    for jar in [*jars, *jars]:
+        jar.load(shared)
+        shared |= jar.changes()
+    assert jars[0].dump() == jars[1].dump() == {key: e for key, e in shared.items() if e}
+    assert len(jars[0].dump()) == MAX_PER_DOMAIN
+
+
+def test_a_task_keeps_the_domains_that_were_used_last() -> None:
+    jar = TaskCookies()
+    domains = MAX_COOKIES // 10 + 1
+    for number in range(domains):
+        jar.absorb(f"https://h{number}.example/", [f"c{i}=1; Path=/" for i in range(10)])
+        assert cookies_at(jar, "https://h0.example/")  # used all the time
     assert len(jar.dump()) == MAX_COOKIES
-    assert jar.absorb(URL, ["c0=2; Path=/"])
-    jar.absorb(URL, ["c1=; Path=/; Max-Age=0", "new=1; Path=/"])
-    assert "new=1" in cookies_at(jar, URL)
-    assert not TaskCookies().absorb(URL, ["big=" + "x" * 10_000])
+    assert not cookies_at(jar, "https://h1.example/")
+    assert len(cookies_at(jar, f"https://h{domains - 1}.example/")) == 10
+
+
+def test_large_cookies_are_not_taken() -> None:
+    jar = TaskCookies()
+    assert not jar.absorb(URL, ["big=" + "x" * 4094])
+    assert not jar.absorb(URL, ["a=1; Path=/" + "x" * 10_000])
+    assert jar.absorb(URL, ["big=" + "x" * 4093])
+
+
+@pytest.mark.parametrize(
+    "header", ["a=1; Max-Age=" + "9" * 30, "a=1; Version=1; Port", "a; Path=x"]
+)
+def test_odd_attributes(header: str) -> None:
+    jar = TaskCookies()
+    jar.absorb(URL, [header])
+    TaskCookies().load(jar.changes())
+    jar.header_for(URL)
+
+
+def test_the_header_is_bounded() -> None:
+    jar = TaskCookies()
+    jar.absorb(URL, [f"c{i}={'x' * 1000}; Path=/" for i in range(20)])
+    jar.absorb(URL, ["near=1; Path=/shop"])
+    header = jar.header_for(URL, {"mine": "y" * 1000}) or ""
+    assert MAX_HEADER - 1100 < len(header) <= MAX_HEADER
+    assert header.startswith("near=1; c0=")  # longer paths first, then as they were set
+    assert header.endswith("mine=" + "y" * 1000)
+
+
+def test_own_cookies_that_are_too_long() -> None:
+    for own in ({"a": "x" * MAX_HEADER}, {"a": "ü" * (MAX_HEADER // 2)}):
+        with pytest.raises(BadRequest, match="8192"):
+            TaskCookies().header_for(URL, own)
+
+
+def test_entries_of_before_are_read() -> None:
+    jar = TaskCookies()
+    jar.load({"www.example.com|/|a": old_entry("a")})
+    assert cookies_at(jar, URL) == {"a=1"}

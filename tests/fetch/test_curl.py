@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
+import pycurl
 import pytest
 
 from crawlframe.errors import BadEncoding, BodyTooLarge, ConnectionLost, FetchTimeout
@@ -14,7 +20,7 @@ from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.request import Request
 
-from .conftest import Client, Exchange, Site
+from .conftest import CERTIFICATE, Client, Exchange, Site
 
 
 @pytest.fixture
@@ -167,7 +173,7 @@ def test_idle_handles_hold_nothing(client: Client, site: Site) -> None:
             except BodyTooLarge:
                 pass
             (handle,) = downloader._idle
-            assert handle._head == handle._body == []
+            assert (handle._head, handle._body.getvalue()) == ([], b"")
 
     client.run(job)
 
@@ -183,3 +189,80 @@ def test_fetches_after_a_fork(client: Client, site: Site) -> None:
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+REFUSED = b"\x00\x00\x04\x03\x00\x00\x00\x00\x01\x00\x00\x00\x07"  # RST_STREAM of stream 1
+SETTINGS_FRAME = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+
+
+def frames(connection: ssl.SSLSocket) -> Iterator[int]:
+    """The types of the HTTP/2 frames that a client sends."""
+    file = connection.makefile("rb")
+    assert file.read(24).startswith(b"PRI * HTTP/2.0")
+    while head := file.read(9):
+        file.read(int.from_bytes(head[:3], "big"))
+        yield head[3]
+
+
+@contextmanager
+def refusing_streams() -> Iterator[tuple[str, list[str]]]:
+    """A server that speaks HTTP/2 only to refuse; its URL, and the requests it got."""
+    log: list[str] = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+
+    def serve(connection: ssl.SSLSocket) -> None:
+        if connection.selected_alpn_protocol() == "h2":
+            connection.sendall(SETTINGS_FRAME)
+            for kind in frames(connection):
+                if kind == 1:  # HEADERS
+                    log.append("h2")
+                    connection.sendall(REFUSED)
+        else:
+            log.append(connection.recv(65536).split(b" ")[0].decode())
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    def shake_hands(plain: socket.socket) -> None:
+        with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
+            connection.settimeout(10)
+            serve(connection)
+
+    def accept(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                plain = listener.accept()[0]
+                threading.Thread(target=shake_hands, args=[plain], daemon=True).start()
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        thread = threading.Thread(target=accept, args=[listener])
+        thread.start()
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}/", log
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(20)
+
+
+@pytest.mark.parametrize(("method", "sent"), [("GET", ["h2", "GET"]), ("POST", ["POST"])])
+def test_streams_that_the_server_refuses(
+    client: Client, monkeypatch: pytest.MonkeyPatch, method: str, sent: list[str]
+) -> None:
+    """What is not idempotent goes no way on which libcurl would send it again."""
+    if not pycurl.version_info()[4] & pycurl.VERSION_HTTP2:
+        pytest.skip("this libcurl speaks no HTTP/2")
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    with refusing_streams() as (url, log):
+        assert client.fetch(Request(url, method=method)).body == b"ok"
+    assert log == sent
+
+
+def test_own_connections_do_not_fill_the_pool(client: Client, site: Site) -> None:
+    site.answer("/", b"ok")
+
+    async def job(downloader: Any) -> None:
+        for method in ("GET", *["POST"] * 5, "GET"):
+            request = Request(f"{site.url}/", method=method)
+            await downloader.fetch(request, FetchLimits(), {})
+
+    client.run(job)
+    used = [got.connection for got in site.seen]
+    assert used == [1, 2, 3, 4, 5, 6, 1]

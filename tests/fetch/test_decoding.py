@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import tracemalloc
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import brotli
 import pytest
 from backports import zstd
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from crawlframe.errors import BadEncoding, BodyTooLarge
-from crawlframe.fetch.decoding import MAX_STREAMS, decode
+from crawlframe.fetch import decoding as decoding_module
+from crawlframe.fetch.decoding import MAX_STREAMS, OUTPUT, Decoding, decode
+from crawlframe.fetch.limits import FetchLimits
+from crawlframe.fetch.memory import SMALL, TransferMemory
+from crawlframe.fetch.redirects import LARGE, Answer, Journey
+from crawlframe.request import Request
 
 URL = "http://h/"
 CODINGS: dict[str, Callable[[bytes], bytes]] = {
@@ -85,6 +92,80 @@ def test_zstd_frame_that_wants_too_much_memory() -> None:
     body = frame.compress(b"x" * 1000) + frame.flush()
     with pytest.raises(BadEncoding, match="zstd"):
         decode(body, "zstd", 1 << 20, URL)
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@settings(max_examples=20)
+@given(sizes=st.lists(st.integers(0, 400_000), min_size=1, max_size=4), step=st.integers(1, 2**20))
+def test_steps_come_to_the_same(coding: str, sizes: list[int], step: int) -> None:
+    body = b"".join(bytes([number]) * size for number, size in enumerate(sizes))
+    decoding = Decoding(CODINGS[coding](body), coding, len(body), URL)
+    before, steps = -1, 0
+    while not decoding.advance(step):
+        assert before < decoding.size  # each step brings something
+        assert decoding.size < (steps + 1) * (step + 2 * OUTPUT)
+        before, steps = decoding.size, steps + 1
+    assert decoding.body == body
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_body_that_grows_is_decoded_once_and_counts_what_it_is(
+    coding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the largest that it might become: many such bodies fit into the memory together."""
+    size = 3 << 20
+    sent = CODINGS[coding](bytes(size))
+    assert len(sent) < LARGE
+    begun: list[int] = []
+    decoder = decoding_module._DECODERS[coding]
+
+    def counted(body: bytes) -> Iterator[bytes]:
+        begun.append(len(body))
+        return decoder(body)
+
+    monkeypatch.setitem(decoding_module._DECODERS, coding, counted)
+    memory = TransferMemory(24 << 20)
+
+    async def transfer(journey: Journey) -> Answer:
+        return Answer(200, CIMultiDict({"Content-Encoding": coding}), sent)
+
+    async def page() -> float:
+        with memory.account() as account:
+            journey = Journey(Request(URL), FetchLimits(max_body=32 << 20), {}, account=account)
+            response = await journey.run(transfer)
+            assert response.body == bytes(size)
+            assert account.held == size
+            return account.waited
+
+    async def main() -> list[float]:
+        return await asyncio.gather(*[page() for _ in range(5)])
+
+    assert asyncio.run(main()) == [0.0] * 5
+    assert begun == [len(sent)] * 5
+
+
+def test_bodies_that_grow_wait_for_each_other() -> None:
+    """While its body is decoded a transfer holds what has come so far."""
+    size = 5 << 20
+    sent = gzip.compress(bytes(size), 1)
+    memory = TransferMemory(8 << 20)
+
+    async def transfer(journey: Journey) -> Answer:
+        return Answer(200, CIMultiDict({"Content-Encoding": "gzip"}), sent)
+
+    async def page() -> int:
+        with memory.account() as account:
+            journey = Journey(Request(URL), FetchLimits(max_body=size), {}, account=account)
+            response = await journey.run(transfer)
+            await asyncio.sleep(0.01)
+            return len(response.body)
+
+    async def main() -> list[int]:
+        return await asyncio.gather(*[page() for _ in range(20)])
+
+    assert asyncio.run(main()) == [size] * 20
+    assert memory.held == 0
+    assert memory.peak <= (8 << 20) + size + (2 << 20) + 20 * SMALL
 
 
 def test_several_codings_undo_in_reverse() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import subprocess
 import sys
 from typing import Any
@@ -12,7 +13,14 @@ import requests
 import uvloop
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadRedirect, BodyTooLarge, FetchTimeout, TooManyRedirects
+from crawlframe.errors import (
+    BadHeader,
+    BadRedirect,
+    BodyTooLarge,
+    ConnectionLost,
+    FetchTimeout,
+    TooManyRedirects,
+)
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.downloader import Downloader
@@ -22,6 +30,7 @@ from crawlframe.spider import Spider, SpiderSettings
 
 from .conftest import LOOPBACK, Exchange, Site
 
+MEGABYTE = 1 << 20
 SETTINGS = Settings(allow_private=LOOPBACK, user_agent="Node/1")
 
 
@@ -126,6 +135,176 @@ def test_jar_and_hosts_are_passed_on(site: Site, downloader: str) -> None:
     with pytest.raises(BadRedirect):
         fetch(f"{site.url}/", settings, None, jar, lambda hostname: hostname != "localhost")
     assert jar.header_for(f"{site.url}/") == "a=1"
+
+
+# -- header lines without a colon -----------------------------------------------------------------
+
+ODD_HEAD = (
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nX-First: 1\r\n"
+    b"Warning in line 7\r\n folded\r\n"
+    b"X-Last: 2\r\nContent-Length: 4\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("downloader", ["curl", "requests"])
+def test_header_line_without_a_colon(site: Site, downloader: str) -> None:
+    site.raw("/", ODD_HEAD + b"page", keep=True)
+    response = fetch(f"{site.url}/", SpiderSettings(downloader=downloader))
+    assert (response.status, response.body) == (200, b"page")
+    assert dict(response.headers) == {"X-First": "1", "X-Last": "2", "Content-Length": "4"}
+    assert len(site.seen) == (2 if downloader == "curl" else 1)
+
+
+def test_hosts_with_such_headers_are_remembered(site: Site) -> None:
+    """A POST must not go out twice; the next one to the host goes the right way from the start."""
+    site.raw("/", ODD_HEAD + b"page", keep=True)
+
+    async def main() -> bytes:
+        downloader = Downloader(SETTINGS)
+        post = Request(f"{site.url}/", method="POST", body="data")
+        try:
+            with pytest.raises(BadHeader) as caught:
+                await downloader.fetch(post, SpiderSettings())
+            assert caught.value.reason == "bad_response"
+            assert len(site.seen) == 1
+            return (await downloader.fetch(post, SpiderSettings())).body
+        finally:
+            await downloader.close()
+
+    assert uvloop.run(main()) == b"page"
+    assert len(site.seen) == 2
+
+
+def test_redirect_with_such_a_header(site: Site) -> None:
+    """Only the transfer that needs it is made again."""
+    site.answer("/form", status=303, headers={"Location": "/", "Set-Cookie": "a=1"})
+    site.raw("/", ODD_HEAD + b"page", keep=True)
+    response = fetch(Request(f"{site.url}/form", method="POST"), None, None, TaskCookies())
+    assert response.body == b"page"
+    assert response.redirects == (f"{site.url}/form",)
+    assert [got.method for got in site.seen] == ["POST", "GET", "GET"]
+    assert site.seen[2].header("Cookie") == "a=1"
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("coding", ["", "gzip"])
+@pytest.mark.parametrize("kind", ["curl", "requests"])
+def test_bodies_together_stay_within_the_limit(site: Site, kind: str, coding: str) -> None:
+    """Until their callbacks are over, and their time-outs stand still while they wait."""
+    size = 6 * MEGABYTE
+    body = gzip.compress(bytes(size), 1) if coding else bytes(size)
+    site.answer("/", body, headers={"Content-Encoding": coding} if coding else {})
+    site.answer("/small", b"small")
+    settings = SpiderSettings(downloader=kind, max_body=size, timeout=1.0)
+
+    async def main() -> int:
+        downloader = Downloader(Settings(allow_private=LOOPBACK, transfer_memory=12))
+
+        async def page(number: int) -> int:
+            with downloader.memory.account() as account:
+                request = Request(f"{site.url}/?{number}")
+                response = await downloader.fetch(request, settings, None, None, None, account)
+                assert account.held == size
+                await asyncio.sleep(0.3)  # as a callback
+                return len(response.body)
+
+        try:
+            pages = [asyncio.ensure_future(page(number)) for number in range(6)]
+            await asyncio.sleep(0.3)
+            assert not all(waiting.done() for waiting in pages)
+            small = await downloader.fetch(Request(f"{site.url}/small"), settings)
+            assert small.body == b"small"
+            assert await asyncio.gather(*pages) == [size] * 6
+            assert downloader.memory.held == 0
+            return downloader.memory.peak
+        finally:
+            await downloader.close()
+
+    # One body more than the limit, the STEP it was given last, and what never waits.
+    assert uvloop.run(main()) <= 12 * MEGABYTE + size + MEGABYTE + 6 * MEGABYTE
+
+
+@pytest.mark.parametrize("kind", ["curl", "requests"])
+def test_cancelled_while_it_waits_for_memory(site: Site, kind: str) -> None:
+    site.answer("/", bytes(3 * MEGABYTE))
+    settings = SpiderSettings(downloader=kind)
+
+    async def main() -> None:
+        downloader = Downloader(Settings(allow_private=LOOPBACK, transfer_memory=3))
+        with downloader.memory.account() as holder:
+            await downloader.fetch(Request(f"{site.url}/"), settings, account=holder)
+            waiting = [
+                asyncio.ensure_future(downloader.fetch(Request(f"{site.url}/?{i}"), settings))
+                for i in range(4)
+            ]
+            while not downloader.memory.waiting:
+                await asyncio.sleep(0.01)
+            for fetch in waiting:
+                fetch.cancel()
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            assert all(isinstance(result, asyncio.CancelledError) for result in results)
+            assert downloader.memory.held == holder.held
+        assert downloader.memory.held == 0
+        response = await downloader.fetch(Request(f"{site.url}/"), settings)
+        assert len(response.body) == 3 * MEGABYTE
+        await downloader.close()
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("kind", ["curl", "requests"])
+def test_connection_lost_after_it_had_to_wait_for_memory(site: Site, kind: str) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (3 * MEGABYTE)
+    site.raw("/", head + bytes(2 * MEGABYTE))
+    settings = SpiderSettings(downloader=kind)
+
+    async def main() -> None:
+        downloader = Downloader(Settings(allow_private=LOOPBACK, transfer_memory=3))
+        with downloader.memory.account() as holder, downloader.memory.account() as account:
+            await holder.reserve(3 * MEGABYTE)
+            url = f"{site.url}/"
+            fetch = downloader.fetch(Request(url), settings, None, None, None, account)
+            waiting = asyncio.ensure_future(fetch)
+            while not downloader.memory.waiting:
+                await asyncio.sleep(0.01)
+            holder.close()
+            with pytest.raises(ConnectionLost):
+                await waiting
+            assert account.waited > 0
+        await downloader.close()
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("kind", ["curl", "requests"])
+def test_memory_in_advance(site: Site, kind: str) -> None:
+    """It connects when there is room for the largest body, also behind a redirect."""
+    site.answer("/", bytes(MEGABYTE // 2), status=302, headers={"Location": "/there"})
+    site.answer("/there", bytes(4 * MEGABYTE))
+    settings = SpiderSettings(downloader=kind, max_body=5 * MEGABYTE)
+
+    async def main() -> None:
+        downloader = Downloader(Settings(allow_private=LOOPBACK, transfer_memory=6))
+        memory = downloader.memory
+        with memory.account() as holder, memory.account() as account:
+            await holder.reserve(2 * MEGABYTE)
+            account.in_advance = True
+            url = f"{site.url}/"
+            fetch = downloader.fetch(Request(url), settings, None, None, None, account)
+            waiting = asyncio.ensure_future(fetch)
+            while not (memory.waiting or site.seen):
+                await asyncio.sleep(0.01)
+            assert not site.seen
+            holder.settle(MEGABYTE)
+            response = await waiting
+            assert len(response.body) == account.held == 4 * MEGABYTE
+            assert memory.peak == 6 * MEGABYTE
+        assert memory.held == 0
+        await downloader.close()
+
+    uvloop.run(main())
 
 
 def test_requests_are_only_imported_when_used() -> None:

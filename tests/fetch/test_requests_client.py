@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.auth import HTTPDigestAuth
 
-from crawlframe.errors import BadUrl, PrivateAddress
+from crawlframe.errors import BadResponse, BadUrl, PrivateAddress
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.requests_client import SESSIONS, RequestsDownloader
@@ -98,6 +99,78 @@ def test_addresses_are_checked_with_sessions_of_authors_too(client: Client, site
 
     with pytest.raises(PrivateAddress):
         client.run(job, allow=())
+
+
+def through_a_proxy(site: Site) -> Any:
+    """A factory of sessions that ask ``site`` for everything."""
+
+    def factory() -> requests.Session:
+        session = requests.Session()
+        session.proxies = {"http": site.url}
+        return session
+
+    return factory
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:10.0.0.1]", "localhost"])
+def test_a_proxy_is_no_way_to_private_addresses(client: Client, site: Site, host: str) -> None:
+    async def job(downloader: Any) -> None:
+        request = Request(f"http://{host}/")
+        factory = through_a_proxy(site)
+        await downloader.fetch(request, FetchLimits(), {}, session_factory=factory)
+
+    with pytest.raises(PrivateAddress, match="CRAWLFRAME_ALLOW_PRIVATE"):
+        client.run(job, allow=())
+    assert not site.seen
+
+
+def test_a_proxy_that_the_author_names_may_be_anywhere(client: Client, site: Site) -> None:
+    """Names that only it knows are its affair."""
+    site.answer("http://page.invalid/x", b"by proxy")
+
+    async def job(downloader: Any) -> bytes:
+        request = Request("http://page.invalid/x")
+        factory = through_a_proxy(site)
+        response = await downloader.fetch(request, FetchLimits(), {}, session_factory=factory)
+        body: bytes = response.body
+        return body
+
+    assert client.run(job, allow=()) == b"by proxy"
+
+
+def test_the_next_address_of_a_host_is_tried(
+    client: Client, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are refused are left out, those that nobody answers at are passed over."""
+    site.answer("/", b"here")
+    port = int(site.url.rpartition(":")[2])
+    found = ["10.0.0.1", "127.0.0.9", "127.0.0.1"]
+
+    def getaddrinfo(host: str, *rest: Any) -> Any:
+        addresses = found if host == "many.example" else [host]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (a, port)) for a in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    assert client.fetch(f"http://many.example:{port}/").body == b"here"
+    assert site.seen[0].header("Host") == f"many.example:{port}"
+
+
+def test_session_cookies_do_not_make_the_header_too_long(client: Client, site: Site) -> None:
+    def factory() -> requests.Session:
+        session = requests.Session()
+        for number in range(20):
+            session.cookies.set(f"c{number}", "x" * 1000, domain="127.0.0.1", path="/")
+        return session
+
+    site.answer("/")
+    fetch_with(client, factory, [f"{site.url}/"])
+    assert 6000 < len(site.seen[0].header("Cookie") or "") <= 8192
+
+
+def test_too_many_header_lines_without_a_colon(client: Client, site: Site) -> None:
+    site.raw("/", b"HTTP/1.1 200 OK\r\n" + b"nothing\r\n" * 200 + b"\r\nbody")
+    with pytest.raises(BadResponse, match="no colon"):
+        client.fetch(f"{site.url}/")
 
 
 def test_cookies_of_the_session_and_of_the_task(client: Client, site: Site) -> None:

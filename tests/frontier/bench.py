@@ -74,6 +74,10 @@ class Bench:
         limits = TaskLimits(0, delay, concurrency, page_limit)
         self.frontier.open_task(task, limits, list(seeds))
 
+    def begin_cancel(self, task: int) -> None:
+        """The first step of a cancel that comes no further."""
+        self.frontier.run("state", 0, task, "cancelling", "begin")
+
     def request(
         self,
         name: str,

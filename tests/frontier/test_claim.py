@@ -429,8 +429,9 @@ def test_what_comes_back_to_a_paused_task_waits(bench: Bench) -> None:
 
 
 def test_a_cancelled_task_is_handed_out_past_all_limits(bench: Bench) -> None:
+    """What the cancel has not come to."""
     bench.open(*bench.requests(30), concurrency=1, delay=0)
-    bench.frontier.cancel(1)
+    bench.begin_cancel(1)
     claim = bench.whole_claim()
     assert len(claim.requests) == 30
     assert claim.tasks[1].state == "cancelling"
@@ -440,13 +441,13 @@ def test_a_cancelled_task_is_handed_out_past_all_limits(bench: Bench) -> None:
 def test_a_cancelled_task_does_not_wait_for_a_better_one(bench: Bench, limits: dict) -> None:
     bench.open(*bench.requests(9, task=1, task_priority=1), task=1, **limits)
     bench.open(*bench.requests(9, task=2), task=2, **limits)
-    bench.frontier.cancel(2)
+    bench.begin_cancel(2)
     assert sorted(request.task for request in bench.claim()) == [1] + [2] * 9
 
 
 def test_what_is_only_ended_costs_no_delay(bench: Bench) -> None:
     bench.open(*bench.requests(2, task=1), task=1, delay=60_000)
-    bench.frontier.cancel(1)
+    bench.begin_cancel(1)
     assert len(bench.claim()) == 2
     bench.open(bench.request("other", task=2), task=2)
     assert bench.names(bench.claim()) == ["other"]

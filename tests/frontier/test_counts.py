@@ -35,6 +35,7 @@ def test_every_place_is_counted(bench: Bench) -> None:
         "delayed": 2,
         "parked": 1,
         "items": 2,
+        "cancelled": 0,
     }
     assert (counts.nr, counts.ready) == (5, 1)
 
@@ -189,6 +190,15 @@ def test_very_many_cookies(bench: Bench) -> None:
     bench.frontier.share_cookies(1, cookies)
     assert bench.frontier.cookies(1) == cookies
     bench.frontier.share_cookies(1, {})
+
+
+def test_deleted_cookies_do_not_pile_up(bench: Bench) -> None:
+    bench.open()
+    for number in range(255):
+        bench.frontier.share_cookies(1, {f"name {number}": "x", f"name {number - 1}": ""})
+    assert bench.frontier.cookies(1)["name 253"] == ""
+    bench.frontier.share_cookies(1, {"last": "y"})
+    assert bench.frontier.cookies(1) == {"name 254": "x", "last": "y"}
 
 
 # -- spiders, connections -------------------------------------------------------------------------

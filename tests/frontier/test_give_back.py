@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.tasks import mark_of
 from tests.frontier.bench import Bench
 
 
@@ -98,12 +99,16 @@ def test_a_retry_of_a_cancelled_task_does_not_wait(bench: Bench) -> None:
     assert bench.names(bench.claim_all()) == ["one"]
 
 
-def test_delayed_follow_ups_of_a_cancelled_task_do_not_wait(bench: Bench) -> None:
+@pytest.mark.parametrize("delay", [0, 60_000])
+def test_follow_ups_of_a_cancelled_task_end_as_they_come(bench: Bench, delay: int) -> None:
     bench.open(bench.request("one"))
     [one] = bench.claim()
     bench.frontier.cancel(1)
-    bench.complete(one, bench.request("two", delay=60_000))
-    assert bench.names(bench.claim()) == ["two"]
+    assert bench.complete(one, bench.request("two", delay=delay), bench.request("one")) == {1}
+    counts = bench.counts()
+    assert (counts.na, counts.nf, counts.ne, counts.cancelled) == (2, 1, 1, 1)
+    assert counts.duplicates == 1
+    assert bench.claim_all() == []
 
 
 # -- release --------------------------------------------------------------------------------------
@@ -206,3 +211,42 @@ def test_a_cancelled_task_parks_nothing(bench: Bench) -> None:
     assert bench.park(one) == 1
     assert bench.places() == (1, 0, 0, 0)
     assert bench.names(bench.claim()) == ["one"]
+
+
+def test_tries_of_a_killer_can_be_read_by_the_release_before(bench: Bench) -> None:
+    """Its nodes may run beside ours, and replay what died with us."""
+    bench.open(bench.request("one"))
+    for kills in (1, 2):
+        bench.release(bench.claim()[0], deliveries=1)
+        [[rid, tries]] = bench.redis.hgetall(bench.key("TRIES")).items()
+        assert tries == b"0,%d" % kills
+        assert bench.redis.hgetall(bench.key("KILLS")) == {rid: b"%d" % kills}
+    bench.park(bench.claim()[0], version="v1")
+    assert bench.redis.hget(bench.key("TRIES"), rid) == b"0,2," + mark_of("v1").encode()
+    bench.frontier.unpark(1)
+    [one] = bench.claim()
+    assert (one.deliveries, one.kills) == (2, 2)
+
+
+@pytest.mark.parametrize("end", ["complete", "cancel"])
+def test_kills_are_forgotten_at_the_end(bench: Bench, end: str) -> None:
+    bench.open(*bench.requests(2))
+    bench.release(bench.claim(1)[0], deliveries=1)
+    if end == "cancel":
+        bench.frontier.cancel(1)
+    else:
+        bench.complete_all(bench.claim(2))
+    assert not bench.redis.exists(bench.key("KILLS"))
+    assert bench.frontier.audit() == []
+
+
+def test_kills_that_cannot_be_read_are_counted_anew(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    bench.release(one, deliveries=1)
+    bench.redis.hset(bench.key("KILLS"), one.rid, "junk")
+    [one] = bench.claim()
+    assert (one.deliveries, one.kills) == (1, 0)
+    bench.redis.hset(bench.key("KILLS"), one.rid, "junk")
+    bench.release(one, deliveries=1)
+    assert bench.claim()[0].kills == 1

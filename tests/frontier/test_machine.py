@@ -3,6 +3,7 @@ step. MACHINE_EXAMPLES=2000 in the environment digs deeper, and elsewhere each t
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -51,11 +52,12 @@ class Task:
     na: int = 0
     nf: int = 0
     ne: int = 0
+    cancelled: int = 0
     duplicates: int = 0
     limited: int = 0
     # rid -> "ready", "soon", "late", "parked", a generation, or "ended"
     places: dict[bytes, Any] = field(default_factory=dict)
-    tries: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    tries: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
     versions: dict[bytes, list[str]] = field(default_factory=lambda: defaultdict(list))
     claims: dict[bytes, int] = field(default_factory=dict)  # by which it was given last
     fetched: set[bytes] = field(default_factory=set)  # its fetch is over, if someone holds it
@@ -77,8 +79,17 @@ class Task:
         else:
             self.na += 1
             self.place(admission.rid, admission.delay)
+            if self.state == "cancelling":
+                self.cancel(admission.rid)
             return True
         return False
+
+    def cancel(self, rid: bytes) -> None:
+        self.places[rid] = "ended"
+        self.tries.pop(rid, None)
+        self.versions.pop(rid, None)
+        self.ne += 1
+        self.cancelled += 1
 
 
 class Machine(RuleBasedStateMachine):
@@ -90,6 +101,7 @@ class Machine(RuleBasedStateMachine):
         self.frontier = Frontier(redis, partitions=partitions)
         self.tasks: dict[int, Task] = {}
         self.closed: set[int] = set()
+        self.changing: set[int] = set()  # their cancel was cut short
         self.strictest = 10**9
         self.generations = [1, 2]  # alive
         self.fenced: list[int] = []
@@ -203,13 +215,24 @@ class Machine(RuleBasedStateMachine):
         assert self.frontier.unpark(task) == parked
         self.again = lambda: self.frontier.unpark(task)
 
-    @rule(task=task_ids)
-    def cancel(self, task: int) -> None:
+    @rule(task=task_ids, whole=st.booleans())
+    def cancel(self, task: int, whole: bool) -> None:
+        """``whole``: what waits is ended; else whoever cancels dies before that."""
         if task in self.tasks:
-            self.tasks[task].state = "cancelling"
-            self.bring_back(task, "parked", "soon", "late")
-            self.again = lambda: self.frontier.cancel(task)
+            mine = self.tasks[task]
+            mine.state = "cancelling"
+            self.changing = self.changing - {task} if whole else self.changing | {task}
+            self.again = lambda: self.begin_cancel(task)
+            if whole:
+                self.again = lambda: self.frontier.cancel(task)
+                for rid, place in mine.pending.items():
+                    if not isinstance(place, int):
+                        mine.cancel(rid)
             self.again()
+
+    def begin_cancel(self, task: int) -> None:
+        for partition in range(self.partitions):
+            self.frontier.run("state", partition, task, "cancelling", "begin")
 
     @rule(task=task_ids)
     def close(self, task: int) -> None:
@@ -249,7 +272,7 @@ class Machine(RuleBasedStateMachine):
         sequence = self.sequences[generation]
         if generation in self.fenced:
             with pytest.raises(Fenced):
-                self.frontier.claim(generation, sequence, n)
+                self.frontier.claim(generation, sequence, max(n, 1))  # for 0 nobody is asked
             return
         self.claimed(generation, sequence, n, self.told(generation, chosen, late=late))
 
@@ -270,7 +293,8 @@ class Machine(RuleBasedStateMachine):
             assert claim.tasks[request.task].state == task.state
             assert request.record.startswith(b"\xff")
             assert request.host == self.host_of(request.rid)
-            assert [request.attempts, request.deliveries] == task.tries[request.rid]
+            tries = [request.attempts, request.deliveries, request.kills]
+            assert tries == task.tries[request.rid]
             if task.state == "running":
                 assert flying[request.host] < task.concurrency
             task.places[request.rid] = generation
@@ -314,15 +338,17 @@ class Machine(RuleBasedStateMachine):
             for other in self.hungry - {generation}
         )
 
-    @rule(data=st.data(), failed=st.booleans(), delay=delays)
-    def complete(self, data: st.DataObject, failed: bool, delay: int) -> None:
+    @rule(data=st.data(), failed=st.booleans(), cancelled=st.booleans(), delay=delays)
+    def complete(self, data: st.DataObject, failed: bool, cancelled: bool, delay: int) -> None:
         """Any requests may be completed, whoever holds them: the ledger says that they are done."""
         chosen = data.draw(st.lists(st.tuples(task_ids, st.integers(0, NAMES - 1)), max_size=4))
         completions = []
         for task, name in dict.fromkeys(chosen):
             links = [self.admission(task, link, delay) for link in data.draw(name_sets)]
             one = self.admission(task, name)
-            completions.append(Completion(one.rid, task, one.host, failed, links, 1))
+            completions.append(
+                Completion(one.rid, task, one.host, failed, links, 1, 0, failed and cancelled)
+            )
         self.completed(completions)
 
     @rule(choice=st.integers(0, 9), follow_ups=name_sets, delay=delays)
@@ -356,6 +382,7 @@ class Machine(RuleBasedStateMachine):
                     task = self.tasks[completion.task]
                     task.nf += not completion.failed
                     task.ne += completion.failed
+                    task.cancelled += completion.cancelled
                     task.duplicates += completion.duplicates
                     task.places[completion.rid] = "ended"
                     task.tries.pop(completion.rid, None)
@@ -383,13 +410,22 @@ class Machine(RuleBasedStateMachine):
 
         self.give("retry", data, choice, delay, model)
 
-    @rule(data=st.data(), choice=st.integers(0, 9), deliveries=st.integers(0, 1))
-    def release(self, data: st.DataObject, choice: int, deliveries: int) -> None:
+    @rule(data=st.data(), choice=st.integers(0, 9), delay=st.sampled_from([0, SOON, LATE]))
+    def defer(self, data: st.DataObject, choice: int, delay: int) -> None:
         def model(task: Task, rid: bytes) -> None:
-            task.tries[rid][1] += deliveries
+            late = delay == LATE and task.state != "cancelling"
+            task.places[rid] = "late" if late else "soon"
+
+        self.give("defer", data, choice, delay, model)
+
+    @rule(data=st.data(), choice=st.integers(0, 9), penalty=st.integers(0, 1))
+    def release(self, data: st.DataObject, choice: int, penalty: int) -> None:
+        def model(task: Task, rid: bytes) -> None:
+            task.tries[rid][1] += penalty
+            task.tries[rid][2] += penalty
             task.places[rid] = "ready"
 
-        self.give("release", data, choice, deliveries, model)
+        self.give("release", data, choice, penalty, model)
 
     @rule(data=st.data(), choice=st.integers(0, 9), version=versions)
     def park(self, data: st.DataObject, choice: int, version: str, chosen: Any = some) -> None:
@@ -500,8 +536,9 @@ class Machine(RuleBasedStateMachine):
             assert counts is not None
             pending |= set(task.pending)
             places = list(task.pending.values())
-            assert counts.state == task.state
+            assert counts.state == ("changing" if number in self.changing else task.state)
             assert (counts.na, counts.nf, counts.ne) == (task.na, task.nf, task.ne)
+            assert counts.cancelled == task.cancelled
             assert counts.parked == places.count("parked")
             assert counts.in_progress == sum(isinstance(place, int) for place in places)
             assert counts.delayed == places.count("soon") + places.count("late")
@@ -536,13 +573,20 @@ class Machine(RuleBasedStateMachine):
         expected = {}
         for task in self.tasks.values():
             for rid in task.pending:
-                attempts, deliveries = task.tries[rid]
+                attempts, deliveries, kills = task.tries[rid]
                 trail = ".".join(mark_of(version) for version in task.versions[rid])
                 if attempts or deliveries or trail:
-                    tries = f"{attempts},{deliveries}" + (f",{trail}" if trail else "")
-                    expected[rid] = tries.encode()
-        kept = [item for k in self.frontier.keys for item in self.redis.hgetall(k("TRIES")).items()]
-        assert sorted(kept) == sorted(expected.items())
+                    rest = [trail] if trail else []
+                    expected["TRIES", rid] = ",".join([f"{attempts},{deliveries}", *rest]).encode()
+                if kills:
+                    expected["KILLS", rid] = str(kills).encode()
+        kept = {
+            (name, rid): row
+            for name in ("TRIES", "KILLS")
+            for keys in self.frontier.keys
+            for rid, row in self.redis.hgetall(keys(name)).items()
+        }
+        assert kept == expected
 
     @invariant()
     def what_was_admitted_is_known(self) -> None:
@@ -556,10 +600,16 @@ class Machine(RuleBasedStateMachine):
         """The end of every life: all tasks are ended, and nothing is left in Redis."""
         for generation in list(self.generations):
             self.frontier.leases.replay(generation)
-        for number in self.tasks:
-            self.frontier.cancel(number)
+        left: set[bytes] = set()
+        for number, task in self.tasks.items():
+            self.frontier.unpark(number)
+            self.begin_cancel(number)
+            if number == TASKS[0]:  # the others are ended by whoever claims them
+                self.frontier.cancel(number)
+            else:
+                self.frontier._hasten(number, math.inf)
+                left.update(task.pending)
         last = max(self.generations + self.fenced) + 1
-        left = {rid for task in self.tasks.values() for rid in task.pending}
         for sequence in range(200):
             claim = self.frontier.claim(last, sequence, 7)
             got = {request.rid for request in claim.requests}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from crawlframe.errors import FrontierError
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Frontier, tasks
+from crawlframe.frontier.partitions import pack
 from tests.frontier.bench import Bench
 
 
@@ -74,19 +77,24 @@ def test_very_many_lanes_come_back(make_bench: Callable[..., Bench]) -> None:
     assert len(bench.claim_all()) == 1100
 
 
-def test_cancel_hands_out_all_that_waits(bench: Bench) -> None:
-    """Paused, parked and delayed requests, whatever the limits of the task."""
+def test_cancel_ends_all_that_waits(bench: Bench) -> None:
+    """Paused, parked and delayed requests, whatever the limits of the task. What is in flight goes
+    on."""
     some = [bench.request(f"late {i}", delay=60_000) for i in range(5)]
     bench.open(*bench.requests(4), *some, concurrency=2)
     parked, held = bench.claim(2)
     bench.park(parked)
     bench.frontier.pause(1)
     assert bench.claim_all() == []
-    bench.complete(held)
     bench.frontier.cancel(1)
-    claimed = bench.claim_all()
-    assert len(claimed) == 8
-    assert bench.complete_all(claimed) == {1}
+    assert bench.claim_all() == []
+    assert bench.places() == (0, 1, 0, 0)
+    counts = bench.counts()
+    assert (counts.na, counts.nf, counts.ne, counts.cancelled) == (9, 0, 8, 8)
+    assert bench.complete(held) == {1}
+    bench.frontier.close_tasks([1])
+    bench.leases.replay(1)
+    assert {key.split(":")[-1] for key in bench.dump()} == {"fenced"}
 
 
 def test_cancel_of_very_many_delayed(make_bench: Callable[..., Bench]) -> None:
@@ -96,15 +104,131 @@ def test_cancel_of_very_many_delayed(make_bench: Callable[..., Bench]) -> None:
         late = [bench.request(f"{i}", task=task, delay=60_000) for i in range(2000)]
         bench.frontier.admit(task, late)
     bench.frontier.cancel(1)
-    assert bench.places(1) == (2000, 0, 0, 0)
+    assert bench.counts(1).cancelled == 2000
+    assert bench.places(1) == (0, 0, 0, 0)
     assert bench.places(2) == (0, 0, 2000, 0)
+
+
+def test_cancel_of_very_many_lanes_and_entries(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(kind=Frontier, partitions=2)
+    bench.open()
+    bench.open(task=11)  # its lanes are not those of task 1
+    hosts = [f"h{i}.example" for i in range(1100)]
+    wide = [bench.request(host, host) for host in hosts]
+    deep = [bench.request(f"{i}", "deep.example") for i in range(1100)]
+    bench.frontier.admit(1, wide + deep)
+    bench.frontier.admit(11, [bench.request("other", task=11)])
+    assert bench.frontier.cancel(1) is True
+    counts = bench.counts(1)
+    assert (counts.na, counts.ne, counts.cancelled, counts.nr) == (2200, 2200, 2200, 0)
+    assert counts.state == "cancelling"
+    assert [request.task for request in bench.claim_all()] == [11]
+
+
+def test_a_cancel_ends_in_its_time_and_goes_on_later(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    assert bench.frontier.cancel(1, seconds=-1) is False
+    assert (bench.counts().state, bench.counts().nr) == ("changing", 3)
+    assert bench.frontier.cancel(1) is True
+    assert (bench.counts().state, bench.counts().nr) == ("cancelling", 0)
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock takes a second."""
+    ticks = count()
+    monkeypatch.setattr(tasks, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+
+
+def parked(bench: Bench) -> None:
+    bench.open()
+    bench.frontier.admit(1, bench.requests(1600))
+    for request in bench.claim_all():
+        bench.park(request)
+
+
+def delayed(bench: Bench) -> None:
+    bench.open(*(bench.request(f"{i}", delay=60_000) for i in range(400)))
+    bench.frontier.admit(1, [bench.request(f"more {i}", delay=60_000) for i in range(1600)])
+
+
+def among_others(bench: Bench) -> None:
+    """Searching takes the time, not what is found."""
+    bench.open(bench.request("one"))
+    bench.open(*(bench.request("a", f"h{i}.example", task=2) for i in range(200)), task=2)
+
+
+@pytest.mark.parametrize("waiting", [parked, delayed, among_others])
+@pytest.mark.usefixtures("ticking")
+def test_all_steps_of_a_cancel_keep_to_its_time(
+    make_bench: Callable[..., Bench],
+    waiting: Callable[[Bench], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "LOOK", 10)
+    bench = make_bench(kind=Frontier)
+    waiting(bench)
+    steps: list[str] = []
+    run, scan = bench.frontier.run, bench.redis.scan
+
+    def counted(step: str, ask: Callable[..., Any]) -> Any:
+        steps.append(step)
+        return ask()
+
+    bench.frontier.run = lambda verb, *args: counted(verb, lambda: run(verb, *args))
+    bench.redis.scan = lambda *args, **options: counted("scan", lambda: scan(*args, **options))
+    assert bench.frontier.cancel(1, seconds=3) is False
+    assert len([step for step in steps if step != "state"]) <= 3
+    assert bench.counts().state == "changing"
+    assert bench.frontier.cancel(1) is True
+    assert (bench.counts().state, bench.counts().nr) == ("cancelling", 0)
+
+
+def test_the_lanes_of_a_task_that_runs_are_not_emptied(bench: Bench) -> None:
+    """Called by a process that was slow: the task was brought back and runs again."""
+    bench.open(bench.request("a"))
+    [lane] = bench.redis.keys(bench.key("LANE", "*"))
+    name = lane.decode().removeprefix(bench.key("LANE"))
+    assert bench.frontier.run("cancel", 0, 1, pack([name])) == -1
+    assert bench.frontier.run("cancel", 0, 2, pack([name])) == -1
+    assert len(bench.claim_all()) == 1
+
+
+def test_what_is_held_or_done_is_not_cancelled_in_its_lane(bench: Bench) -> None:
+    """A lane may have leftovers of requests that were completed, or taken, out of it."""
+    some = bench.requests(3)
+    bench.open(*some)
+    [lane] = bench.redis.keys(bench.key("LANE", "*"))
+    bench.complete(some[0])
+    claimed = bench.claim(1)
+    bench.redis.lpush(lane, claimed[0].rid)
+    bench.frontier.cancel(1)
+    counts = bench.counts()
+    assert (counts.nf, counts.cancelled, counts.in_progress) == (1, 1, 1)
+
+
+def test_a_cancel_of_a_task_that_ends_meanwhile(bench: Bench) -> None:
+    """Its last waiting request ends, another process ends the task, and nobody is told of an
+    error."""
+    bench.open(bench.request("a"))
+    end_waiting = bench.frontier._end_waiting
+
+    def and_end(*args: Any) -> bool:
+        done: bool = end_waiting(*args)
+        bench.frontier.close_tasks([1])
+        return done
+
+    bench.frontier._end_waiting = and_end
+    assert bench.frontier.cancel(1) is True
+    assert bench.frontier.open_tasks() == []
 
 
 def test_cancel_leaves_other_tasks_alone(bench: Bench) -> None:
     for task in (1, 2):
         bench.open(bench.request("late", task=task, delay=60_000), task=task)
     bench.frontier.cancel(1)
-    assert [request.task for request in bench.claim_all()] == [1]
+    assert bench.claim_all() == []
+    assert (bench.counts(1).cancelled, bench.counts(2).cancelled) == (1, 0)
     assert bench.counts(2).delayed == 1
 
 
@@ -154,7 +278,8 @@ def test_a_change_that_was_cut_short_can_be_seen_and_finished(
             done = True
         after = {"pause": "paused", "resume": "running", "cancel": "cancelling"}[verb]
         assert bench.counts().state == after
-        assert len(bench.claim_all()) == {"pause": 0, "resume": 6, "cancel": 12}[verb]
+        assert len(bench.claim_all()) == {"pause": 0, "resume": 6, "cancel": 0}[verb]
+        assert bench.counts().cancelled == (12 if verb == "cancel" else 0)
         if done:
             break
     else:

@@ -31,6 +31,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "task.dirty = false": [
             (("removed", "false becomes true"), "the same would be written once more")
         ],
+        "if call('EXISTS', KILLS) == 1 then call('HDEL', KILLS, unpack(rids)) end": [
+            (("always",), SAVES)
+        ],
         "task.delay = tonumber(task.delay) or 0": [
             (("without `or 0`",), "second line: `open` is always given one")
         ],
@@ -167,11 +170,6 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("`>` becomes `>=`",), "with 0 the first half holds already")
         ],
     },
-    "release.lua": {
-        "if penalty > 0 then add_tries(rid, 0, penalty) end": [
-            (("always", "`>` becomes `>=`"), "it adds 0")
-        ],
-    },
     "announce.lua": {
         "local id = time[1] * 1000000 + time[2]": [
             (("`+` becomes `-`",), "some microseconds; it is later than any before all the same")
@@ -273,11 +271,6 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
         "if self.partitions == 1:": [(("never",), "the same comes out, with more work")],
         "if guarded:": [(("always",), "a verb that is not guarded does not read it")],
-    },
-    "leases.py": {
-        "for generation, ms in zip(answer[::2], answer[1::2], strict=True):": [
-            (("True becomes False",), PAIRS)
-        ],
     },
     "frontier.py": {
         "if self.partitions > 1 and self._last_claim == (generation, sequence):": [

@@ -104,7 +104,7 @@ def _removals(source: str, compiles: Callable[[str], bool]) -> Iterator[Change]:
     starts.append(len(source) + 1)
     code = mask(source).split("\n")
     for number in executable(source):
-        for last in (number, number + 1):
+        for last in range(number, min(number + 3, len(code) + 1)):
             start, end = starts[number - 1], min(starts[last] - 1, len(source))
             if last > number and not re.search(r"[,\w'\]})]$", code[number - 1].rstrip()):
                 break

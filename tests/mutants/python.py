@@ -17,7 +17,7 @@ PROTOCOL = {
     ),
     "crawlframe/node/endings.py": ("end_tasks", "Endings"),
     "crawlservice/store.py": (
-        *("DjangoLedger.commit", "DjangoLedger.finish", "_end", "_insert_postgres"),
+        *("DjangoLedger.commit", "DjangoLedger.finish", "_end", "_may_end", "_insert_postgres"),
         *("_insert_sqlite", "_read", "_named_errors", "POSTGRES"),
     ),
     "crawlframe/frontier/scripts.py": ("source", "READING", "UNGUARDED", "UNCOUNTED"),
@@ -33,6 +33,7 @@ PROTOCOL = {
     "crawlservice/reconcile.py": (
         *("Reconciliation.run", "Reconciliation._batches", "Reconciliation._admit"),
         *("Reconciliation._complete", "Reconciliation._rows", "align", "_follow_ups"),
+        *("complete_recorded", "rows_of"),
     ),
     "crawlframe/frontier/frontier.py": (
         *("Frontier.connect", "Frontier.claim", "Frontier._claim_from", "Frontier._pending_in"),
@@ -44,11 +45,11 @@ PROTOCOL = {
 WORDS = {
     "POSTGRES": ("ON CONFLICT (rid) DO NOTHING ", "JOIN won USING (rid) "),
     "READING": ('"audit", ', '"known", ', ', "leases"'),
-    "UNGUARDED": (', "era"',),
+    "UNGUARDED": (', "era"', ', "quarantine"'),
     "UNCOUNTED": ('"claim", ', ', "confirm"'),
     "LASTING": (
-        *('"ERA", ', '"PULSE", ', '"GENERATIONS", ', '"FENCED", ', '"NODES", ', '"SPIDERS", '),
-        *(', "ROLLOUT"', ', "COOKIES"'),
+        *('"ERA", ', '"INSTALLATION", ', '"PULSE", ', '"GENERATIONS", ', '"FENCED", ', '"NODES", '),
+        *('"SPIDERS", ', '"ROLLOUT",', '"COOKIES", ', '"QUARANTINE",'),
     ),
     "REFUSALS": (
         *('"FENCED": Fenced,', '"ERA": EraChanged,', '"LOST": EraChanged,'),

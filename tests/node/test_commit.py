@@ -252,6 +252,18 @@ def test_what_is_tried_again_later_parked_or_given_back_has_no_row(desk: Desk) -
     assert 50_000 < desk.bench.wait <= 60_000
 
 
+def test_what_was_not_tried_waits_without_an_attempt(desk: Desk) -> None:
+    desk.write(
+        desk.outcome("/a").end(Verdict.RETRY, "timeout"),
+        desk.outcome("/b").end(Verdict.DEFER, "connection_lost"),
+        desk.outcome("/c").end(Verdict.DEFER, "connection_lost", delay=60_000),
+    )
+    assert desk.ledger.batches == []
+    again = {desk.bench.name_of[claimed.rid]: claimed.attempts for claimed in desk.bench.claim()}
+    assert again == {"/a": 1, "/b": 0}
+    assert 50_000 < desk.bench.wait <= 60_000
+
+
 # -- away -----------------------------------------------------------------------------------------
 
 

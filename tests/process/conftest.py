@@ -138,13 +138,15 @@ class Look:
     def wait(
         self, pk: int, ready: Callable[[Task], bool] | None = None, timeout: float = 60
     ) -> Task:
-        """The task when it has ended (or is ``ready``). Counters and queues agree meanwhile."""
+        """The task when it has ended and has all its rows (or is ``ready``). Counters and queues
+        agree meanwhile."""
         deadline = time.monotonic() + timeout
         while True:
             problems = self.frontier.audit()
             assert problems == []
             task = self.task(pk)
-            if ready(task) if ready else task.state not in Task.ACTIVE:
+            ended = task.state not in Task.ACTIVE and task.unwritten is None
+            if ready(task) if ready else ended:
                 return task
             counts = self.frontier.counts(pk)
             assert time.monotonic() < deadline, f"task {pk} is {task.state}, {counts}"

@@ -22,6 +22,7 @@ from django.db import connections
 
 from crawlframe.frontier import Counts
 from crawlframe.request import root_admission
+from crawlservice import nodes
 from crawlservice.audit import audit, audit_cluster
 from crawlservice.models import Era, Page, Task
 from crawlservice.submit import submit
@@ -39,6 +40,8 @@ WORKERS, CONCURRENCY, BACKLOG = 2, 16, 20
 MOST_HELD = WORKERS * (BACKLOG + CONCURRENCY)
 STILL = 0.7  # seconds without a fetch after which fetching has stopped
 ENVIRONMENT = {"CRAWLFRAME_SPIDERS": "tests.process.spiders", "CRAWLFRAME_BACKLOG": str(BACKLOG)}
+# Some of the waits here are longer, because somebody has a lock: they go on.
+ENVIRONMENT["CRAWLFRAME_DATABASE_TIMEOUT"] = "8"
 
 
 @pytest.fixture(scope="module")
@@ -299,6 +302,26 @@ def test_an_unknown_commit_is_settled_by_reading_the_ledger(crawl: Crawl, cluste
     crawl.check_end()
     crawl.check_workers()
     assert "results wait: server closed the connection" in cluster.output
+
+
+@pytest.mark.postgres
+def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
+    crawl: Crawl, cluster: Cluster
+) -> None:
+    """The connections stay, and pass nothing: of both commit threads and the leading steward."""
+    crawl.advance(25)
+    proxy = cluster.postgres_proxy
+    enough = proxy.lost + 3
+    proxy.swallow_answers(3)
+    wait(lambda: proxy.lost == enough)
+    why = "the database has not answered for more than 5 s"
+    wait(lambda: [node.waits for node in nodes.read()] == [why] * WORKERS)
+    assert {node.condition for node in nodes.read()} == {nodes.ABNORMAL}
+    crawl.check_end()
+    print(cluster.output[-6000:])
+    crawl.check_workers()
+    assert cluster.output.count("results wait: the database has not answered for") == WORKERS
+    wait(lambda: not any(node.waits for node in nodes.read()))
 
 
 @pytest.mark.postgres

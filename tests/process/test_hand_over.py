@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,8 +23,8 @@ PARTS = ("crawlframe", "crawlservice", "manage.py", "requirements.txt", ".gitign
 
 
 @pytest.fixture
-def database(new_database: Callable[[str], str]) -> str:
-    return new_database("sqlite")
+def database(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
+    return new_database(getattr(request, "param", "sqlite"))
 
 
 @pytest.fixture
@@ -115,10 +117,11 @@ def test_a_new_master_takes_over(
 def test_every_change_of_the_framework_goes_live(node: View, project: Project, web: OddWeb) -> None:
     """On a stock Redis, which earns warnings at each start of a master."""
     node.running.wait_for("keeps no append-only file" if STOCK else "generation 1")
+    masters = {node.node.pid}
     for n in range(HAND_OVERS):
-        master = node.node.pid
         _append(project, "crawlframe/node/worker.py", f"# change {n}\n")
-        node.until(lambda master=master: node.node.pid != master and node.code.seconds)
+        node.until(lambda: node.node.pid not in masters and node.code.seconds)
+        masters.add(node.node.pid)
         assert node.code.state == "live"
         assert node.crawl(f"{web.url}{n}") == "first"
     assert "is refused" not in node.running.output
@@ -189,3 +192,30 @@ def _masters(node: View) -> list[psutil.Process]:
         except psutil.NoSuchProcess:  # a git that has answered
             continue
     return masters
+
+
+MIGRATION = """from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    dependencies = [("crawlservice", "{}")]
+    operations = []
+"""
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+def test_a_framework_that_lacks_tables_comes_when_they_do(
+    node: View, project: Project, odd_env: dict[str, str], web: OddWeb
+) -> None:
+    master = node.node.pid
+    place = project.root / "crawlservice/migrations"
+    last = max(path.stem for path in place.glob("0*.py"))
+    project.write("crawlservice/migrations/9999_more.py", MIGRATION.format(last))
+    node.refused("run: python manage.py migrate")
+    assert node.node.pid == master
+    manage = [sys.executable, str(project.root / "manage.py"), "migrate"]
+    subprocess.run(manage, env=project.env(odd_env), check=True, stdout=subprocess.DEVNULL)
+    node.until(lambda: node.node.pid != master and node.code.seconds)
+    assert not node.code.problem
+    assert node.crawl(web.url) == "first"

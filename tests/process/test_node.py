@@ -91,35 +91,76 @@ def test_a_second_node_of_the_same_name_is_refused(
     assert node.stop() == 0
 
 
+@pytest.mark.parametrize("page", ["killer", "crasher"])
 def test_a_page_that_kills_workers_ends_as_poison_alone(
-    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb, page: str
 ) -> None:
-    odd_env["CRAWLFRAME_MAX_DELIVERIES"] = "2"
-    web.pages["/"] = ["/killer", *(f"/page/{n}" for n in range(30))]
-    start_manage("runcrawler", "--workers", 1)
+    web.pages["/"] = [f"/{page}", *(f"/page/{n}" for n in range(30))]
+    node = start_manage("runcrawler", "--workers", 1)
     pk = submit("odd", url=web.url)
     task = look.wait(pk)
     pages = look.pages(pk)
-    killer = pages[web.url + "killer"]
-    assert (killer.state, killer.reason, killer.deliveries) == ("error", "poison", 3)
+    killer = pages[web.url + page]
+    assert (killer.state, killer.reason, killer.deliveries) == ("error", "poison", 2)
+    assert killer.detail == "it killed 2 workers, the last one while it ran alone"
     assert killer.request is not None
     assert (task.nf, task.ne) == (32, 1)
     # Only the page whose callback was running is blamed, not its neighbours.
     assert {page.deliveries for page in pages.values() if page is not killer} == {0}
+    assert (node.output.count("worker "), node.output.count("lone ")) >= (1, 1)
+    assert node.output.count(" died (") == 2
+
+
+def test_who_was_beside_a_killer_is_suspected_once(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    """Whose callbacks ran in the same moment cannot be told apart; alone, they can."""
+    web.pages["/"] = ["/sleeper", "/sleeper?1", "/sleeper?2", *(f"/page/{n}" for n in range(9))]
+    web.pages["/page/1"] = ["/killer"]
+    web.delays["/page/1"] = 1.0
+    start_manage("runcrawler", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    task = look.wait(pk)
+    pages = look.pages(pk)
+    assert (task.nf, task.ne) == (14, 1)
+    assert (pages[web.url + "killer"].reason, pages[web.url + "killer"].deliveries) == ("poison", 2)
+    sleepers = [page for url, page in pages.items() if "sleeper" in url]
+    assert {page.state for page in sleepers} == {"done"}
+    assert max(page.deliveries for page in sleepers) == 1
+
+
+def test_kills_from_outside_make_no_poison(
+    odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
+) -> None:
+    """A worker that is killed while it fetches blames nobody, however often."""
+    web.pages["/"] = [f"/page/{n}" for n in range(5)]
+    web.delays = gate = {f"/page/{n}": 1.0 for n in range(5)}
+    node = start_manage("runcrawler", "--workers", 1)
+    pk = submit("odd", url=web.url)
+    for kill in range(1, 4):
+        look.wait(pk, lambda task: look.counts(pk).in_progress == 5, timeout=30)
+        children = psutil.Process(node.process.pid).children()
+        max(children, key=lambda one: one.create_time()).kill()
+        look.wait(pk, lambda task, n=kill: node.output.count(" died (SIGKILL)") == n)  # type: ignore[misc]
+    gate.clear()
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (7, 0)
+    assert {page.deliveries for page in look.pages(pk).values()} == {0}
 
 
 def test_an_endless_callback_is_killed(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:
     odd_env["CRAWLFRAME_DEADLINE"] = "2"
-    odd_env["CRAWLFRAME_MAX_DELIVERIES"] = "1"
     web.pages["/"] = ["/endless", "/page/1"]
     node = start_manage("runcrawler", "--workers", 1)
     pk = submit("odd", url=web.url)
     task = look.wait(pk)
     assert (task.nf, task.ne) == (3, 1)
     assert look.pages(pk)[web.url + "endless"].reason == "poison"
-    assert "stands still and is killed" in node.output
+    # First it holds the event loop, and then, alone, a thread.
+    assert node.output.count("stands still and is killed") == 1
+    assert node.output.count("does not end; the worker does") == 1
 
 
 def test_a_worker_that_grew_is_replaced(

@@ -601,3 +601,43 @@ def test_the_supervisor_dies(
     again.until(lambda: all(map(is_gone, old)))
     assert again.running.stop() == 0
     assert household.processes() == []
+
+
+HELPER = """import subprocess
+
+subprocess.Popen(["sleep", "{}"], start_new_session=True)
+"""
+
+
+def test_what_a_module_starts_at_import_ends_with_its_version(
+    env: dict[str, str], household: Household, project: Project, web: OddWeb
+) -> None:
+    """Also when the whole node is killed; and at no time before that."""
+    words = ["sleep", str(10_000 + os.getpid())]
+    project.write("shops/helper.py", HELPER.format(words[1]))
+    node = household.node(env)
+    node.ready()
+    assert "processes that the import of the spiders started: 1;" in node.running.output
+
+    def helpers() -> set[psutil.Process]:
+        return {one for one in household.processes() if _words(one) == words}
+
+    (first,) = helpers()
+    project.write("shops/shop.py", shop("second"))
+    node.renewed(1)
+    node.until(lambda: len(helpers()) == 1 and first not in helpers())
+    (second,) = helpers()
+    assert node.crawl(web.url) == "second"
+    assert helpers() == {second}
+    os.kill(node.node.pid, signal.SIGKILL)
+    node.until(lambda: len(helpers()) == 1 and second not in helpers())
+    assert node.running.stop() == 0
+    node.until(lambda: not helpers())
+    node.until(lambda: not household.processes())
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

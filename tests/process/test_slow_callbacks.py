@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,30 @@ def test_the_others_go_on(
     assert len({item["url"] for item in look.items(pk)}) == len(look.items(pk)) == PAGES + held
     assert look.finishes(pk) == 1
     assert "others take over" in node.output
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("computes", [False, True], ids=["in a worker", "in the worker aside"])
+def test_the_others_go_on_when_a_thread_keeps_the_interpreters_lock(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    tmp_path: Path,
+    computes: bool,
+) -> None:
+    """Its worker cannot run one line of Python meanwhile: only its master can help."""
+    os.mkfifo(gate := tmp_path / "gate")
+    node = start_manage("runcrawler", "--node", "one", "--workers", 1)
+    pk = submit("hog", url=web.url, gate=gate, computes=computes)
+    look.wait(pk, lambda task: look.counts(pk).nf == 2 + PAGES)
+    assert look.counts(pk).nr == 1
+    gate.write_text("go on")
+    task = look.wait(pk)
+    assert (task.nf, task.ne) == (3 + PAGES, 0)
+    assert "others take over" in node.output
+    assert {page.deliveries for page in look.pages(pk).values()} == {0}
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

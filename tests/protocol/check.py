@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
-from tests.protocol.model import ROOT, Budget, Database, State, Step, first, steps
+from tests.protocol.model import Budget, State, Step, closure, first, steps
 
 
 class Finding(NamedTuple):
@@ -68,30 +68,20 @@ def _explore(budget: Budget, mutant: str) -> Finding:
     return Finding(len(came_from), "", [])
 
 
-def closure(database: Database) -> set[str]:
-    """The pages to which the recorded follow-ups lead."""
-    recorded = dict(database.ledger)
-    found: set[str] = set()
-    waiting = [ROOT]
-    while waiting:
-        page = waiting.pop()
-        if page not in found:
-            found.add(page)
-            waiting += recorded.get(page, ())
-    return found
-
-
 def violations(state: State) -> Iterator[str]:
     redis, database = state.redis, state.database
     if len(set(database.items)) < len(database.items):
         yield "items stored twice"
-    if {page for page, _ in database.ledger} - set(database.items):
+    if {page for page, _ in database.ledger} - set(database.items) != database.cancelled:
         yield "a row without its items"
     if database.ends > 1:
         yield "two ends"
-    if database.ends and {page for page, _ in database.ledger} != closure(database):
+    whole = {page for page, _ in database.ledger} == closure(database)
+    if database.ends and database.settled and not whole:
         yield "an early end"
-    if redis.na - redis.nf != len(redis.ready) + len(redis.held) + len(redis.parked):
+    if redis.na - redis.nf - redis.cancelled != len(redis.ready) + len(redis.held) + len(
+        redis.parked
+    ):
         yield "counters and queues disagree"
     if len({page for page, *_ in redis.held}) < len(redis.held):
         yield "two holders"
@@ -99,7 +89,8 @@ def violations(state: State) -> Iterator[str]:
 
 def has_ended(state: State) -> bool:
     database = state.database
-    return database.ends == 1 and {page for page, _ in database.ledger} == closure(database)
+    whole = {page for page, _ in database.ledger} == closure(database)
+    return database.ends == 1 and database.settled and whole
 
 
 def _trace(came_from: dict[State, State | None], state: State, mutant: str) -> list[Step]:

@@ -33,6 +33,8 @@ MUTANTS: dict[str, tuple[int, ...]] = {
     "a lease that is over is forgotten": (1, 1, 0, 0),
     "a parked request is forgotten when the task is resumed": (0, 0, 0, 0, 1),
     "park without a look at the owner": (0, 0, 0, 1, 2),
+    "a cancelled task waits for all its rows": (0, 0, 0, 0, 0, 1),
+    "a cancelled task has all rows when Redis says so": (1, 0, 0, 0, 0, 1),
 }
 
 STEWARD = -1  # does what is no node's own: also the operator, and fate
@@ -48,6 +50,8 @@ class Redis(NamedTuple):
     tried: frozenset[tuple[str, int]] = frozenset()  # page, node whose code cannot run it
     na: int = 0
     nf: int = 0
+    cancelling: bool = False
+    cancelled: int = 0  # ended without a row
     cursors: frozenset[str] = frozenset()  # pages of whose long list the first part is in
     lacks: frozenset[int] = frozenset()  # nodes that were told of more than Redis knows
     fenced: frozenset[tuple[int, int]] = frozenset()  # node, generation
@@ -60,6 +64,9 @@ class Database(NamedTuple):
     items: tuple[str, ...] = ()  # pages whose items were stored, each time
     ends: int = 0
     era: int = 0
+    cancelling: bool = False
+    cancelled: frozenset[str] = frozenset()  # pages whose row says only that
+    settled: bool = True  # no row is to be written any more
 
 
 class Node(NamedTuple):
@@ -79,6 +86,7 @@ class Budget(NamedTuple):
     losses: int = 0  # Redis goes back to an earlier state
     lost_answers: int = 0
     parkings: int = 0  # a node has not the code for what it claimed
+    cancels: int = 0
 
 
 class State(NamedTuple):
@@ -110,15 +118,33 @@ def first(budget: Budget) -> State:
 
 def admit(redis: Redis, *pages: str) -> Redis:
     new = frozenset(pages) - redis.seen
-    return redis._replace(ready=redis.ready | new, seen=redis.seen | new, na=redis.na + len(new))
+    redis = redis._replace(seen=redis.seen | new, na=redis.na + len(new))
+    if redis.cancelling:
+        return redis._replace(cancelled=redis.cancelled + len(new))
+    return redis._replace(ready=redis.ready | new)
+
+
+def sweep(redis: Redis) -> Redis:
+    """What waits of a cancelled task ends; what is held goes on."""
+    gone = redis.ready | redis.parked
+    return redis._replace(
+        cancelling=True,
+        ready=frozenset(),
+        parked=frozenset(),
+        tried=frozenset(tried for tried in redis.tried if tried[0] not in gone),
+        cursors=redis.cursors - gone,
+        cancelled=redis.cancelled + len(gone),
+    )
 
 
 def is_pending(redis: Redis, page: str) -> bool:
     return page in redis.ready | redis.parked or any(held[0] == page for held in redis.held)
 
 
-def complete(redis: Redis, page: str, follow_ups: tuple[str, ...], mutant: str) -> Redis | None:
-    """None: the cursor is elsewhere."""
+def complete(
+    redis: Redis, page: str, follow_ups: tuple[str, ...], mutant: str, cancelled: bool = False
+) -> Redis | None:
+    """None: the cursor is elsewhere. ``cancelled``: its row says only that."""
     if not is_pending(redis, page):
         if mutant == "complete is not idempotent":
             return redis._replace(nf=redis.nf + 1)
@@ -131,7 +157,8 @@ def complete(redis: Redis, page: str, follow_ups: tuple[str, ...], mutant: str) 
         held=frozenset(held for held in redis.held if held[0] != page),
         parked=redis.parked - {page},
         tried=frozenset(tried for tried in redis.tried if tried[0] != page),
-        nf=redis.nf + 1,
+        nf=redis.nf + (not cancelled),
+        cancelled=redis.cancelled + cancelled,
         cursors=redis.cursors - {page},
     )
     last = follow_ups[1:] if pushed else follow_ups
@@ -152,6 +179,8 @@ def give_back(redis: Redis, held: tuple[str, int, int]) -> Redis:
 
 def park(redis: Redis, held: tuple[str, int, int]) -> Redis:
     """Until a node with other code retakes it, or the task is resumed."""
+    if redis.cancelling:
+        return give_back(redis, held)
     return redis._replace(
         parked=redis.parked | {held[0]},
         tried=redis.tried | {held[:2]},
@@ -277,7 +306,7 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
             yield from answered("claim", after, phase="claimed", page=page, asked=False)
         if not redis.ready or node.asked:  # what it was given before, others have done meanwhile
             yield step("claim", state._replace(nodes=become(asked=False)))
-        if redis.na and redis.na == redis.nf:
+        if redis.na and redis.na == redis.nf + redis.cancelled:
             yield step("finish", _end(state, mutant))
     elif mutant == "complete before commit" and node.phase == "fetched":
         done = complete(redis, node.page, node.follow_ups[-1:], "")
@@ -297,7 +326,8 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
     elif call == "push":  # somebody has completed it
         yield from answered("push", redis, phase="idle", page="", follow_ups=())
     else:
-        done = complete(redis, node.page, node.follow_ups, mutant)
+        row = node.page in state.database.cancelled
+        done = complete(redis, node.page, node.follow_ups, mutant, row)
         if done is None:
             yield step("complete", state._replace(nodes=become(phase="committed"), since=told))
         else:
@@ -325,13 +355,46 @@ def _commit(state: State, number: int, mutant: str) -> State:
 
 
 def _end(state: State, mutant: str) -> State:
-    """NR is 0: the database has the last word."""
-    database = state.database
-    if len(database.ledger) != state.redis.na or database.ends > 1:
+    """NR is 0: the database has the last word. Of a cancelled task the rows of what was not fetched
+    may be missing."""
+    database, redis = state.database, state.redis
+    missing = redis.na - len(database.ledger)
+    cancelled = redis.cancelled if database.cancelling else 0
+    if mutant == "a cancelled task waits for all its rows":
+        cancelled = 0
+    if (missing > cancelled if cancelled else missing) or database.ends > 1:
         return state
     if database.ends and mutant != "the end is not told once":
         return state
-    return state._replace(database=database._replace(ends=database.ends + 1))
+    after = database._replace(ends=database.ends + 1, settled=not cancelled)
+    return state._replace(database=after)
+
+
+def closure(database: Database) -> frozenset[str]:
+    """The pages to which the recorded follow-ups lead."""
+    recorded = dict(database.ledger)
+    found: set[str] = set()
+    waiting = [ROOT]
+    while waiting:
+        page = waiting.pop()
+        if page not in found:
+            found.add(page)
+            waiting += recorded.get(page, ())
+    return frozenset(found)
+
+
+def _settle(state: State, mutant: str) -> Iterator[Database]:
+    """A row for one of the pages that have none, or, when there is none, the end of it."""
+    database = state.database
+    missing = sorted(closure(database) - {page for page, _ in database.ledger})
+    if mutant == "a cancelled task has all rows when Redis says so":
+        missing = missing[: max(0, state.redis.na - len(database.ledger))]
+    for page in missing:
+        yield database._replace(
+            ledger=database.ledger | {(page, ())}, cancelled=database.cancelled | {page}
+        )
+    if not missing:
+        yield database._replace(settled=True)
 
 
 def _steps_of_steward(state: State, mutant: str) -> Iterator[Step]:
@@ -353,7 +416,16 @@ def _steps_of_steward(state: State, mutant: str) -> Iterator[Step]:
         yield step("close", after, database=database._replace(era=era))
     elif redis.state == "closed":
         yield step("fill", _filled(state)._replace(state="open"))
-    if redis.parked:
+    if state.budget.cancels and not database.ends:
+        left = state.budget._replace(cancels=state.budget.cancels - 1)
+        yield step("cancel", redis, database=database._replace(cancelling=True), budget=left)
+    known = redis.na and redis.state != "closed"
+    if database.cancelling and not database.ends and known and sweep(redis) != redis:
+        yield step("sweep", sweep(redis))
+    if not database.settled:
+        for written in _settle(state, mutant):
+            yield step("settle", redis, database=written)
+    if redis.parked and not redis.cancelling:
         after = bring_back(redis, redis.parked)
         if mutant == "a parked request is forgotten when the task is resumed":
             after = redis._replace(parked=frozenset())
@@ -388,8 +460,9 @@ def _filled(state: State) -> Redis:
                 redis = admit(redis, *follow_ups)
                 if is_pending(redis, page):
                     whole = redis._replace(cursors=redis.cursors - {page})
-                    redis = complete(whole, page, follow_ups[:1], "") or redis
-    return redis
+                    row = page in database.cancelled
+                    redis = complete(whole, page, follow_ups[:1], "", row) or redis
+    return sweep(redis) if database.cancelling else redis
 
 
 def _troubles(state: State, mutant: str) -> Iterator[Step]:

@@ -20,6 +20,7 @@ from crawlframe.outcome import Outcome
 from crawlframe.request import Admission, make_rid, pack_admissions, unpack_admissions
 from crawlservice.era import is_whole, newest, renew
 from crawlservice.models import Era, Event, Generation, Item, Page, Task
+from crawlservice.settlement import _end, _write
 from crawlservice.store import DjangoLedger
 from tests.frontier.snapshot import Snapshot
 from tests.protocol import model
@@ -178,7 +179,10 @@ class Real:
     def _completion(self, node: RealNode) -> Completion:
         request = self.requests[node.told.page]
         links = [self.requests[link] for link in node.told.follow_ups]
-        return Completion(request.rid, self.task.pk, request.host, False, links)
+        cancelled = node.told.page in self._read_database().cancelled
+        return Completion(
+            request.rid, self.task.pk, request.host, cancelled, links, cancelled=cancelled
+        )
 
     def _finish(self, node: RealNode, after: model.Node, broken_off: str) -> None:
         counts = self.reader.counts(self.task.pk)
@@ -187,6 +191,19 @@ class Real:
             with suppress(LedgerAway), fault(text):
                 DjangoLedger().finish({self.task.pk: counts})
                 break
+
+    def _cancel(self, before: model.State, after: model.State, broken_off: str) -> None:
+        Task.objects.update(state=Task.State.CANCELLING)
+
+    def _sweep(self, before: model.State, after: model.State, broken_off: str) -> None:
+        self._steward().cancel(self.task.pk)
+
+    def _settle(self, before: model.State, after: model.State, broken_off: str) -> None:
+        new = after.database.cancelled - before.database.cancelled
+        if new:
+            _write(self.task, [self.requests[page] for page in new])
+        else:
+            _end(self.task)
 
     def _kill(self, node: RealNode, after: model.Node, broken_off: str) -> None:
         node.start()
@@ -238,7 +255,7 @@ class Real:
         pipe: Any = self.redis.pipeline()
         for name in ("REQ", "OWN", "TRIES", "CURSOR"):
             pipe.hgetall(self.key(name))
-        pipe.hmget(self.key("TASK", self.task.pk), "na", "nf")
+        pipe.hmget(self.key("TASK", self.task.pk), "na", "nf", "cancelled", "state")
         pipe.smembers(self.key("SEEN", f"{self.task.pk}:0"))
         pipe.smembers(self.key("FENCED"))
         pulses = [node.frontier.pulse for node in self.nodes]
@@ -266,6 +283,8 @@ class Real:
             ),
             na=int(counts[0] or 0),
             nf=int(counts[1] or 0),
+            cancelled=int(counts[2] or 0),
+            cancelling=counts[3] == b"cancelling",
             seen=frozenset(self._page_of(int(fingerprint)) for fingerprint in seen),
             cursors=frozenset(self.pages[rid] for rid in cursors),
             lacks=frozenset(
@@ -295,12 +314,17 @@ class Real:
             (self.pages[rid.bytes], self._names(unpack_admissions(packed) if packed else []))
             for rid, packed in Page.objects.values_list("rid", "follow_ups")
         ]
+        cancelled = Page.objects.filter(reason="cancelled").values_list("rid", flat=True)
+        task = Task.objects.get()
         items = Item.objects.values_list("rid", flat=True)
         return model.Database(
             ledger=frozenset(rows),
             items=tuple(sorted(self.pages[rid.bytes] for rid in items)),
             ends=Event.objects.count(),
             era=newest(),
+            cancelling=task.state in (Task.State.CANCELLING, Task.State.CANCELLED),
+            cancelled=frozenset(self.pages[rid.bytes] for rid in cancelled),
+            settled=task.unwritten is None,
         )
 
     def _names(self, admissions: list[Admission]) -> tuple[str, ...]:

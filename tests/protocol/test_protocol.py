@@ -1,6 +1,6 @@
 """The protocol, checked in all interleavings of a small model; and every mutant of it is found out.
-``BUDGET=2,1,1,1,1`` (kills, times without Redis, losses of it, lost answers, parkings) digs
-deeper."""
+``BUDGET=2,1,1,1,1,1`` (kills, times without Redis, losses of it, lost answers, parkings, cancels)
+digs deeper."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.protocol.model import MUTANTS, Budget
 # Beside those of the mutants, which hold too.
 BUDGETS = [Budget(0, 1, 0, 1), Budget(1, 0, 0, 1), Budget(0, 0, 1, 1), Budget(2, 0, 0, 0)]
 BUDGETS += [Budget(1, 0, 0, 0, 1), Budget(0, 1, 0, 0, 1)]
+BUDGETS += [Budget(1, 0, 0, 0, 0, 1), Budget(0, 0, 0, 0, 1, 1)]
 if os.environ.get("BUDGET"):
     BUDGETS = [Budget(*map(int, os.environ["BUDGET"].split(",")))]
 

@@ -20,12 +20,12 @@ from tests.protocol.real import Real
 EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", 0))
 STEPS = 60  # with trouble; then there is none until the end
 CALM, STEADY = 0.75, 0.7  # shares of steps: without trouble; of whoever took the one before
-TROUBLE = model.Budget(kills=3, expiries=2, losses=2, lost_answers=4, parkings=3)
+TROUBLE = model.Budget(kills=3, expiries=2, losses=2, lost_answers=4, parkings=3, cancels=1)
 
 # What brings a task to its end if nothing goes wrong any more, most urgent first.
 ONWARDS = (
     *("resume", "replay", "close", "fill", "begin", "renew"),
-    *("complete", "push", "commit", "fetch", "claim", "finish"),
+    *("complete", "push", "commit", "fetch", "sweep", "claim", "finish", "settle"),
 )
 # Where what the model takes to be one thing may be broken off.
 BREAKS = {
@@ -112,6 +112,12 @@ def wander(both: Walk, chance: Random) -> None:
 
 # What walks by lot come to seldom: a name and, for what a node does, its number.
 STORIES = {
+    "a worker commits what was cancelled": (
+        "claim0 fetch0 lapse renew1 replay cancel sweep finish1 commit0 settle"
+    ),
+    "a worker commits what has the row of a cancelled request": (
+        "claim0 fetch0 lapse renew1 replay cancel sweep finish1 settle commit0"
+    ),
     "a node parks what another holds": "claim0 lapse renew1 replay claim1 park0",
     "a list is pushed whose parent is done": (
         "claim0 fetch0 commit0 lapse renew1 replay claim1 fetch1 commit1 push1 complete1 push0"

@@ -8,7 +8,7 @@ import pytest
 
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.spider import build, describe
-from spiders.site import SiteSpider
+from spiders.site import REFRESH, SiteSpider
 from tests.spiders.driver import Crawl
 from tests.spiders.web import Answer, Web, redirect
 
@@ -40,6 +40,34 @@ def test_every_way_to_lead_to_a_page_is_followed() -> None:
     }
     for name in "abdeghjkl":
         answers[f"/{name}.html"] = page(name)
+    assert crawl(answers).keys() == answers.keys()
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("0;/x", "/x"),
+        ("0; x/y", "x/y"),
+        ("3,x", "x"),
+        ("0 x", "x"),
+        ("1.5;'x y'", "x y"),
+        ("0;url=x", "x"),
+        ("0;URL='x'", "x"),
+        ("url=x", "x"),
+        ("0", None),
+        ("0;", None),
+        (";x", None),
+        ("x", None),
+        (" " * 1_000_000, None),  # in linear time
+    ],
+)
+def test_the_url_of_a_refresh(content: str, found: str | None) -> None:
+    match = REFRESH.match(content)
+    assert (match and match[1]) == found
+
+
+def test_a_refresh_without_url_is_followed() -> None:
+    answers = {"/": page(head="<meta http-equiv=refresh content='0;/x'>"), "/x": page()}
     assert crawl(answers).keys() == answers.keys()
 
 

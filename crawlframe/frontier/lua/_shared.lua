@@ -17,13 +17,21 @@ local function integer(n) return string.format('%.0f', n) end
 
 -- The era of what this partition holds: number, and open, doubted or closed.
 local function read_era()
-  return string.match(call('GET', ERA) or '0 open', '^(%d+) (%a+)$')
+  local number, state = string.match(call('GET', ERA) or '0 open', '^(%d+) (%a+)$')
+  return number or '0', state or 'doubted'
+end
+
+-- What this partition holds is damaged: nothing is claimed until a new era has rebuilt it.
+local function doubt()
+  local number, state = read_era()
+  if state == 'open' then call('SET', ERA, number .. ' doubted') end
 end
 
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
-  'items', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit', 'cookies'}
-local COUNTERS = 12  -- the first fields are numbers that verbs change
+  'items', 'cancelled', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
+  'cookies'}
+local COUNTERS = 13  -- the first fields are numbers that verbs change
 local tasks = {}
 
 local function task_of(id)
@@ -66,7 +74,7 @@ end
 local TURNS = 1048576  -- lanes of equal rank take turns; the turn is the low part of the score
 
 local function split_lane(lane)
-  local task, rank, host = string.match(lane, '^(%d+):(%d+):(.*)$')
+  local task, rank, host = string.match(lane or '', '^(%d+):(%d+):(.*)$')
   return task, rank, host
 end
 
@@ -85,6 +93,7 @@ local function show_lane(lane)
 end
 
 local function append(lists, key, value)
+  if key == nil then return end
   local list = lists[key]
   if list then list[#list + 1] = value else lists[key] = {value} end
 end
@@ -113,6 +122,13 @@ local function rest_host(host)
   else call('DEL', HOST(host)) end
 end
 
+local function add_slots(host, n)
+  local active = redis.pcall('HINCRBY', HOST(host), 'a', n)
+  if type(active) == 'number' then return active end
+  call('HSET', HOST(host), 'a', math.max(0, n))  -- it was no number
+  return math.max(0, n)
+end
+
 local left_by = {}  -- generation -> rids that leave() took from it
 
 -- freed: host -> number of slots given back. Stands behind every use of leave() on held requests.
@@ -120,7 +136,7 @@ local function free_slots(freed)
   for holder, rids in pairs(left_by) do call('SREM', INPROGRESS(holder), unpack(rids)) end
   left_by = {}
   for host, n in pairs(freed) do
-    local active = call('HINCRBY', HOST(host), 'a', -n)
+    local active = add_slots(host, -n)
     if not call('ZSCORE', HOSTS, host) then
       if call('EXISTS', LANES(host)) == 1 then show_host(host, call('HGET', HOST(host), 'n'))
       elseif active <= 0 then rest_host(host) end
@@ -133,31 +149,44 @@ local OVER = '+'
 
 -- Splits "<holder><hold>|<lane>" into holder, lane, hold. The hold of a request in progress is
 -- ".<number of its claim>" (or "", of older code) as long as it has a slot of its host, OVER when the
--- fetch is over and the slot given back.
+-- fetch is over and the slot given back. Nothing of what cannot be read.
 local function split_own(own)
-  local holder, hold, lane = string.match(own, '^(%w*)([^|]*)|(.*)$')
+  local holder, hold, lane = string.match(own or '', '^(%w*)([^|]*)|(.*)$')
   return holder, lane, hold
 end
 
--- <attempts>,<deliveries>,<trail>; a trail is the marks of the code versions that could not run the
+-- <attempts>,<deliveries>[,<trail>]; a trail is the marks of the code versions that could not run the
 -- request, oldest first, joined by dots.
 local function tries_of(rid)
   local tries = call('HGET', TRIES, rid)
   if not tries then return 0, 0, '' end
   local attempts, deliveries, trail = string.match(tries, '^(%d+),(%d+),?([%x.]*)$')
-  return tonumber(attempts), tonumber(deliveries), trail
+  return tonumber(attempts) or 0, tonumber(deliveries) or 0, trail or ''
 end
 
 local function set_tries(rid, attempts, deliveries, trail)
-  if trail ~= '' then trail = ',' .. trail end
   if attempts + deliveries > 0 or trail ~= '' then
-    call('HSET', TRIES, rid, attempts .. ',' .. deliveries .. trail)
+    call('HSET', TRIES, rid, attempts .. ',' .. deliveries .. (trail ~= '' and ',' .. trail or ''))
   else call('HDEL', TRIES, rid) end
 end
 
 local function add_tries(rid, attempts, deliveries)
   local a, d, trail = tries_of(rid)
   set_tries(rid, a + attempts, d + deliveries, trail)
+end
+
+-- A kill is a delivery as well, so whatever has kills has tries. Kills stand apart because nodes of
+-- the release before, which may still run beside this one, read all of TRIES.
+local function add_kill(rid)
+  add_tries(rid, 0, 1)
+  local kills = tonumber(call('HGET', KILLS, rid)) or 0
+  call('HSET', KILLS, rid, integer(kills + 1))
+end
+
+-- Of requests that are over.
+local function forget_tries(rids)
+  call('HDEL', TRIES, unpack(rids))
+  if call('EXISTS', KILLS) == 1 then call('HDEL', KILLS, unpack(rids)) end
 end
 
 -- Parked requests by group (<task>:<trail>), so that a version passes over those it has tried at one
@@ -178,11 +207,15 @@ local function unstrand(group, rids)
 end
 
 -- Takes rid from where `own` says it is. Answers the lane. The caller removes or rewrites OWN, and
--- gives `groups` to leave_groups() where rid may be parked.
+-- gives `groups` to leave_groups() where rid may be parked. Nothing when `own` cannot be read.
 local function leave(rid, own, freed, groups)
   local holder, lane, hold = split_own(own)
   local id, _, host = split_lane(lane)
-  local task = task_of(id)
+  local task = id and task_of(id)
+  if not task then
+    if holder and holder ~= 'd' and holder ~= 'p' then append(left_by, holder, rid) end
+    return doubt()
+  end
   if holder == 'd' then
     call('ZREM', DELAYED, rid)
     count(task, 'delayed', -1)
@@ -246,12 +279,24 @@ local function mark_seen(task, fingerprint, hash)
 end
 
 -- Admission. Requests come in groups {<rank>:<host>, delay ms, {rid, fingerprint, hash, record, ...}}.
+-- Those of a task that is being cancelled have ended as they are admitted.
 local entering, bodies = {}, {}  -- by lane and with records: what admit() took in, for enter()
+
+local function take_in(task, lane, delay, rid, record)
+  bodies[#bodies + 1] = rid
+  bodies[#bodies + 1] = record
+  if delay > 0 then
+    call('ZADD', DELAYED, integer(now_ms() + delay), rid)
+    call('HSET', OWN, rid, 'd|' .. lane)
+    count(task, 'delayed', 1)
+  else
+    append(entering, lane, rid)
+  end
+end
 
 local function admit(task, groups)
   for _, group in ipairs(groups) do
     local lane, delay, flat = task.id .. ':' .. group[1], group[2], group[3]
-    if task.state == 'cancelling' then delay = 0 end
     for i = 1, #flat, 4 do
       local rid, fingerprint, hash = flat[i], flat[i + 1], flat[i + 2]
       if task.limit > 0 and task.na >= task.limit then
@@ -259,14 +304,11 @@ local function admit(task, groups)
         count(task, seen and 'duplicates' or 'limited', 1)
       elseif mark_seen(task, fingerprint, hash) then
         count(task, 'na', 1)
-        bodies[#bodies + 1] = rid
-        bodies[#bodies + 1] = flat[i + 3]
-        if delay > 0 then
-          call('ZADD', DELAYED, integer(now_ms() + delay), rid)
-          call('HSET', OWN, rid, 'd|' .. lane)
-          count(task, 'delayed', 1)
+        if task.state == 'cancelling' then
+          count(task, 'ne', 1)
+          count(task, 'cancelled', 1)
         else
-          append(entering, lane, rid)
+          take_in(task, lane, delay, rid, flat[i + 3])
         end
       else
         count(task, 'duplicates', 1)

@@ -20,6 +20,9 @@ for _, id in ipairs(call('SMEMBERS', TASKS)) do
     local left = task.na - task.nf - task.ne
     local away = task.inprogress + task.delayed + task.parked
     sum, waiting, delayed = sum + left, waiting + away, delayed + task.delayed
+    if task.cancelled < 0 or task.cancelled > task.ne then
+      problem('task %s: %d of %d errors are counted as cancelled', id, task.cancelled, task.ne)
+    end
     if left < away then
       problem('task %s: %d remain but %d are in progress, delayed or parked', id, left, away)
     end
@@ -74,6 +77,7 @@ walk(OWN, function(rid, own)
   local id, _, host = split_lane(lane)
   local mine = per_task[id]
   if call('HEXISTS', REQ, rid) == 0 then problem('%s has an owner but is not pending', hex(rid)) end
+  if not host then problem('%s has an owner that cannot be read', hex(rid)) return end
   if not mine then problem('%s belongs to task %s, which is not listed', hex(rid), id)
   elseif holder == 'd' then
     mine.delayed = mine.delayed + 1
@@ -97,7 +101,7 @@ walk(OWN, function(rid, own)
     end
   end
 end)
-for _, key in ipairs({TRIES, CURSOR}) do
+for _, key in ipairs({TRIES, KILLS, CURSOR}) do
   walk(key, function(rid)
     if call('HEXISTS', REQ, rid) == 0 then
       problem('%s has an entry in %s but is not pending', hex(rid), key)

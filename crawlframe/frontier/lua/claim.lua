@@ -6,7 +6,7 @@
 --         at most 500. They stay with the generation until they are settled. What it does not hold by
 --         that claim, or has told before, is left alone.
 -- Answer: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
---          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}}
+--          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}}
 -- Sent again with the same sequence number it answers the same batch. It counts as a change for the
 -- pulse when it is told of fetches or gives requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
@@ -60,13 +60,18 @@ local poorer, left = 0, 0  -- how many such generations there are, and how many 
 local rids, lanes, found = {}, {}, {}  -- what is claimed, each with its lane and record
 
 local function answer(wait)
-  local states, batch, named = {}, {}, {}
+  local states, batch, blamed, named = {}, {}, {}, {}
   if #rids > 0 then
     local tries = call('HMGET', TRIES, unpack(rids))
     for i, rid in ipairs(rids) do
       local place = 4 * i
       batch[place - 3], batch[place - 2], batch[place - 1] = rid, lanes[i], found[i]
       batch[place] = tries[i]
+      local kills = tries[i] and call('HGET', KILLS, rid)
+      if kills then
+        blamed[#blamed + 1] = rid
+        blamed[#blamed + 1] = kills
+      end
       local id = split_lane(lanes[i])
       if not named[id] then
         named[id] = true
@@ -77,12 +82,13 @@ local function answer(wait)
       end
     end
   end
-  return {wait, states, batch}
+  return {wait, states, batch, blamed}
 end
 
 local last = call('GET', BATCH(generation))
 if last then
-  local mark, held = unpack(cmsgpack.unpack(last))
+  local readable, batch = pcall(cmsgpack.unpack, last)
+  local mark, held = unpack(readable and type(batch) == 'table' and batch or {})
   if mark == sequence then
     keep_pulse()
     for _, rid in ipairs(held) do
@@ -109,6 +115,7 @@ local function promote()
       call('HDEL', OWN, rid)
     else
       call('ZREM', DELAYED, rid)  -- damage, which must not stop the others
+      if own and not split_own(own) then doubt() end
     end
   end
   enqueue(queues)
@@ -155,7 +162,7 @@ local function take(host, quota)
   local got, gone, kept, limit, waits = 0, 0, 0, math.huge, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
-    local task, lane = task_of(id), member .. ':' .. host
+    local task, lane = id and task_of(id), member .. ':' .. host
     local polite = task and task.state == 'running'
     if not task then
       gone = gone + call('ZREM', LANES(host), member)
@@ -193,7 +200,7 @@ local function take(host, quota)
     end
   end
   if got > 0 then
-    call('HINCRBY', HOST(host), 'a', got)
+    add_slots(host, got)
     if state[2] then call('PERSIST', HOST(host)) end  -- it may have been resting
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end

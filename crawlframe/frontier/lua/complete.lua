@@ -2,7 +2,7 @@
 -- the counters move, all at once. Only what is still pending counts; whoever holds it, the ledger row
 -- says it is done.
 -- KEYS[1] tag of the partition
--- ARGV[1] msgpack list of {rid, task, 0 done | 1 error, {dropped duplicates, items}, cursor, groups
+-- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled, {dropped duplicates, items}, cursor, groups
 --         of follow-ups as admit() reads them}; cursor = how many of this request were pushed before
 -- Answer: {{task whose remaining requests reached 0, ...}, {rid, cursor, ...}}; the second list names
 --         requests not completed because the cursor differs: send the rest from there.
@@ -17,7 +17,7 @@ for i, entry in ipairs(entries) do
   local rid, id, failed, counted, cursor, follow_ups = unpack(entry)
   local task = task_of(id)
   if records[i] and not gone[rid] and task then
-    local pushed = tonumber(cursors[i] or 0)
+    local pushed = tonumber(cursors[i] or 0) or 0
     if pushed ~= cursor then
       behind[#behind + 1] = rid
       behind[#behind + 1] = pushed
@@ -25,7 +25,8 @@ for i, entry in ipairs(entries) do
       gone[rid] = true
       done[#done + 1] = rid
       if owners[i] then leave(rid, owners[i], freed, groups) end
-      count(task, failed == 1 and 'ne' or 'nf', 1)
+      count(task, failed == 0 and 'nf' or 'ne', 1)
+      if failed == 2 then count(task, 'cancelled', 1) end
       count(task, 'duplicates', counted[1])
       count(task, 'items', counted[2])
       touched[id] = task
@@ -37,7 +38,7 @@ enter()
 if #done > 0 then
   call('HDEL', REQ, unpack(done))
   call('HDEL', OWN, unpack(done))
-  call('HDEL', TRIES, unpack(done))
+  forget_tries(done)
   if cursors[1] ~= nil then call('HDEL', CURSOR, unpack(done)) end
 end
 leave_groups(groups)

@@ -2,6 +2,8 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack {key, cookie, ...}
 -- Answer: 1 when something changed (and the cookie version grew), else 0.
+-- An empty cookie says that it was deleted. Such entries are dropped with every 256th version: whoever has
+-- a cookie still has had time to read of its end.
 local id, given = ARGV[1], cmsgpack.unpack(ARGV[2])
 if not task_of(id) then return 0 end
 local changed = false
@@ -11,5 +13,10 @@ for i = 1, #given, 2 do
     changed = true
   end
 end
-if changed then call('HINCRBY', TASK(id), 'cookies', 1) end
+if changed and call('HINCRBY', TASK(id), 'cookies', 1) % 256 == 0 then
+  local all = call('HGETALL', COOKIES(id))
+  for i = 1, #all, 2 do
+    if all[i + 1] == '' then call('HDEL', COOKIES(id), all[i]) end
+  end
+end
 return changed and 1 or 0

@@ -22,8 +22,10 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   if own and split_own(own) == ARGV[1] then
     local lane = leave(rid, own, freed)
     local id = split_lane(lane)
-    local task = task_of(id)
-    if task.state == 'cancelling' then
+    local task = id and task_of(id)
+    if not task then
+      call('HDEL', OWN, rid)  -- damage, which must not stop the others
+    elseif task.state == 'cancelling' then
       call('HDEL', OWN, rid)
       append(queues, lane, rid)
     else

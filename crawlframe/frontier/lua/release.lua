@@ -1,6 +1,7 @@
 -- release: held requests go back to the head of their lanes.
 -- KEYS[1] tag of the partition
--- ARGV[1] generation; ARGV[2] msgpack list of {rid, deliveries to add (0 untouched, 1 its worker died)}
+-- ARGV[1] generation; ARGV[2] msgpack list of {rid, penalty (0 none, 1 its worker died and it is blamed: one delivery
+--         and one kill more)}
 -- Answer: how many this generation held. Others are left alone.
 local freed, moved, queues = {}, 0, {}
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
@@ -9,7 +10,7 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   if own and split_own(own) == ARGV[1] then
     append(queues, leave(rid, own, freed), rid)
     call('HDEL', OWN, rid)
-    if penalty > 0 then add_tries(rid, 0, penalty) end
+    if penalty > 0 then add_kill(rid) end
     moved = moved + 1
   end
 end

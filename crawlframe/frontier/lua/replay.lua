@@ -15,6 +15,7 @@ for _, rid in ipairs(some) do
     moved = moved + 1
   else
     call('SREM', INPROGRESS(generation), rid)
+    if own and not split_own(own) then doubt() end
   end
 end
 enqueue(queues, true)

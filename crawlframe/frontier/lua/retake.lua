@@ -7,7 +7,7 @@
 -- now never stand in the way for good.
 local mark, most, name = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local before = call('GET', RETAKEN(name))
-if before then return tonumber(before) end
+if before then return tonumber(before) or 0 end
 
 local untried = {}
 for _, trail in ipairs(call('SRANDMEMBER', TRAILS, 500)) do

@@ -1,7 +1,7 @@
--- retry: held requests wait for another try; attempts + 1. Of a task that is being cancelled they do
--- not wait.
+-- retry: held requests wait for another try. Of a task that is being cancelled they do not wait.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, delay ms}
+-- ARGV[3] attempts to add: 1 the last one failed, 0 it was not made
 -- Answer: how many this generation held. Others are left alone.
 local freed, moved = {}, 0
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
@@ -9,12 +9,14 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   local own = call('HGET', OWN, rid)
   if own and split_own(own) == ARGV[1] then
     local lane = leave(rid, own, freed)
-    call('HSET', OWN, rid, 'd|' .. lane)
-    local task = task_of((split_lane(lane)))
-    if task.state == 'cancelling' then delay = 0 end
-    call('ZADD', DELAYED, integer(now_ms() + delay), rid)
-    count(task, 'delayed', 1)
-    add_tries(rid, 1, 0)
+    if lane then
+      call('HSET', OWN, rid, 'd|' .. lane)
+      local task = task_of((split_lane(lane)))
+      if task.state == 'cancelling' then delay = 0 end
+      call('ZADD', DELAYED, integer(now_ms() + delay), rid)
+      count(task, 'delayed', 1)
+      add_tries(rid, tonumber(ARGV[3]), 0)
+    end
     moved = moved + 1
   end
 end

@@ -9,6 +9,7 @@ for i, own in ipairs(call('HMGET', OWN, unpack(some))) do
   append(queues, leave(some[i], own, nil, groups), some[i])
 end
 call('HDEL', OWN, unpack(some))
+call('HDEL', PARKED(ARGV[1]), unpack(some))
 leave_groups(groups)
 enqueue(queues)
 save_tasks()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
 
-from crawlservice.audit import audit, audit_cluster
+from crawlservice.audit import Found, audit_cluster, audit_group, groups, sizes
 from crawlservice.models import Task
 from crawlservice.redis import frontier
 from crawlservice.submit import get_task
@@ -21,17 +22,54 @@ class Command(ServiceCommand):
         parser.add_argument("ids", type=int, nargs="*", metavar="ID", help="all tasks by default")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        for number in options["ids"]:
+            get_task(number)
         problems = audit_cluster(frontier())
-        tasks = [get_task(number) for number in options["ids"]] or [*Task.objects.order_by("id")]
-        for task in tasks:
-            found = audit(task)
-            problems += found
-            if len(tasks) > 1:  # a large one takes its time
-                holds = f"{len(found)} problems" if found else "all holds"
-                self.stdout.write(f"task {task.pk}: {holds}")
-                self.stdout.flush()
+        rows = sizes(options["ids"])
+        progress = Progress(sum(rows.values()))
+        for group in groups(rows):
+            here = sum(rows[task] for task in group)
+            found = audit_group(
+                [*Task.objects.filter(pk__in=group).order_by("pk")],
+                lambda share, here=here: progress.show(share * here),  # type: ignore[misc]
+            )
+            progress.advance(here)
+            for some in found.values():
+                problems += some
+            if len(rows) > 1:  # a large one takes its time
+                self._tell(found)
         for problem in problems:
             self.stdout.write(problem)
         if problems:
-            raise CommandError(f"{len(problems)} problems in {len(tasks)} tasks and the frontier")
-        self.stdout.write(f"all holds: {len(tasks)} tasks and the frontier")
+            raise CommandError(f"{len(problems)} problems in {len(rows)} tasks and the frontier")
+        self.stdout.write(f"all holds: {len(rows)} tasks and the frontier")
+
+    def _tell(self, found: Found) -> None:
+        for task, problems in found.items():
+            holds = f"{len(problems)} problems" if problems else "all holds"
+            self.stdout.write(f"task {task}: {holds}")
+        self.stdout.flush()
+
+
+class Progress:
+    """A line on the terminal that says how far it is; nothing where there is no terminal."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._done = 0
+        self._shows = sys.stderr.isatty()
+        self.show(0)
+
+    def advance(self, rows: int) -> None:
+        """So many more are done; what is written next stands in the place of the line."""
+        self._done += rows
+        if self._shows:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def show(self, rows: float) -> None:
+        """So many of those that are being looked at."""
+        if self._shows and self._rows:
+            percent = 100 * (self._done + rows) / self._rows
+            sys.stderr.write(f"\r{percent:.0f} % of {self._rows:,} ledger rows\x1b[K")
+            sys.stderr.flush()

@@ -5,18 +5,22 @@ from __future__ import annotations
 import signal
 import sys
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
 from crawlservice.arguments import parse_pairs
 from crawlservice.crawl import Crawl, Demo
+from crawlservice.export import STDOUT
 from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.terminal import add_output
 
 
 class Command(ServiceCommand):
-    help = "Crawls with one spider on this machine, from start to end."
+    help = (
+        "Crawls with one spider on this machine, from start to end. Exits with 0 when the task has "
+        "finished, with errors or without, 1 when it has failed, 3 when it was cancelled."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("spider", help="its name; checkspiders lists them")
@@ -25,7 +29,7 @@ class Command(ServiceCommand):
             help="an argument of the spider; may be repeated",
         )  # fmt: skip
         parser.add_argument("--url", help="short for -a url=URL")
-        parser.add_argument("-o", "--output", type=Path, help="write the items to a .jsonl or .csv")
+        add_output(parser)
         parser.add_argument("--workers", type=int, help="processes; by default one per CPU")
         parser.add_argument("--concurrency", type=int, help="requests in flight per worker")
         parser.add_argument("--priority", type=int, default=0, help="-100 to 100, high goes first")
@@ -40,11 +44,12 @@ class Command(ServiceCommand):
         crawl = Crawl(
             options["spider"],
             arguments_of(options),
-            self.console,
+            self.error_console if options["output"] == STDOUT else self.console,
             priority=options["priority"],
             workers=options["workers"],
             concurrency=options["concurrency"],
             output=options["output"],
+            format=options["format"],
             demo=demo_of(options),
         )
         try:

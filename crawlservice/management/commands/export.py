@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
-from crawlservice.export import check_target, export
+from crawlservice.export import STDOUT, check_target, export, place_of
 from crawlservice.journal import record
 from crawlservice.models import Task
 from crawlservice.submit import get_task
 from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.terminal import add_output
 
 
 class Command(ServiceCommand):
@@ -18,17 +18,14 @@ class Command(ServiceCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)
-        parser.add_argument(
-            "-o", "--output", type=Path, required=True, help="the file; its suffix is the format"
-        )
+        add_output(parser, required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        check_target(options["output"])
+        path, chosen = options["output"], options["format"]
+        suffix = check_target(path, chosen)
         task = get_task(options["id"])
-        suffix = options["output"].suffix.removeprefix(".")
-        record("export", task=task, command=True, format=suffix)
-        written = export(task, options["output"])
+        record("export", task=task, command=True, format=suffix.removeprefix("."))
+        written = export(task, path, chosen)
         more = f"; it is {task.state}, more may come" if task.state in Task.ACTIVE else ""
-        self.stdout.write(
-            f"{written:,} items of task {task.pk} written to {options['output']}{more}"
-        )
+        told = f"{written:,} items of task {task.pk} written to {place_of(path)}{more}"
+        (self.stderr if path == STDOUT else self.stdout).write(told)

@@ -15,7 +15,18 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 from rich.table import Table
 
-from crawlservice.nodes import OFFLINE, Node, look, read, skew_line, versions
+from crawlservice.journal import record
+from crawlservice.lives import forget
+from crawlservice.nodes import (
+    OFFLINE,
+    Node,
+    look,
+    read,
+    skew_line,
+    unreadable,
+    versions,
+    why_unknown,
+)
 from crawlservice.terminal import Command as ServiceCommand
 from crawlservice.terminal import duration, plain
 
@@ -32,10 +43,18 @@ class Command(ServiceCommand):
             help="only fail if the node CRAWLFRAME_NODE does not live (not while Redis is away, "
             "for then nobody knows)",
         )
+        parser.add_argument(
+            "--forget", metavar="NAME", help="do not show this offline node any more"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["check"]:
             self._check(settings.CRAWLFRAME.node)
+            return
+        if options["forget"] is not None:
+            forget(options["forget"])
+            record("forget node", command=True, node=options["forget"])
+            self.stdout.write(f"node {plain(options['forget'])} is forgotten")
             return
         nodes = read()
         if options["json"]:
@@ -43,9 +62,14 @@ class Command(ServiceCommand):
                 {**asdict(node), "condition": node.condition, "troubles": node.troubles}
                 for node in nodes
             ]
-            found = {"nodes": told, "versions": versions(nodes)}
+            found = {"nodes": told, "versions": versions(nodes), "unreadable": unreadable()}
             self.stdout.write(json.dumps(found, cls=DjangoJSONEncoder, indent=2))
             return
+        if aside := unreadable():
+            self.stdout.write(
+                f"{aside} rows in Redis could not be read and were set aside; see them: python "
+                "manage.py quarantine"
+            )
         if not nodes:
             self.stdout.write("no node lives; start one: python manage.py runcrawler")
             return
@@ -58,7 +82,7 @@ class Command(ServiceCommand):
     def _check(self, name: str) -> None:
         known = look()
         if known is None:
-            self.stdout.write("Redis does not answer")
+            self.stdout.write(why_unknown())
         elif not any(node.node == name and node.state != OFFLINE for node in known.values()):
             raise CommandError(f"no node {name} lives")
         else:
@@ -104,6 +128,12 @@ def problems(nodes: list[Node]) -> list[tuple[str, str]]:
             found[what, node.problem].append(node.node)
         if node.pull_problem:
             found[f"not pulled: {node.follows}", node.pull_problem].append(node.node)
+        if node.state == OFFLINE and node.since:
+            held = f"; it held {node.given_back:,} requests, which others run" * bool(
+                node.given_back
+            )
+            text = f"since {node.since:%Y-%m-%d %H:%M:%S} UTC{held}"
+            found["offline:", text].append(node.node)
         for trouble in node.troubles:
             found["abnormal:", trouble].append(node.node)
     return [(f"{what}  ({', '.join(names)})", text) for (what, text), names in found.items()]

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.utils import timezone
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from crawlservice import clock
 from crawlservice.journal import record
 from crawlservice.removal import Extent, ended_before, extent, remove
 from crawlservice.terminal import Command as ServiceCommand
@@ -38,7 +38,7 @@ class Command(ServiceCommand):
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        moment = timezone.now() - timedelta(days=options["days"] or 0)
+        moment = clock.now() - timedelta(days=options["days"] or 0)
         tasks = ended_before(moment, options["spider"])
         of = f" of {options['spider']}" if options["spider"] else ""
         which = f"tasks{of} that ended before {moment:%Y-%m-%d %H:%M} UTC"

@@ -136,9 +136,10 @@ class Command(BaseCommand):
         from crawlframe.node.oversight import Oversight, release_output
         from crawlservice.services import DjangoServices
 
-        services = DjangoServices(settings, url, code_of(settings))
+        services = DjangoServices(settings, url, code_of(settings), once=options["once"])
         frontier = services.frontier()
-        for warning in check_redis(frontier.redis, settings.key_prefix):
+        key = [services.check_key()]
+        for warning in filter(None, [*check_redis(frontier.redis, settings.key_prefix), *key]):
             self.stderr.write(f"warning: {warning}")
         frontier.redis.close()
         oversight = None

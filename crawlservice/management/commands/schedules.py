@@ -6,13 +6,16 @@ from typing import Any
 
 from django.db.models import OuterRef, Subquery
 from rich.table import Table
+from rich.text import Text
 
-from crawlservice.models import Run, Schedule
+from crawlservice.models import Run, Schedule, Task
 from crawlservice.schedules import upcoming
 from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import plain
+from crawlservice.terminal import plain, status
 from crawlservice.timewords import in_words
 from crawlservice.timing import BadTiming
+
+LAST = {"task": "task", "state": "task__state", "ended": "task__outcome"}
 
 
 class Command(ServiceCommand):
@@ -22,19 +25,33 @@ class Command(ServiceCommand):
         last = Run.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
         found = Schedule.objects.annotate(
             last_outcome=Subquery(last.values("outcome")[:1]),
-            last_task=Subquery(last.exclude(task=None).values("task")[:1]),
+            **{
+                f"last_{name}": Subquery(last.exclude(task=None).values(column)[:1])
+                for name, column in LAST.items()
+            },
         )
         table = Table("id", "name", "spider", box=None, pad_edge=False, header_style="bold")
         for column in ("when", "next", "last", "last task"):
             table.add_column(column)
         for schedule in found:
             cells = (str(schedule.pk), schedule.name, schedule.spider, *_times(schedule))
-            task = str(schedule.last_task or "-")
-            table.add_row(*map(plain, cells), schedule.last_outcome or "-", task)
+            table.add_row(*map(plain, cells), schedule.last_outcome or "-", _last_task(schedule))
         if table.row_count:
             self.console.print(table)
+            for schedule in found:
+                if schedule.problem:
+                    problem = f"{schedule.name} cannot start: {schedule.problem}"
+                    self.stdout.write(f"\n{plain(problem)}")
         else:
             self.stdout.write("no schedules; add one in the admin, under Schedules")
+
+
+def _last_task(schedule: Any) -> Text:
+    """Its number, and how it stands or how it ended."""
+    if schedule.last_task is None:
+        return Text("-")
+    task = Task(state=schedule.last_state, outcome=schedule.last_ended)
+    return Text.assemble(f"{schedule.last_task} ", status(task))
 
 
 def _times(schedule: Schedule) -> tuple[str, str]:

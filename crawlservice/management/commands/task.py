@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from crawlservice import outcomes
 from crawlservice.report import report
 from crawlservice.submit import get_task
 from crawlservice.terminal import Command as ServiceCommand
@@ -16,7 +17,12 @@ class Command(ServiceCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)
-        parser.add_argument("--follow", action="store_true", help="until it ends (Ctrl-C leaves)")
+        parser.add_argument(
+            "--follow",
+            action="store_true",
+            help="until it ends (Ctrl-C leaves); exits with 1 when it has failed, with 3 when it "
+            "was cancelled",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         task = get_task(options["id"])
@@ -26,3 +32,5 @@ class Command(ServiceCommand):
             except KeyboardInterrupt:
                 return
         self.console.print(report(task))
+        if options["follow"]:
+            outcomes.check(task)

@@ -8,22 +8,31 @@ from typing import Any
 from crawlservice.models import Task
 from crawlservice.progress import read
 from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import task_table
+from crawlservice.terminal import status, task_table
 
 
 class Command(ServiceCommand):
-    help = "Lists tasks, the latest first: NA admitted, NF finished, NE errors, NR remaining."
+    help = "Lists tasks, the latest first."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("-n", type=int, default=20, metavar="COUNT", help="how many (20)")
-        parser.add_argument("--active", action="store_true", help="only those that have not ended")
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--active", action="store_true", help="only those that have not ended")
+        which.add_argument(
+            "--outcome", choices=Task.Outcome.values, help="only those that ended like this"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         tasks = Task.objects.defer("seeds")
         if options["active"]:
             tasks = tasks.filter(state__in=Task.ACTIVE)
+        if options["outcome"]:
+            tasks = tasks.filter(outcome=options["outcome"])
         found = read(tasks[: max(0, options["n"])])
         total = tasks.count()
+        if not total and options["outcome"]:
+            self.stdout.write(f"no task is {status(Task(outcome=options['outcome']))}")
+            return
         if not total:
             self.stdout.write("no tasks; start one: python manage.py crawl listings --demo")
             return

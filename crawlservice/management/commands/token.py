@@ -23,7 +23,9 @@ class Command(ServiceCommand):
         what = parser.add_subparsers(dest="what", required=True, metavar="add | list | revoke")
         add = what.add_parser("add", help="make a token of a user; it is shown once")
         add.add_argument("user", help="the user's name")
-        add.add_argument("--name", required=True, help="what the token is for")
+        add.add_argument(
+            "--name", default="command line", help="what the token is for (default: %(default)s)"
+        )
         add.add_argument(
             "--scope", choices=tokens.SCOPES, default="read",
             help="read; submit: also submits, and steers the user's own tasks; operate: steers any "

@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from django.db import connection
 
 from crawlframe.errors import ConfigError
-from crawlservice import setuplink
+from crawlservice import exposure, setuplink
 from crawlservice.checks import check_redis
 from crawlservice.household import Household
 from crawlservice.journal import record
@@ -45,6 +45,7 @@ class Command(ServiceCommand):
         if options["workers"] is not None:
             node += ["--workers", str(options["workers"])]
         with listen(options["bind"]) as listener:
+            _check(listener)
             self._greet(listener)
             connection.close()
             patience = settings.CRAWLFRAME.grace + PATIENCE
@@ -91,6 +92,12 @@ def listen(bind: str) -> socket.socket:
             reason = f"{host} is no address of this machine; give one it has"
         other = f"{DEFAULT_BIND[:-4]}8001"
         raise ConfigError(f"{reason}: --bind {other}, or make up BIND={other}") from None
+
+
+def _check(listener: socket.socket) -> None:
+    """Raises ConfigError when what the settings show must not be reached from there."""
+    if found := exposure.refusal([str(listener.getsockname()[0])]):
+        raise ConfigError(found)
 
 
 def _web(listener: socket.socket) -> list[str]:

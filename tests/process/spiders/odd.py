@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import time
@@ -28,12 +29,19 @@ class OddSpider(Spider):
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url}
         for link in response.links():
-            word = link.rpartition("/")[2]
+            word = link.rpartition("/")[2].partition("?")[0]
             callback = word if hasattr(self, word) else "parse"
             yield response.follow(link, callback, errback=self.failed)
 
     def killer(self, response: Response) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def crasher(self, response: Response) -> None:
+        ctypes.string_at(0)
+
+    def sleeper(self, response: Response) -> dict[str, Any]:
+        time.sleep(2.0)
+        return {"url": response.url}
 
     def endless(self, response: Response) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -65,3 +66,33 @@ class Computing(Spider):
         if not Path(self.gate).exists():
             base, number = response.url.rsplit("/", 1)
             yield Request(f"{base}/{int(number) + 1}", callback)
+
+
+class Hog(Spider):
+    """Its callback is known to be slow when it comes to a page that keeps the interpreter's lock,
+    in a thread, until somebody writes to the named pipe ``gate``."""
+
+    name = "hog"
+    settings = {"concurrency": 64}
+    url: str
+    gate: str
+    computes: bool = False
+
+    def start(self) -> Iterator[Request]:
+        yield Request(f"{self.url}first")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url.endswith("hogs"):
+            ctypes.PyDLL(None).open(self.gate.encode(), os.O_RDONLY)
+        elif response.url.endswith("first"):
+            self.take_time()
+            yield Request(f"{self.url}hogs", priority=1)
+            yield from (Request(f"{self.url}page{n}") for n in range(40))
+        yield {"url": response.url}
+
+    def take_time(self) -> None:
+        if not self.computes:
+            time.sleep(0.15)
+        end = time.thread_time() + 0.15
+        while self.computes and time.thread_time() < end:
+            pass

@@ -1,0 +1,193 @@
+"""Handle: one easy handle of libcurl, which makes one transfer after another."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import socket
+from contextlib import suppress
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+import certifi
+import pycurl
+from multidict import CIMultiDict
+
+from crawlframe.fetch.addresses import AddressGuard
+from crawlframe.fetch.limits import FetchLimits
+from crawlframe.fetch.memory import Account, waker
+from crawlframe.fetch.redirects import Answer, Journey, header_bytes
+
+BUFFER = 1 << 17  # bytes libcurl reads at a time
+STALLED = 10  # bytes a second that do not count as progress
+
+
+class Handle:
+    """An easy handle for one transfer after another, and what its transfer has brought."""
+
+    def __init__(self, guard: AddressGuard) -> None:
+        self.curl = pycurl.Curl()
+        self.refused = ""
+        self.unopened = ""
+        self.own_connection = False
+        self._guard = guard
+        self._plain = True
+        self._caps: tuple[int, FetchLimits] | None = None
+        self._lines: list[bytes] = []
+        self._head: list[bytes] = []
+        self._body = BytesIO()
+        self._sent = 0  # times that libcurl began to send the request
+        self._turn = 0  # number of the transfer
+        self._paused = False
+        self._loop: asyncio.AbstractEventLoop
+        self._account: Account
+        self._set_fixed()
+
+    def _set_fixed(self) -> None:
+        setopt = self.curl.setopt
+        setopt(pycurl.NOSIGNAL, 1)
+        setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
+        setopt(pycurl.HTTP_CONTENT_DECODING, 0)
+        setopt(pycurl.FOLLOWLOCATION, 0)
+        setopt(pycurl.PATH_AS_IS, 1)
+        setopt(pycurl.PROXY, "")  # not that of the environment
+        setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
+        setopt(pycurl.CAINFO, os.environ.get("SSL_CERT_FILE") or certifi.where())
+        setopt(pycurl.BUFFERSIZE, BUFFER)
+        setopt(pycurl.LOW_SPEED_LIMIT, STALLED)
+        setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
+        # Straight into a list, without a Python function for each line.
+        setopt(pycurl.HEADERFUNCTION, self._head.append)
+        setopt(pycurl.WRITEFUNCTION, self._take)
+        setopt(pycurl.PREREQFUNCTION, self._before_sending)
+
+    def prepare(self, journey: Journey, seconds: float, own_connection: bool) -> None:
+        """Everything the next transfer needs. It has ``seconds``."""
+        setopt = self.curl.setopt
+        self._loop = asyncio.get_running_loop()
+        self._account = journey.account
+        self.own_connection = own_connection
+        if own_connection:
+            self._plain = False
+            setopt(pycurl.FRESH_CONNECT, 1)
+            setopt(pycurl.FORBID_REUSE, 1)
+            # Nobody else's streams on it, whose fate would decide about this request.
+            setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+        setopt(pycurl.URL, journey.url)
+        caps = (math.ceil(seconds * 1000), journey.limits)
+        if caps != self._caps:  # an option that stays costs nothing
+            self._caps = caps
+            setopt(pycurl.TIMEOUT_MS, caps[0])
+            setopt(pycurl.CONNECTTIMEOUT_MS, math.ceil(journey.limits.connect * 1000))
+            setopt(pycurl.LOW_SPEED_TIME, math.ceil(journey.limits.stall))
+            setopt(pycurl.MAXFILESIZE_LARGE, journey.limits.max_body)
+        lines = [_line(name, value) for name, value in journey.headers_to_send()]
+        if journey.method != "GET" or journey.body is not None:
+            self._set_method(journey, lines)
+        if lines != self._lines:
+            self._lines = lines
+            if lines:
+                setopt(pycurl.HTTPHEADER, lines)
+            else:
+                self.curl.unsetopt(pycurl.HTTPHEADER)  # an empty list would change nothing
+
+    def _set_method(self, journey: Journey, lines: list[bytes]) -> None:
+        setopt = self.curl.setopt
+        self._plain = False
+        if journey.method == "HEAD":
+            setopt(pycurl.NOBODY, 1)
+            return
+        if journey.body is not None or journey.method in ("POST", "PUT", "PATCH"):
+            setopt(pycurl.POST, 1)
+            setopt(pycurl.POSTFIELDS, journey.body or b"")
+            lines.append(b"Expect:")  # no waiting for 100 Continue
+            if not any(line.lower().startswith(b"content-type:") for line in lines):
+                lines.append(b"Content-Type:")  # not the one libcurl would make up
+        setopt(pycurl.CUSTOMREQUEST, journey.method)
+
+    def answer(self) -> Answer:
+        text = b"".join(self._head).decode("latin-1").replace("\r\n", "\n")
+        # 1xx answers may come before the head, trailers after it.
+        head = [block for block in text.split("\n\n") if block.startswith("HTTP/")][-1]
+        pairs = [line.partition(":") for line in head.split("\n")[1:]]
+        headers = CIMultiDict([(name, value.strip()) for name, colon, value in pairs if colon])
+        # The value of a BytesIO is its buffer, not a copy of it.
+        return Answer(self.curl.getinfo(pycurl.RESPONSE_CODE), headers, self._body.getvalue())
+
+    def clear(self) -> None:
+        self._turn += 1
+        self._sent = 0
+        self._paused = False
+        self._head.clear()
+        self._body = BytesIO()
+        self.refused = self.unopened = ""
+        if not self._plain:
+            self.curl.reset()
+            self._caps, self._lines = None, []
+            self._set_fixed()
+            self._plain = True
+
+    def close(self) -> None:
+        self._turn += 1
+        self._paused = False
+        self.curl.close()
+
+    def _before_sending(self, *addresses: Any) -> int:
+        """libcurl sends a request that was not answered again, up to five times, each time on
+        another connection of its pool. Not ours: ``CurlDownloader.transfer`` decides."""
+        self._sent += 1
+        return pycurl.PREREQFUNC_OK if self._sent == 1 else pycurl.PREREQFUNC_ABORT  # type: ignore[no-any-return]
+
+    def _take(self, chunk: bytes) -> int | None:
+        """Called by libcurl for each part of the body, again with the same when it was paused."""
+        if self._account.take(len(chunk), self._wake):
+            self._body.write(chunk)
+            return None
+        self._paused = True
+        self._loop.call_soon(self._lift_timeout, self._turn)
+        return pycurl.WRITEFUNC_PAUSE  # type: ignore[no-any-return]
+
+    def _wake(self) -> None:
+        """In any thread, when there is memory for the rest."""
+        waker(self._loop, self._resume)()
+
+    def _resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            with suppress(pycurl.error):  # the transfer has failed meanwhile
+                self.curl.pause(pycurl.PAUSE_CONT)
+
+    def _lift_timeout(self, turn: int) -> None:
+        """Of a transfer that waits; its journey knows how long it did. Not to be done from within
+        libcurl's call of ``_take``."""
+        if turn == self._turn:
+            self._caps = None
+            self.curl.setopt(pycurl.TIMEOUT_MS, 0)
+
+    def _open_socket(self, purpose: int, address: Any) -> socket.socket | int:
+        """Called by libcurl for each new connection, with the resolved address."""
+        family, kind, protocol, place = address
+        if not self._guard.allows(place[0]):
+            self.refused = place[0]
+            return pycurl.SOCKET_BAD  # type: ignore[no-any-return]
+        try:
+            return _Socket(family, kind, protocol)
+        except OSError as error:
+            self.unopened = f"no socket: {error.strerror}"
+            return pycurl.SOCKET_BAD  # type: ignore[no-any-return]
+
+
+class _Socket(socket.socket):
+    """pycurl takes a copy of the descriptor, this one ends quietly with its object."""
+
+    __del__ = socket.socket.close
+
+
+@lru_cache(maxsize=1024)
+def _line(name: str, value: str) -> bytes:
+    sent = header_bytes(value)
+    # A semicolon is how libcurl is told of an empty value; a colon would take the header out.
+    return name.encode("latin-1") + (b": " + sent if sent else b";")

@@ -1,0 +1,210 @@
+"""TransferMemory: how many bytes the bodies of all transfers of a process may hold together, and in
+which order those that need more get it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable
+
+SMALL = 1 << 20  # bytes of a transfer that never wait
+STEP = 1 << 20  # bytes a larger one is given at a time, at least
+FREE = 1 << 16  # bytes of a transfer that are not counted: most pages are no larger
+
+LARGE_BLOCK = 4 << 20  # bytes from which a block of memory goes back to the system when it is freed
+KEPT = 16 << 20  # bytes of free memory that the allocator may keep at the end of an arena
+_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # of malloc.h
+
+_numbers = itertools.count()
+
+
+class TransferMemory:
+    """Holds ``limit`` bytes. Each transfer counts its bytes in an ``Account``.
+
+    Up to SMALL bytes a transfer never waits. Beyond that it waits until its bytes fit, the oldest
+    first. When all large transfers wait, the oldest goes on nevertheless: one can always finish. So
+    no more than ``limit``, one transfer and SMALL for each transfer are held. Safe in threads."""
+
+    def __init__(self, limit: float = math.inf) -> None:
+        self.limit = limit
+        self.held = 0
+        self.peak = 0
+        self._lock = threading.Lock()
+        self._large: set[Account] = set()
+        self._waiting: dict[Account, tuple[int, Callable[[], None]]] = {}
+
+    def account(self) -> Account:
+        return Account(self)
+
+    @property
+    def waiting(self) -> int:
+        """Transfers that wait."""
+        return len(self._waiting)
+
+    def grow(self, account: Account, size: int, wake: Callable[[], None]) -> bool:
+        """Gives ``account`` that many bytes more. False: it must wait, and ``wake`` is called, in
+        any thread, when it has them."""
+        with self._lock:
+            if account.closed:  # a thread that has not seen it yet; what it reads is dropped
+                return True
+            if account.held + size <= SMALL or (
+                not self._waiting and self.held + size <= self.limit
+            ):
+                self._set(account, account.held + size)
+                return True
+            account.wait_begins()
+            self._waiting[account] = size, wake
+            others = self._grant()
+            granted = account not in self._waiting
+        for other in others:
+            if other is not wake:
+                other()
+        return granted
+
+    def shrink(self, account: Account, held: int, closed: bool = False) -> None:
+        """From now on ``account`` holds that many bytes. If it waits for more, it is woken without
+        them. ``closed``: it is given no more."""
+        with self._lock:
+            given_up = self._waiting.pop(account, None)
+            account.wait_ends()
+            self._set(account, held)
+            account.closed |= closed
+            wakes = self._grant()
+        if given_up is not None:
+            wakes.append(given_up[1])
+        for wake in wakes:
+            wake()
+
+    def _set(self, account: Account, held: int) -> None:
+        self.held += held - account.held
+        self.peak = max(self.peak, self.held)
+        account.held = held
+        account.room = max(FREE, held)
+        if held > SMALL:
+            self._large.add(account)
+        else:
+            self._large.discard(account)
+
+    def _grant(self) -> list[Callable[[], None]]:
+        """Gives what it can to those that wait; the result wakes them."""
+        wakes = []
+        while self._waiting:
+            oldest = min(self._waiting, key=lambda account: account.number)
+            size, wake = self._waiting[oldest]
+            if self.held + size > self.limit and not self._large <= self._waiting.keys():
+                break
+            del self._waiting[oldest]
+            oldest.wait_ends()
+            self._set(oldest, oldest.held + size)
+            wakes.append(wake)
+        return wakes
+
+
+class Account:
+    """What one transfer holds, from its first byte until nobody needs its body any more.
+
+    Use it as a context manager, or call ``close``. One task or thread at a time may call it."""
+
+    def __init__(self, memory: TransferMemory) -> None:
+        self.number = next(_numbers)
+        self.held = 0  # bytes counted for it
+        self.room = FREE  # bytes it may take before it has to ask
+        self.closed = False
+        self.in_advance = False  # transfers wait for what the largest body needs before they begin
+        self._memory = memory
+        self._used = 0  # bytes it has taken
+        self._waited = 0.0
+        self._since: float | None = None  # it waits
+
+    def take(self, size: int, wake: Callable[[], None]) -> bool:
+        """Counts ``size`` bytes. False: not yet; ask again when ``wake`` is called."""
+        used = self._used + size
+        if used > self.room:
+            lacking = used - self.held
+            if used > SMALL:
+                lacking = max(lacking, STEP)
+            if not self._memory.grow(self, lacking, wake):
+                return False
+        self._used = used
+        return True
+
+    async def reserve(self, size: int) -> None:
+        """Counts ``size`` bytes, and waits for them where it must."""
+        given = asyncio.Event()
+        while not self.take(size, waker(asyncio.get_running_loop(), given.set)):
+            await given.wait()
+            given.clear()
+
+    async def make_room(self, size: int) -> None:
+        """Waits until it holds ``size`` bytes that are still to be taken."""
+        await self.reserve(size)
+        self._used -= size
+
+    def restart(self) -> None:
+        """Its transfer begins again, with the memory that it holds."""
+        self._used = 0
+
+    def settle(self, used: int) -> None:
+        """It holds ``used`` bytes now, and waits for no more."""
+        self._used = used
+        counted = used if used > FREE else 0
+        if self.held != counted or self._since is not None:
+            self._memory.shrink(self, counted)
+
+    def give_up(self) -> None:
+        """It waits for no more; whoever waits for it is woken."""
+        if self._since is not None:
+            self._memory.shrink(self, self.held)
+
+    def close(self) -> None:
+        # Under the lock, whatever it seems to hold: a thread that was given up may be growing it.
+        self._used = 0
+        self._memory.shrink(self, 0, closed=True)
+
+    @property
+    def waited(self) -> float:
+        """Seconds it has waited so far."""
+        since = self._since
+        return self._waited + (time.monotonic() - since if since is not None else 0.0)
+
+    def wait_begins(self) -> None:
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def wait_ends(self) -> None:
+        if self._since is not None:
+            self._waited += time.monotonic() - self._since
+            self._since = None
+
+    def __enter__(self) -> Account:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def waker(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> Callable[[], None]:
+    """Calls ``call`` in the loop, from any thread; a loop that is closed needs nothing any more."""
+
+    def wake() -> None:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(call)
+
+    return wake
+
+
+def return_large_blocks() -> None:
+    """Tells glibc's allocator not to keep freed blocks of the size of large bodies. By default it
+    learns to keep them, in each thread's arena: 16 threads that had a body of 31 MB each, one after
+    another, would hold 500 MB. Elsewhere it does nothing."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):  # another C library
+        return
+    mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+    mallopt(_M_TRIM_THRESHOLD, KEPT)

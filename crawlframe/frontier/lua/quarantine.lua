@@ -1,0 +1,28 @@
+-- quarantine: a row that could not be read is taken out, so that nobody meets it again, and kept to be
+-- looked at. What requests depend on (counters, owners, records) is rebuilt in a new era.
+-- KEYS[1] tag of the partition
+-- ARGV[1] name of the hash, set or sorted set behind the tag; ARGV[2] field or member; ARGV[3] the value
+--         that could not be read, '' of a set; ARGV[4] 0: it stays where it is, and is only told of
+-- Answer: 1 if it was taken out, or is told of for the first time; 0 when it is gone or another one
+--         already.
+local MOST = 1000  -- rows kept; what comes then is dropped
+local LONG = 200  -- bytes kept of a field, and of a value
+local key, field, value = TAG .. ARGV[1], ARGV[2], ARGV[3]
+local kind = call('TYPE', key).ok
+local there = kind == 'hash' and call('HGET', key, field) == value
+  or kind == 'zset' and call('ZSCORE', key, field) or kind == 'set' and call('SISMEMBER', key, field) == 1
+if not there then return 0 end
+local row = ARGV[1] .. ' ' .. string.sub(field, 1, LONG)
+local told = call('HEXISTS', QUARANTINE, row) == 1
+if ARGV[4] == '0' and told then return 0 end
+if told or call('HLEN', QUARANTINE) < MOST then
+  call('HSET', QUARANTINE, row, integer(now_ms()) .. ' ' .. string.sub(value, 1, LONG))
+end
+if ARGV[4] == '0' then return 1 end
+local of_task = string.match(ARGV[1], '^task:')
+if of_task then call('UNLINK', key)  -- without one counter the others say nothing
+elseif kind == 'hash' then call('HDEL', key, field)
+elseif kind == 'zset' then call('ZREM', key, field)
+else call('SREM', key, field) end
+if of_task or key == OWN or key == REQ then doubt() end
+return 1

@@ -1,0 +1,48 @@
+"""Labels of the WHATWG Encoding Standard, and the Python codecs that do what it says."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
+
+def codec_of(label: str) -> str | None:
+    """Python's name of the encoding with this label; None when the standard has no such label."""
+    from webencodings import lookup
+
+    encoding = lookup(label) if label.isascii() else None
+    if encoding is None:
+        return None
+    name: str = encoding.codec_info.name
+    return "gb18030" if name == "gbk" else name  # the standard decodes both alike
+
+
+def encode(text: str, encoding: str) -> bytes:
+    """``text`` as browsers send it from a page in this encoding."""
+    if encoding == "replacement" or encoding.startswith(("utf-16", "utf-32")):
+        encoding = "utf-8"
+    return text.encode(encoding, "xmlcharrefreplace")
+
+
+def _find_codec(name: str) -> codecs.CodecInfo | None:
+    """The two encodings of the standard that Python does not have."""
+    from webencodings import custom
+
+    if name == "x_user_defined":
+        info: codecs.CodecInfo = custom.user_codec_info
+        return info
+    if name == "replacement":
+        return codecs.CodecInfo(custom.replacement_codec_info.encode, _replace, name=name)
+    return None
+
+
+def _replace(data: Buffer, errors: str = "strict", /) -> tuple[str, int]:
+    """One U+FFFD for all of it, as in the standard: these encodings were used for attacks."""
+    size = memoryview(data).nbytes
+    return "\ufffd" if size else "", size
+
+
+codecs.register(_find_codec)

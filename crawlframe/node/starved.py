@@ -1,0 +1,30 @@
+"""Starved: requests that were lost while their transfers were paused for lack of memory."""
+
+from __future__ import annotations
+
+from crawlframe.errors import ConnectionLost, FetchError, FetchTimeout
+from crawlframe.fetch.memory import Account
+
+MAX_STARVED = 10_000  # requests that are remembered
+
+
+class Starved:
+    """Of one worker. It excuses each request once: the next time, the memory for the largest body
+    is there before its transfer begins, so that it cannot be lost for the same reason."""
+
+    def __init__(self) -> None:
+        self._rids: dict[bytes, None] = {}
+
+    def __contains__(self, rid: bytes) -> bool:
+        return rid in self._rids
+
+    def excuses(self, rid: bytes, error: FetchError, account: Account) -> bool:
+        """Whether the fetch failed because it had to wait for memory. Servers close connections
+        that stand still, and firewalls forget them, which shows as a time-out."""
+        lost = isinstance(error, ConnectionLost | FetchTimeout) and account.waited > 0
+        if not lost or rid in self._rids:
+            return False
+        self._rids[rid] = None
+        if len(self._rids) > MAX_STARVED:
+            del self._rids[next(iter(self._rids))]
+        return True

@@ -1,0 +1,231 @@
+"""Scrapy's spellings that have no meaning here, and what to write instead.
+
+A spider that comes from Scrapy loads and runs with them, and does something else than its author
+meant: a proxy that is not used shows the crawler's address. So each is refused by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from crawlframe.errors import BadRequest, did_you_mean
+
+
+def _setting(example: str) -> str:
+    return f"write settings = {{{example}}} in the spider; it holds for all of its requests"
+
+
+_NO_PROXY = "proxies are not supported yet: the request would show the address of this machine"
+_NO_SESSION = "several sessions in one task are not supported yet; submit one task for each session"
+_NO_BROWSER = "pages are not rendered in a browser yet; fetch the API that the page uses"
+_NO_IMPERSONATION = "imitating a browser is not supported yet; set headers and user_agent"
+_NO_LOGIN = "write headers={'Authorization': ...} in the request or the settings"
+_OUTPUT = "Scrapy sets it itself; leave it out"
+_REDIRECTED = "response.redirects has the URLs that were passed"
+_STATUSES = _setting('"handle_statuses": (404, ...)')
+_RETRIES = _setting('"retries": 2')
+_TIMEOUT = _setting('"timeout": 30')
+_DELAY = _setting('"delay": 1.0')
+_MAX_BODY = _setting('"max_body": 33554432')
+_NO_REDIRECT = (
+    "redirects are always followed, max_redirects of the settings says how many; leaving "
+    "single ones unfollowed is not supported yet"
+)
+_NO_RULES = "rules are not supported yet; yield from response.follow_all(...) in parse"
+_NO_FEED = "this kind of spider is not supported yet; write start and parse"
+_CLOSED = (
+    "nothing is called when a task ends; read its events (webhooks or the API), or the "
+    "report of manage.py task"
+)
+
+META = {
+    "proxy": _NO_PROXY,
+    "dont_redirect": _NO_REDIRECT,
+    "redirect_times": _OUTPUT,
+    "redirect_ttl": _OUTPUT,
+    "redirect_urls": _REDIRECTED,
+    "redirect_reasons": _REDIRECTED,
+    "dont_retry": _setting('"retries": 0'),
+    "max_retry_times": _RETRIES,
+    "retry_times": _OUTPUT,
+    "priority_adjust": "write priority=... in the request",
+    "handle_httpstatus_list": _STATUSES,
+    "handle_httpstatus_all": _STATUSES,
+    "download_timeout": _TIMEOUT,
+    "download_maxsize": _MAX_BODY,
+    "download_warnsize": _MAX_BODY,
+    "download_delay": _DELAY,
+    "download_slot": "requests of one host share its delay and concurrency; other groups of "
+    "requests are not supported yet",
+    "download_latency": _OUTPUT,
+    "download_fail_on_dataloss": "a body that breaks off is tried again; leave it out",
+    "autothrottle_dont_adjust_delay": "delays are never adjusted; leave it out",
+    "cookiejar": _NO_SESSION,
+    "dont_merge_cookies": _setting('"cookies": False'),
+    "dont_cache": "nothing is cached; leave it out",
+    "dont_obey_robotstxt": "robots.txt is not read; leave it out",
+    "allow_offsite": "write dont_filter=True in the request",
+    "bindaddress": "choosing the address to send from is not supported yet",
+    "referrer_policy": "no Referer is sent; write headers={'Referer': ...} in the request",
+    "verbatim_url": "URLs are always normalised; leave it out",
+    "is_start_request": _OUTPUT,
+    "impersonate": _NO_IMPERSONATION,
+    "impersonate_args": _NO_IMPERSONATION,
+    "splash": _NO_BROWSER,
+    "selenium": _NO_BROWSER,
+    "playwright": _NO_BROWSER,
+    "playwright_context": _NO_BROWSER,
+    "playwright_context_kwargs": _NO_BROWSER,
+    "playwright_include_page": _NO_BROWSER,
+    "playwright_page": _NO_BROWSER,
+    "playwright_page_event_handlers": _NO_BROWSER,
+    "playwright_page_goto_kwargs": _NO_BROWSER,
+    "playwright_page_init_callback": _NO_BROWSER,
+    "playwright_page_methods": _NO_BROWSER,
+    "zyte_api": _NO_BROWSER,
+    "zyte_api_automap": _NO_BROWSER,
+    "zyte_api_provider": _NO_BROWSER,
+}
+
+# Of Scrapy's Request, FormRequest and JsonRequest, and of what else fetches.
+KEYWORDS = {
+    "formdata": "write form={...}",
+    "data": "write json={...} for JSON, form={...} for a form, or body=...",
+    "params": "write them into the URL",
+    "flags": "write meta={'flags': [...]}; nothing else reads them",
+    "encoding": "URLs and text bodies are sent as UTF-8; encode the body yourself, as bytes",
+    "cookiejar": _NO_SESSION,
+    "proxy": _NO_PROXY,
+    "proxies": _NO_PROXY,
+    "timeout": _TIMEOUT,
+    "download_timeout": _TIMEOUT,
+    "allow_redirects": _NO_REDIRECT,
+    "auth": "write headers={'Authorization': ...}",
+    "impersonate": _NO_IMPERSONATION,
+}
+
+ATTRIBUTES = {
+    "custom_settings": "call it settings; its keys are in docs/spiders.md",
+    "download_delay": _DELAY,
+    "download_timeout": _TIMEOUT,
+    "download_maxsize": _MAX_BODY,
+    "download_warnsize": _MAX_BODY,
+    "max_concurrent_requests": _setting('"concurrency": 8'),
+    "user_agent": _setting('"user_agent": "..."'),
+    "handle_httpstatus_list": _STATUSES,
+    "handle_httpstatus_all": _STATUSES,
+    "http_user": _NO_LOGIN,
+    "http_pass": _NO_LOGIN,
+    "http_auth_domain": _NO_LOGIN,
+    "rules": _NO_RULES,
+    "sitemap_urls": _NO_FEED,
+    "sitemap_rules": _NO_FEED,
+    "sitemap_follow": _NO_FEED,
+    "itertag": _NO_FEED,
+    "redis_key": _NO_FEED,
+}
+
+# Refused only where they can be called: an argument may have such a name.
+METHODS = {
+    "start_requests": "call it start",
+    "closed": _CLOSED,
+    "spider_closed": _CLOSED,
+    "spider_opened": "nothing is called when a task starts, except start",
+    "spider_idle": "a task ends when nothing is left of it; leave it out",
+    "from_crawler": "spiders are made without a crawler; arguments are parameters of start or "
+    "annotated class attributes, and signals are not supported yet",
+    "update_settings": "write settings = {...}",
+    "make_requests_from_url": "yield Request(url) in start",
+    "parse_start_url": "write start, with a callback for its requests",
+}
+
+SETTINGS = {
+    "DOWNLOAD_DELAY": "delay",
+    "CONCURRENT_REQUESTS_PER_DOMAIN": "concurrency",
+    "CONCURRENT_REQUESTS_PER_IP": "concurrency",
+    "CONCURRENT_REQUESTS": "concurrency",
+    "DEPTH_LIMIT": "depth_limit",
+    "CLOSESPIDER_PAGECOUNT": "page_limit",
+    "DOWNLOAD_TIMEOUT": "timeout",
+    "DOWNLOAD_MAXSIZE": "max_body",
+    "RETRY_TIMES": "retries",
+    "RETRY_HTTP_CODES": "retry_statuses",
+    "HTTPERROR_ALLOWED_CODES": "handle_statuses",
+    "DEFAULT_REQUEST_HEADERS": "headers",
+    "USER_AGENT": "user_agent",
+    "REDIRECT_MAX_TIMES": "max_redirects",
+    "COOKIES_ENABLED": "cookies",
+}
+_OTHER_SETTINGS = {
+    "RETRY_ENABLED": "write retries: 0 for no further tries",
+    "ROBOTSTXT_OBEY": "robots.txt is not read; leave it out",
+    "HTTPCACHE_ENABLED": "nothing is cached; leave it out",
+    "ITEM_PIPELINES": "pipelines are not supported yet; items are stored as they are yielded",
+    "DOWNLOADER_MIDDLEWARES": "middlewares are not supported yet",
+    "SPIDER_MIDDLEWARES": "middlewares are not supported yet",
+    "EXTENSIONS": "extensions are not supported yet",
+    "FEEDS": "items are stored; write them to a file with manage.py export",
+    "LOG_LEVEL": "it is a setting of the node: CRAWLFRAME_LOG_LEVEL",
+    "AUTOTHROTTLE_ENABLED": "delays are never adjusted; write delay",
+    "RANDOMIZE_DOWNLOAD_DELAY": "delays are kept as they are; leave it out",
+    "REDIRECT_ENABLED": _NO_REDIRECT,
+}
+
+_META = frozenset(META)
+
+
+def check_meta(url: str, meta: Mapping[Any, Any]) -> None:
+    """Raises BadRequest on a key that Scrapy would act upon and this engine would not."""
+    if not _META.isdisjoint(meta):
+        key = next(key for key in meta if key in META)
+        raise BadRequest(f"request {url}: meta[{key!r}] is Scrapy's, not known here: {META[key]}")
+
+
+def refuse_keywords(url: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises BadRequest for the first of Request's keyword arguments that do not exist."""
+    name = next(iter(given))
+    mend = f": {KEYWORDS[name]}" if name in KEYWORDS else did_you_mean(name, known)
+    raise BadRequest(f"request {url}: there is no argument {name!r}{mend}")
+
+
+def is_scrapy_spider(kind: type) -> bool:
+    """Whether a class inherits from a spider of Scrapy. By name, for Scrapy may not be loaded."""
+    return any(
+        base.__name__ == "Spider" and base.__module__.split(".")[:2] == ["scrapy", "spiders"]
+        for base in kind.__mro__
+    )
+
+
+INHERITS = (
+    "it inherits from a spider of Scrapy, which does nothing here; inherit from crawlframe's Spider"
+)
+
+
+def misuse_of(spider: type, base: type) -> str:
+    """What a spider class took over from Scrapy, and what to write instead; "" if nothing.
+    ``base`` is this framework's Spider."""
+    if is_scrapy_spider(spider):
+        return INHERITS
+    own = {name for kind in spider.__mro__ if kind not in base.__mro__ for name in vars(kind)}
+    for name in sorted(own):
+        if name in ATTRIBUTES:
+            return f"{name}: that is Scrapy's name; {ATTRIBUTES[name]}"
+        if name in METHODS and callable(getattr(spider, name)):
+            return f"{name}: that is Scrapy's name; {METHODS[name]}"
+    return ""
+
+
+def misuse_in_settings(settings: Mapping[str, Any], known: Iterable[str]) -> str:
+    """What is wrong with the names in a spider's settings; "" if nothing."""
+    known = [*known]
+    for name in settings:
+        if name in known:
+            continue
+        if name in SETTINGS:
+            return f"{name} is Scrapy's name; write {SETTINGS[name]!r}"
+        if name in _OTHER_SETTINGS:
+            return f"{name} is Scrapy's: {_OTHER_SETTINGS[name]}"
+        lower = str(name).lower()
+        near = f" (did you mean {lower!r}?)" if lower in known else did_you_mean(str(name), known)
+        return f"there is no setting {name!r}{near}; docs/spiders.md lists them"
+    return ""

@@ -1,0 +1,37 @@
+"""Processes: whether one that somebody names still runs on this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import psutil
+
+
+def place() -> str:
+    """Where a pid of this process means the same: boot and process namespace."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:  # not Linux: no containers with pid namespaces either
+        return f"{socket.gethostname()}/{psutil.boot_time():.0f}"
+
+
+def born(pid: int) -> float:
+    """When a process of this machine began, in seconds; on Linux since the machine did, for the
+    time of day changes when the clock is put right. Raises psutil.NoSuchProcess."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return psutil.Process(pid).create_time()
+
+
+def runs(pid: int, since: float) -> bool:
+    """Whether the process of this place with this pid, that began at ``since``, still runs."""
+    try:
+        process = psutil.Process(pid)
+        return abs(born(pid) - since) < 1 and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

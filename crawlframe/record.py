@@ -1,0 +1,82 @@
+"""Record: the bytes in which a request travels through Redis, pipes and the ledger."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgpack
+import msgspec
+
+from crawlframe import payload
+from crawlframe.errors import BadRequest, MissingCode
+
+PLAIN = 1  # the version of a record of msgpack's own types
+TYPED = 2  # with the extension types of payload.py; workers that know only 1 refuse it
+UNREADABLE = (
+    *(ValueError, TypeError, LookupError, ArithmeticError, RecursionError),
+    msgpack.UnpackException,
+)
+
+
+class Head(NamedTuple):
+    """What a record says without its values, whose classes may be missing here."""
+
+    url: str
+    depth: int
+    callback: str
+    errback: str
+
+
+def write(url: str, callback: str, depth: int, extra: dict[str, Any]) -> bytes:
+    """Raises TypeError, ValueError, OverflowError or RecursionError when a value cannot travel."""
+    fields: list[Any] = [PLAIN, url, callback, depth]
+    if not extra:
+        plain: bytes = msgpack.packb(fields)
+        return plain
+    record, typed = payload.pack([*fields, extra])
+    # The version is the second byte, after the mark of a short list.
+    return record[:1] + bytes([TYPED]) + record[2:] if typed else record
+
+
+def read(record: bytes) -> list[Any]:
+    """Version, URL, callback, depth and, if there is one, the rest.
+
+    Raises MissingCode when a class of a value is missing or is another now, or the record is of a
+    newer Crawlframe; BadRequest on what is no record."""
+    fields = _fields(record)
+    if fields[0] == TYPED:
+        try:
+            fields = payload.unpack(record)
+        except UNREADABLE as error:
+            raise BadRequest(f"a queued request cannot be read: {error}") from None
+    return fields
+
+
+def read_head(record: bytes) -> Head:
+    """What can be read also where ``read`` raises MissingCode; empty for a record of a newer
+    Crawlframe. Raises BadRequest."""
+    try:
+        fields = _fields(record)
+    except MissingCode:
+        return Head("", 0, "parse", "")
+    extra = fields[4] if len(fields) > 4 else {}
+    try:
+        return msgspec.convert(
+            (fields[1], fields[3], fields[2] or "parse", extra.get("errback", "")), Head
+        )
+    except (AttributeError, msgspec.ValidationError) as error:
+        raise BadRequest(f"a queued request cannot be read: {error}") from None
+
+
+def _fields(record: bytes) -> list[Any]:
+    """Extension types stay as they are."""
+    try:
+        fields: list[Any] = msgpack.unpackb(record, strict_map_key=False)
+        version, _, _, _ = fields[:4]
+    except UNREADABLE as error:
+        raise BadRequest(f"a queued request cannot be read: {error}") from None
+    if version in (PLAIN, TYPED):
+        return fields
+    raise MissingCode(
+        f"a queued request has record version {version}; this code reads {PLAIN} and {TYPED}"
+    )

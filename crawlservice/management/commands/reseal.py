@@ -1,0 +1,44 @@
+"""reseal: encrypts the secrets of webhooks with the present CRAWLFRAME_SECRET_KEY."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import transaction
+
+from crawlservice.installation import keep_key
+from crawlservice.journal import record
+from crawlservice.models import Webhook
+from crawlservice.sealing import SealError, reseal
+from crawlservice.terminal import Command as ServiceCommand
+
+
+class Command(ServiceCommand):
+    help = (
+        "Encrypts the secrets of webhooks with CRAWLFRAME_SECRET_KEY; afterwards the former key "
+        "can leave CRAWLFRAME_SECRET_KEY_FALLBACKS. Exits with 1 if some cannot be opened."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        failed = []
+        with transaction.atomic():
+            webhooks = list(Webhook.objects.select_for_update())
+            for webhook in webhooks:
+                try:
+                    webhook.sealed_secret = reseal(webhook.sealed_secret)
+                    webhook.sealed_login = reseal(webhook.sealed_login)
+                except SealError:
+                    failed.append(webhook.name)
+                else:
+                    webhook.save(update_fields=["sealed_secret", "sealed_login"])
+            keep_key()
+            done = len(webhooks) - len(failed)
+            record("reseal", command=True, webhooks=done, failed=failed)
+        self.stdout.write(f"webhooks whose secrets were encrypted anew: {done}")
+        if failed:
+            raise CommandError(
+                f"webhooks whose secrets are encrypted with an unknown key: {', '.join(failed)}; "
+                "name that key in CRAWLFRAME_SECRET_KEY_FALLBACKS and do this again, or write "
+                "their addresses and make their secrets anew in the admin"
+            )

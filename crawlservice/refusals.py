@@ -1,0 +1,67 @@
+"""Error pages for unknown hosts and origins."""
+
+from __future__ import annotations
+
+import logging
+from urllib.parse import urlsplit
+
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.csrf import csrf_failure
+from django.views.defaults import bad_request
+
+from crawlservice.api.errors import answer
+from crawlservice.api.limits import PLACES
+
+log = logging.getLogger(__name__)
+
+LONGEST = 253  # characters of a host name (RFC 1035)
+TOLD = 20  # names that are written to the log: anybody can send any
+
+_told: set[str] = set()
+
+
+def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """For handler400 of Django: names the setting that lacks the host."""
+    if not isinstance(exception, DisallowedHost):
+        return bad_request(request, exception)
+    host = request.META.get("HTTP_HOST", "")[:LONGEST]
+    name = _without_port(host)
+    _warn(
+        f"a request came for the host {name!r}, which is not served; if it is ours, add it to "
+        "CRAWLFRAME_ALLOWED_HOSTS"
+    )
+    if request.path.startswith(PLACES):
+        text = f"the host {name} is not served here; CRAWLFRAME_ALLOWED_HOSTS lacks it"
+        return answer(400, "unknown_host", text)
+    return render(request, "unknown_host.html", {"host": name}, status=400)
+
+
+def _without_port(host: str) -> str:
+    """The text as it is when it is no address."""
+    try:
+        return urlsplit(f"//{host}").hostname or host
+    except ValueError:
+        return host
+
+
+def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """For CSRF_FAILURE_VIEW of Django: names the setting that lacks the origin."""
+    origin = request.META.get("HTTP_ORIGIN", "")[:LONGEST]
+    if not reason.startswith("Origin checking failed") or origin in ("", "null"):
+        return csrf_failure(request, reason)
+    own = f"{request.scheme}://{request.get_host()}"
+    _warn(
+        f"a form came from {origin!r}, and this server takes itself for {own}; behind a proxy add "
+        "the first to CRAWLFRAME_CSRF_TRUSTED_ORIGINS"
+    )
+    context = {"origin": origin, "own": own}
+    return render(request, "unknown_origin.html", context, status=403)
+
+
+def _warn(text: str) -> None:
+    """Once for each."""
+    if text not in _told and len(_told) < TOLD:
+        _told.add(text)
+        log.warning("%s", text)

@@ -1,0 +1,64 @@
+"""Login sessions end: after some time in which their user did nothing, and CRAWLFRAME_SESSION_IDLE
+says after how much; and SESSION_COOKIE_AGE after the login, whatever was done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY, logout
+from django.contrib.auth.signals import user_logged_in
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponse
+
+BEGAN, ACTIVE = "began_at", "active_at"  # of a session, in seconds since 1970
+EXACT = 60  # seconds; each activity would write the session
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+def polled(view: View) -> View:
+    """Marks a view that pages ask for by themselves: nobody is active by that."""
+    view.is_polled = True  # type: ignore[attr-defined]
+    return view
+
+
+class IdleSessions:
+    """Middleware; it comes after those of sessions and of authentication."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if SESSION_KEY in request.session and _is_over(request.session, time.time()):
+            logout(request)
+        if SESSION_KEY in request.session and ACTIVE not in request.session:
+            _note(request.session, int(time.time()))
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
+    ) -> None:
+        if SESSION_KEY in request.session and not getattr(view, "is_polled", False):
+            _note(request.session, int(time.time()))
+
+
+@receiver(user_logged_in)
+def _logged_in(request: HttpRequest | None, **_: Any) -> None:
+    session = getattr(request, "session", None)
+    if session is not None:  # the session of a user who was in before goes on under another
+        session[BEGAN] = session[ACTIVE] = int(time.time())
+
+
+def _is_over(session: Any, now: float) -> bool:
+    idle = settings.SESSION_IDLE and now - session.get(ACTIVE, now) > settings.SESSION_IDLE
+    return bool(idle or now - session.get(BEGAN, now) > settings.SESSION_COOKIE_AGE)
+
+
+def _note(session: Any, now: int) -> None:
+    if BEGAN not in session:
+        session[BEGAN] = now
+    if now - session.get(ACTIVE, 0) >= EXACT:
+        session[ACTIVE] = now

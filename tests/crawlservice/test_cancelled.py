@@ -1,0 +1,160 @@
+"""Cancelled requests are no errors: wherever errors are read, they are counted apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+from rich.console import Console
+
+from crawlframe.frontier import Completion, Counts, Frontier
+from crawlservice import charts, findings, overview, progress, sampling
+from crawlservice.forecast import forecast
+from crawlservice.models import Page, Sample, Task
+from crawlservice.report import report
+from crawlservice.sampling import Sampler
+from crawlservice.submit import cancel, submit
+from crawlservice.terminal import TaskView
+from crawlservice.top import Meters
+
+CANCELLED = {"state": "error", "reason": "cancelled", "fetch_ms": 0, "status": None}
+
+
+@pytest.fixture
+def cancelled_task(ended_task: Task, add_page: Callable[..., Page]) -> Task:
+    """start -> a (done), b (http_404), and 20 requests that were cancelled."""
+    names = [b"c%d" % n for n in range(20)]
+    for name in names:
+        add_page(ended_task, name, **CANCELLED)
+    ended_task.state = Task.State.CANCELLED
+    ended_task.created_at = timezone.now() - timedelta(seconds=10)
+    ended_task.finished_at = timezone.now()
+    ended_task.na, ended_task.ne, ended_task.cancelled = 23, 21, 20
+    ended_task.save()
+    return ended_task
+
+
+def shown(thing: Any) -> str:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(thing)
+    return capture.get()
+
+
+def test_a_task_that_runs_counts_them_apart(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    cancel(task.pk)
+    (one,) = progress.read([Task.objects.get()])
+    assert (one.na, one.ne, one.cancelled, one.errors, one.worked) == (1, 1, 1, 0, 0)
+
+
+def test_a_row_that_a_worker_cancelled_counts_so_in_redis(published: Frontier) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    (seed,) = published.claim(1, 1, 1).requests
+    published.complete([Completion(seed.rid, task.pk, seed.host, True, cancelled=True)])
+    counts = published.counts(task.pk)
+    assert counts is not None
+    assert (counts.ne, counts.cancelled, counts.errors) == (1, 1, 0)
+
+
+def test_an_ended_task(cancelled_task: Task) -> None:
+    (one,) = progress.read([cancelled_task])
+    assert (one.ne, one.cancelled, one.errors, one.worked) == (21, 20, 1, 3)
+    assert 0.2 < charts.rate(one) < 0.4  # pages a second, of those that were run
+
+
+def test_the_hosts_and_their_errors(
+    cancelled_task: Task, add_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither counted, nor in the way of the pages that were fetched before them."""
+    monkeypatch.setattr(overview, "ROWS", 3)
+    found = overview.hosts()
+    assert found.rows == 2
+    (host,) = found.failing
+    assert (host.pages, host.errors, host.reason) == (2, 1, "http_404")
+
+
+def test_the_errors_and_statuses_of_a_task(
+    cancelled_task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings, "LATEST", 5)
+    found = findings.look(cancelled_task)
+    assert [(reason.reason, reason.errors) for reason in found.reasons] == [("http_404", 1)]
+    assert (found.errors, found.pages) == (1, 3)
+
+
+def test_charts(orm: str) -> None:
+    begin = timezone.now()
+    rest = dict.fromkeys(("ready", "in_progress", "delayed", "parked", "items"), 0)
+    numbers = ((0, 0, 0), (10, 2, 0), (10, 102, 100))
+    samples = [
+        Sample(at=begin + timedelta(seconds=10 * n), nf=nf, ne=ne, cancelled=cancelled, **rest)
+        for n, (nf, ne, cancelled) in enumerate(numbers)
+    ]
+    chart = charts.points(samples)
+    assert chart["pages"] == [1.2, 0.0]
+    assert chart["errors"] == [0.2, 0.0]
+    assert (chart["errors_total"], chart["cancelled"]) == ([2, 2], [0, 100])
+
+
+def test_samples(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "EVERY", 0.0)
+    Task.objects.create(spider="shop", seeds=b"", state="cancelled", na=9, ne=9, cancelled=7)
+    task = Task.objects.create(spider="shop", seeds=b"")
+    Sampler().turn({task.pk: Counts("cancelling", 5, 1, 4, 0, 0, 0, 0, 0, 0, 4)})
+    assert [*Sample.objects.order_by("pk").values_list("ne", "cancelled")] == [(13, 11), (4, 4)]
+
+
+def test_the_report_and_the_live_line(cancelled_task: Task) -> None:
+    rows = [line.split() for line in shown(report(cancelled_task)).splitlines()]
+    assert ["errors", "1"] in rows
+    assert ["cancelled", "20"] in rows
+    assert [row[1] for row in rows if row[:1] == ["http_404"]] == ["1"]
+    assert [row for row in rows if row[:1] == ["cancelled"]] == [["cancelled", "20"]]
+    view = TaskView()
+    view.show(forecast(progress.read([cancelled_task])[0]))
+    assert "errors 1  left 0  cancelled 20 " in view.line()
+
+
+def test_top(cancelled_task: Task) -> None:
+    meters = Meters()
+    (now,) = progress.read([cancelled_task])
+    meters.show(now)
+    assert [*meters.errors._seen][-1][1] == 1
+    assert [*meters.pages._seen][-1][1] == 3
+
+
+def test_rows_that_are_to_be_written_are_said_to_be(
+    cancelled_task: Task, as_role: Callable[[str], Client]
+) -> None:
+    Task.objects.update(unwritten=15)
+    task = Task.objects.get()
+    assert "8 of 23 written, the others follow" in " ".join(shown(report(task)).split())
+    browser, place = as_role("operator"), f"/admin/crawlservice/task/{task.pk}/"
+    page = browser.get(f"{place}change/").content.decode()
+    assert "8 of 23 ledger rows are written" in page
+    assert "cf-retry" not in page
+    assert browser.get(f"{place}now/").status_code == 200
+    Task.objects.update(unwritten=None)
+    answer = browser.get(f"{place}now/")
+    assert answer.status_code == 286
+    assert "ledger rows are written" not in answer.content.decode()
+    assert "cf-retry" in answer.content.decode()
+
+
+def test_the_tasks_of_before_are_counted(cancelled_task: Task) -> None:
+    """By the migration; of tasks in another state nothing is changed."""
+    other = Task.objects.create(spider="shop", seeds=b"", cancelled=3)
+    Task.objects.filter(pk=cancelled_task.pk).update(cancelled=0)
+    migration = import_module("crawlservice.migrations.0015_ended_tasks")
+    with connection.schema_editor() as editor:
+        migration.count_cancelled(apps, editor)
+    found = dict(Task.objects.values_list("pk", "cancelled"))
+    assert found == {cancelled_task.pk: 20, other.pk: 3}

@@ -1,0 +1,168 @@
+"""What must not be reachable by others: DEBUG, keys that can be guessed, the var directory."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from crawlservice.exposure import FORMER_KEYS, KEY, is_loopback, problem, refusal, weakness
+from crawlservice.secret import private_directory
+from tests.conftest import CHECKOUT
+
+GOOD = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True), ("127.8.0.1", True), ("::1", True), ("[::1]", True),
+        ("localhost", True), ("/run/web.sock", True), ("0.0.0.0", False), ("::", False),
+        ("192.168.1.4", False), ("example.com", False),
+    ],
+)  # fmt: skip
+def test_which_addresses_others_reach(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_what_is_refused_at_a_public_address() -> None:
+    assert "CRAWLFRAME_DEBUG=1" in problem(["127.0.0.1", "0.0.0.0"], debug=True, keys=[])
+    assert "0.0.0.0" in problem(["127.0.0.1", "0.0.0.0"], debug=True, keys=[])
+    assert "has 6 characters" in problem(["::"], debug=False, keys=[(KEY, "secret")])
+    assert problem(["127.0.0.1"], debug=True, keys=[(KEY, "secret")]) == ""
+    assert problem(["0.0.0.0"], debug=False, keys=[(KEY, GOOD)]) == ""
+    assert problem(["0.0.0.0"], debug=False, keys=[]) == ""  # it is generated
+    assert weakness("a" * 50) == "has only 1 different characters"
+
+
+def test_what_the_environment_says() -> None:
+    public = ["0.0.0.0"]
+    assert refusal(public, {}) == refusal(public, {KEY: GOOD, "CRAWLFRAME_DEBUG": "0"}) == ""
+    assert "DEBUG" in refusal(public, {"CRAWLFRAME_DEBUG": " Yes "})
+    assert f"{KEY} has 5" in refusal(public, {KEY: "short"})
+    former = refusal(public, {KEY: GOOD, FORMER_KEYS: f"{GOOD}x, short"})
+    assert f"{FORMER_KEYS} has 5" in former
+    assert "reseal" in former
+    assert "short" not in former
+
+
+def start(*words: str, **env: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=CHECKOUT,
+        env={"PATH": os.environ["PATH"], **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("redis_client")  # one that belongs to no database yet
+@pytest.mark.parametrize(
+    ("words", "env"),
+    [
+        (["-m", "gunicorn", "-c", "crawlservice/webserver.py"], {"CRAWLFRAME_BIND": "0.0.0.0:0"}),
+        (["-m", "gunicorn", "-c", "crawlservice/webserver.py", "--bind", "0.0.0.0:0"], {}),
+        (["manage.py", "up", "--bind", "0.0.0.0:0"], {"REDIS_URL": "redis://x"}),
+        (["-c", "import crawlservice.wsgi"], {}),
+    ],
+)
+def test_the_web_refuses_to_start_in_one_sentence(
+    tmp_path: Path, redis_client: Redis, redis_url: str, words: list[str], env: dict[str, str]
+) -> None:
+    env = {**env, "CRAWLFRAME_VAR_DIR": str(tmp_path), "REDIS_URL": redis_url}
+    code, said = start(*words, **env, CRAWLFRAME_DEBUG="1")
+    assert code == 1
+    assert "CRAWLFRAME_DEBUG=1 shows code and settings" in said
+    code, said = start(*words, **env, CRAWLFRAME_SECRET_KEY="short")
+    assert code == 1
+    assert "CRAWLFRAME_SECRET_KEY has 5 characters" in said
+    if words[0] != "-c":
+        assert said.count("\n") == 1
+        assert "Traceback" not in said
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (["0.0.0.0:8000"], True), (["--noreload", "[::]:8000"], True), (["0:8000"], True),
+        ([], False), (["8000", "-v", "2"], False), (["localhost:8000"], False),
+        (["[::1]:8000", "--noreload"], False),
+    ],
+)  # fmt: skip
+def test_the_server_of_django_is_refused_at_a_public_address(
+    tmp_path: Path, words: list[str], refused: bool
+) -> None:
+    argv = ["manage.py", "runserver", *words]
+    env = {"CRAWLFRAME_VAR_DIR": str(tmp_path), "CRAWLFRAME_DEBUG": "1"}
+    code, said = start("-c", f"import sys; sys.argv = {argv}; import crawlservice.wsgi", **env)
+    assert code == (1 if refused else 0), said
+    assert ("CRAWLFRAME_DEBUG=1 shows code and settings" in said) == refused
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def open_directory(path: Path, *names: str) -> Path:
+    path.mkdir()
+    path.chmod(0o755)
+    for name in names:
+        (path / name).touch()
+        (path / name).chmod(0o644)
+    return path
+
+
+def test_a_var_directory_of_before_is_closed_to_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ("secret_key", "crawlframe.sqlite3", "crawlframe.sqlite3.lock", "redis", "log")
+    var = open_directory(tmp_path / "var", *names)
+    for _ in range(2):
+        private_directory(var)
+    assert mode(var) == 0o700
+    assert mode(var / "secret_key") == mode(var / "crawlframe.sqlite3") == 0o600
+    assert mode(var / "log") == 0o644
+    (line,) = caplog.messages
+    assert f"{var} was closed to others" in line
+
+
+def test_a_directory_of_other_things_is_left_alone_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a home directory or a checkout."""
+    home = open_directory(tmp_path / "home", "notes", "secret_key")
+    private_directory(home)
+    assert (mode(home), mode(home / "notes")) == (0o755, 0o644)
+    assert mode(home / "secret_key") == 0o600
+    (line,) = caplog.messages
+    assert "CRAWLFRAME_VAR_DIR" in line
+    assert "(notes)" in line
+    home.chmod(0o700)
+    private_directory(home)
+    assert len(caplog.messages) == 1
+
+
+def test_a_directory_that_all_write_to_is_left_alone(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    private_directory(shared)
+    assert mode(shared) == 0o1777
+    private_directory(tmp_path / "none")
+
+
+def test_every_start_closes_it(tmp_path: Path) -> None:
+    var = tmp_path / "var"
+    var.mkdir()
+    var.chmod(0o755)
+    code, _ = start("-c", "import crawlservice.settings", CRAWLFRAME_VAR_DIR=str(var))
+    assert (code, mode(var)) == (0, 0o700)

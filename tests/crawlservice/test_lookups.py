@@ -1,0 +1,173 @@
+"""Look-ups of the admin's lists: only what their filters declare, and no value makes an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth.models import User
+from django.contrib.messages.storage.cookie import CookieStorage
+from django.core.exceptions import SuspiciousOperation
+from django.db.models import Field
+from django.test import Client, RequestFactory
+
+from crawlservice.admin.lookups import DeclaredList, DeclaredLookups
+from crawlservice.models import Task, Webhook
+from tests.crawlservice.web import login
+
+ODD = (
+    "(", "\0", "x\0y", "1,2", "", "-1", "1e999", "nan", "9" * 40, "１", "[", "*", "\\", "%", "null",
+    "0001-01-01", "9999-12-31T23:59:59", "2026-13-45", "'\"<b>", "\ud7ff\uffff", "x" * 5000,
+)  # fmt: skip
+ROLES = ("viewer", "submitter", "operator", "administrator")
+# What Django itself takes beside filters.
+CONTROLS = ("q", "o", "p", "all", "e", "_facets", "_popup", "_to_field", "_changelist_filters",
+            "before", "after")  # fmt: skip
+REGISTRY = list(admin.site._registry.values())
+
+
+def lookups(model: Any, deep: bool = True) -> Iterator[str]:
+    """Every look-up on every field, also on fields of rows that these refer to."""
+    for field in model._meta.get_fields():
+        yield field.name
+        if isinstance(field, Field):
+            yield from (f"{field.name}__{name}" for name in field.get_lookups())
+        if deep and field.related_model is not None and field.related_model is not model:
+            yield from (f"{field.name}__{inner}" for inner in lookups(field.related_model, False))
+
+
+def declared(site: Any) -> set[str]:
+    """The parameters of a list's filters."""
+    request = RequestFactory().get("/")
+    request.user = User.objects.get(is_superuser=True)
+    changes = site.get_changelist_instance(request)
+    specs = changes.get_filters(request)[0]
+    shown = {name for spec in specs for name in spec.expected_parameters() if name}
+    # Those that have nothing to offer are not shown.
+    return shown | {getattr(one, "parameter_name", "") for one in site.list_filter} - {""}
+
+
+def instance(site: Any, query: dict[str, str], user: Any) -> ChangeList:
+    request = RequestFactory().get("/", query)
+    request.user = user
+    request._messages = CookieStorage(request)  # type: ignore[attr-defined]
+    found: ChangeList = site.get_changelist_instance(request)
+    return found
+
+
+@pytest.fixture
+def rows(ended_task: Task) -> Task:
+    """Every list has something to look at, and a filter by webhook and schedule is shown."""
+    from crawlservice.models import Delivery, Event, Run, Schedule
+
+    schedules = [Schedule.objects.create(name=f"s{n}", spider="shop", every=60) for n in (1, 2)]
+    hooks = [
+        Webhook.objects.create(name=f"w{n}", url="http://x.example/", sealed_secret="sealed")
+        for n in (1, 2)
+    ]
+    for schedule, hook in zip(schedules, hooks, strict=True):
+        Run.objects.create(schedule=schedule, due_at=ended_task.created_at, outcome="submitted")
+        Delivery.objects.create(webhook=hook, event=Event.objects.get())
+    return ended_task
+
+
+@pytest.mark.parametrize("orm", ["sqlite"], indirect=True)  # no row is asked for
+@pytest.mark.parametrize("site", REGISTRY, ids=lambda site: site.model.__name__)
+def test_every_list_takes_declared_look_ups_only(site: Any, rows: Task) -> None:
+    assert isinstance(site, DeclaredLookups)
+    assert issubclass(site.get_changelist(RequestFactory().get("/")), DeclaredList)
+    root = User.objects.create(username="root", is_superuser=True, is_staff=True)
+    known = declared(site)
+    tried = 0
+    for number, name in enumerate(lookups(site.model)):
+        if name in known or name in CONTROLS:
+            continue
+        # A value that fits the column, and one that does not.
+        for value in ("1", ODD[number % len(ODD)]):
+            tried += 1
+            with pytest.raises((IncorrectLookupParameters, SuspiciousOperation)):
+                instance(site, {name: value}, root)
+    assert tried > 10
+
+
+@pytest.mark.parametrize("site", REGISTRY, ids=lambda site: site.model.__name__)
+def test_every_value_is_understood_or_refused(site: Any, rows: Task) -> None:
+    root = User.objects.create(username="root", is_superuser=True, is_staff=True)
+    for name in (*sorted(declared(site)), *CONTROLS):
+        for value in ODD:
+            try:
+                instance(site, {name: value}, root)
+            except (IncorrectLookupParameters, SuspiciousOperation):
+                pass
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_value_makes_an_error(rows: Task, as_role: Callable[[str], Client], role: str) -> None:
+    login(is_superuser=True)
+    browser = as_role(role)
+    browser.raise_request_exception = False
+    values = cycle(ODD[ROLES.index(role) :] + ODD)
+    for site in REGISTRY:
+        place = f"/admin/{site.opts.app_label}/{site.opts.model_name}/"
+        if not site.has_view_permission(browser.get(place).wsgi_request):
+            continue
+        for name in sorted({*declared(site), "q", "id__regex"}):
+            query = urlencode({name: next(values)})
+            answer = browser.get(f"{place}?{query}")
+            assert answer.status_code in (200, 302), f"{place}?{query}"
+            if answer.status_code == 302:
+                assert answer["Location"] == f"{place}?e=1"
+        for value in (next(values), "9" * 40):
+            answer = browser.get(f"{place}{quote(value or 'x', safe='')}/change/")
+            assert answer.status_code in (200, 302, 403, 404), f"{place}{value}/change/"
+
+
+def test_a_wrong_look_up_leads_to_the_list_with_a_message(rows: Task) -> None:
+    browser = login(is_superuser=True)
+    place = "/admin/crawlservice/webhook/"
+    for query in (
+        "sealed_secret__startswith=s", "e=1&sealed_secret__regex=(", "%00=1", "name=w1",
+    ):  # fmt: skip
+        answer = browser.get(f"{place}?{query}", follow=True)
+        assert answer.redirect_chain == [(f"{place}?e=1", 302)]
+        assert "This list has no such filter" in answer.content.decode()
+    assert browser.get(f"{place}?deliveries__problem__startswith=x").status_code == 400
+
+
+def test_wrong_rows_of_an_action_make_no_error(
+    rows: Task, as_role: Callable[[str], Client]
+) -> None:
+    browser = as_role("administrator")
+    browser.raise_request_exception = False
+    actions = {
+        "task": "pause", "page": "retry", "token": "revoke", "delivery": "send_again",
+        "webhook": "delete_selected", "schedule": "run",
+    }  # fmt: skip
+    for name, action in actions.items():
+        place = f"/admin/crawlservice/{name}/"
+        for value in ("x", "9" * 40, "\0", "-1", ""):
+            form = {"action": action, "_selected_action": value, "index": "0"}
+            assert browser.post(place, form).status_code in (200, 302), (place, form)
+
+
+def test_other_addresses_make_no_error(rows: Task, as_role: Callable[[str], Client]) -> None:
+    browser = as_role("administrator")
+    browser.raise_request_exception = False
+    places = {
+        "autocomplete/?app_label=crawlservice&model_name=task&field_name=user&term=": {404},
+        "search/?extended=1&s=": {200},
+        "overview/chart/?span=": {200},
+        "crawlservice/schedule/times/?cron=x&timezone=UTC&every=": {200},
+        "crawlservice/schedule/add/?spider=": {200, 302},
+        "crawlservice/task/submit/shop/?clone=": {200, 302, 404},
+    }
+    for place, statuses in places.items():
+        for value in ODD:
+            answer = browser.get(f"/admin/{place}{quote(value)}")
+            assert answer.status_code in statuses, f"{place}{value}: {answer.status_code}"

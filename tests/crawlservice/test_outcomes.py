@@ -1,0 +1,228 @@
+"""Outcomes: how a task ended, decided with its end and never again until it is retried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from crawlframe.frontier import Counts, Frontier
+from crawlframe.request import ROOT_URL
+from crawlservice import outcomes
+from crawlservice.models import Event, Page, Task
+from crawlservice.outcomes import Unsuccessful
+from crawlservice.retry import retry
+from crawlservice.store import DjangoLedger
+from crawlservice.submit import submit
+
+ULM = {"city": "Ulm"}
+BONN = {"city": "Bonn"}
+
+
+@pytest.fixture
+def crawl(published: Frontier, add_page: Callable[..., Page]) -> Callable[..., Task]:
+    """A task that ended: ``crawl(start=None, pages=[(depth, error, items), ...])``."""
+
+    def run(
+        pages: list[tuple[int, str, int]],
+        start: tuple[str, str] | None = None,
+        arguments: dict[str, Any] = ULM,
+        state: str = "running",
+        limited: int = 0,
+        **settings: Any,
+    ) -> Task:
+        task = submit("shop", arguments)
+        task.settings |= settings
+        task.state = Task.State(state)
+        task.save(update_fields=["settings", "state"])
+        reason, detail = start or ("", "")
+        add_page(
+            task, b"start", url=ROOT_URL, callback="start", reason=reason, detail=detail,
+            state="error" if start else "done",
+        )  # fmt: skip
+        for n, (depth, error, items) in enumerate(pages):
+            add_page(
+                task, b"%d" % n, [{"n": n}] * items, depth=depth, reason=error,
+                state="error" if error else "done",
+                detail="Traceback\n  line 3\nKeyError: 'price'" if error == "callback" else "",
+            )  # fmt: skip
+        ne = bool(start) + sum(bool(error) for _, error, _ in pages)
+        na = 1 + len(pages)
+        ledger = DjangoLedger()
+        counts = Counts("running", na, na - ne, ne, 0, limited, 0, 0, 0)
+        assert ledger.finish({task.pk: counts}) == {task.pk}
+        task.refresh_from_db()
+        return task
+
+    return run
+
+
+OK, ITEM = (1, "", 0), (1, "", 1)
+SEED = (0, "", 0)
+
+
+@pytest.mark.parametrize(
+    ("pages", "more", "outcome", "reason"),
+    [
+        ([SEED, ITEM, ITEM], {}, "finished", ""),
+        ([(0, "", 1)], {}, "finished", ""),  # one page with an item is a whole crawl
+        ([SEED, OK], {}, "finished", ""),  # a crawl for something else than items
+        (
+            [SEED, ITEM, (1, "http_404", 0)], {},
+            "finished_with_errors", "1 of 3 pages ended in error, all http_404",
+        ),
+        ([], {"start": ("callback", "Traceback\nValueError: no such city")},
+         "failed", "start failed: ValueError: no such city"),
+        ([], {"start": ("poison", "")}, "failed", "start failed: poison"),
+        ([], {}, "failed", "start led to no request; are its URLs in allowed_domains?"),
+        (
+            [(0, "http_429", 0)] * 3, {},
+            "failed", "3 of 3 pages ended in error, all http_429",
+        ),
+        (
+            [SEED, ITEM] + [(1, "callback", 0)] * 10, {},
+            "failed", "10 of 12 pages ended in error, all callback (KeyError: 'price')",
+        ),
+        (
+            [SEED, SEED, SEED, (1, "timeout", 0), (1, "dns", 0), (1, "dns", 0)], {},
+            "failed",
+            "nothing beyond the start pages was fetched, and there are no items; "
+            "3 of 6 pages ended in error, mostly dns",
+        ),
+        ([SEED], {}, "failed",
+         "nothing beyond the start pages was fetched, and there are no items"),
+        ([SEED], {"limited": 5}, "finished", ""),  # its page limit kept it from more
+        ([SEED, ITEM, (1, "dns", 0)], {"failed_share": 0.3}, "failed",
+         "1 of 3 pages ended in error, all dns"),
+        ([(0, "dns", 0), (0, "dns", 0), (0, "", 1)], {"failed_share": 0.7},
+         "finished_with_errors", "2 of 3 pages ended in error, all dns"),
+        ([(0, "dns", 0)], {"failed_share": 1}, "failed", "1 of 1 pages ended in error, all dns"),
+        ([SEED, (1, "cancelled", 0)], {"state": "cancelling"}, "cancelled", ""),
+    ],
+)  # fmt: skip
+def test_how_a_task_ended(
+    crawl: Callable[..., Task],
+    pages: list[tuple[int, str, int]],
+    more: dict[str, Any],
+    outcome: str,
+    reason: str,
+) -> None:
+    task = crawl(pages, **more)
+    assert (task.outcome, task.reason) == (outcome, reason)
+    assert task.status == outcome
+    event = Event.objects.get()
+    assert (event.outcome, event.reason) == (outcome, reason)
+    assert event.kind == outcome.removesuffix("_with_errors")
+
+
+def test_the_share_is_a_setting(
+    crawl: Callable[..., Task], settings_with: Callable[..., None]
+) -> None:
+    settings_with(FAILED_SHARE=0.9)
+    assert crawl([SEED] + [ITEM] + [(1, "dns", 0)] * 8).outcome == "finished_with_errors"
+
+
+def test_no_items_are_compared_with_earlier_runs(crawl: Callable[..., Task]) -> None:
+    first = crawl([SEED, OK])
+    assert first.outcome == "finished"  # nothing to compare it with
+    good = crawl([SEED, (1, "", 340)])
+    bad = crawl([SEED, OK])
+    assert (bad.outcome, bad.reason) == ("failed", f"0 items; task {good.pk} had 340")
+    # A run that failed is no measure for the next one.
+    assert crawl([SEED, OK]).outcome == "failed"
+
+
+def test_like_is_compared_with_like(crawl: Callable[..., Task]) -> None:
+    good = crawl([SEED, ITEM])
+    new = crawl([SEED, OK], arguments=BONN)
+    assert new.reason == f"0 items; task {good.pk} had 1"  # the only one there is
+    Task.objects.filter(pk=new.pk).update(outcome="finished")  # this is how Bonn is
+    assert crawl([SEED, OK], arguments=BONN).outcome == "finished"
+    assert crawl([SEED, OK]).outcome == "failed"
+
+
+def test_equal_arguments_have_one_hash() -> None:
+    hash_ = outcomes.arguments_hash("shop", {"city": "Ulm", "pages": 3})
+    assert hash_ == outcomes.arguments_hash("shop", {"pages": 3, "city": "Ulm"})
+    assert hash_ != outcomes.arguments_hash("shops", {"city": "Ulm", "pages": 3})
+    assert hash_ != outcomes.arguments_hash("shop", {"city": "Ulm", "pages": 4})
+    assert -(2**63) <= hash_ < 2**63
+
+
+def test_a_good_end_costs_no_query_more(crawl: Callable[..., Task]) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        crawl([SEED, ITEM])
+    looks = [q["sql"] for q in queries if q["sql"].startswith("SELECT")]
+    good = len(looks)
+    with CaptureQueriesContext(connection) as queries:
+        crawl([SEED, OK])
+    looks = [q["sql"] for q in queries if q["sql"].startswith("SELECT")]
+    assert len(looks) == good + 1  # the runs with the same arguments
+
+
+def test_a_retry_takes_the_outcome_back(crawl: Callable[..., Task], published: Frontier) -> None:
+    task = crawl([SEED, ITEM, (1, "dns", 0)])
+    published.redis.delete(published.keys[0]("TASK", task.pk))
+    retry(task.pk)
+    task.refresh_from_db()
+    assert (task.outcome, task.reason, task.status) == ("", "", "running")
+    assert Event.objects.get().outcome == "finished_with_errors"  # that is what happened
+
+
+def test_a_reason_is_short(crawl: Callable[..., Task]) -> None:
+    task = crawl([], start=("callback", "Traceback\nValueError: " + "x" * 500))
+    assert len(task.reason) == 200
+    assert task.reason.endswith("x…")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "code", "text"),
+    [
+        ("failed", "0 items; task 3 had 9", 1, "has failed: 0 items; task 3 had 9"),
+        ("cancelled", "", 3, "was cancelled"),
+    ],
+)
+def test_what_commands_say(outcome: str, reason: str, code: int, text: str) -> None:
+    with pytest.raises(Unsuccessful, match=f"task 7 {text}$") as found:
+        outcomes.check(Task(pk=7, outcome=outcome, reason=reason))
+    assert found.value.exit_code == code
+
+
+@pytest.mark.parametrize("outcome", ["finished", "finished_with_errors", ""])
+def test_commands_are_content(outcome: str) -> None:
+    outcomes.check(Task(pk=7, outcome=outcome))
+
+
+@pytest.mark.parametrize(
+    ("state", "na", "ne", "items", "outcome"),
+    [
+        ("running", 5, 1, 0, ""),
+        ("finished", 5, 0, 0, "finished"),
+        ("finished", 5, 2, 1, "finished_with_errors"),
+        ("finished", 5, 3, 1, "failed"),
+        ("finished", 1, 1, 0, "failed"),
+        ("finished", 2, 1, 0, "failed"),
+        ("cancelled", 5, 3, 0, "cancelled"),
+    ],
+)
+def test_tasks_of_before_get_an_outcome(
+    published: Frontier, state: str, na: int, ne: int, items: int, outcome: str
+) -> None:
+    from importlib import import_module
+
+    task = submit("shop", ULM)
+    Task.objects.update(state=state, na=na, ne=ne, nf=na - ne, items=items)
+    Event.objects.create(task=task, kind="failed")
+    migration = import_module("crawlservice.migrations.0015_ended_tasks")
+    hash_ = Task.objects.get().arguments_hash
+    Task.objects.update(arguments_hash=None)
+    with connection.schema_editor() as editor:
+        migration.decide(apps, editor)
+        migration.hash_arguments(apps, editor)
+    assert Task.objects.get().outcome == outcome
+    assert Task.objects.get().arguments_hash == hash_
+    assert Event.objects.get().outcome == "failed"

@@ -1,0 +1,180 @@
+"""Sealing: secrets at rest, another key, and rows from before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.models.functions import Now
+from django.utils.module_loading import import_string
+
+from crawlframe.frontier import Frontier
+from crawlframe.node.master import Master
+from crawlservice.installation import check_key
+from crawlservice.models import Action, Delivery, Event, Generation, Installation, Task, Webhook
+from crawlservice.sealing import SealError, reseal, seal, unseal
+from crawlservice.webhooks import PAUSES, claim, hand_out, split_login
+
+
+def test_what_is_sealed_is_read_with_the_same_key_only(settings_with: Callable[..., None]) -> None:
+    settings_with(SECRET_KEY="a" * 50)
+    sealed = seal("whsec_1")
+    assert "whsec" not in sealed
+    assert seal("whsec_1") != sealed
+    assert unseal(sealed) == "whsec_1"
+    assert (seal(""), unseal("")) == ("", "")
+    settings_with(SECRET_KEY="b" * 50)
+    for wrong in (sealed, "plain", sealed[:-4]):
+        with pytest.raises(SealError, match="CRAWLFRAME_SECRET_KEY_FALLBACKS"):
+            unseal(wrong)
+
+
+def test_a_former_key_reads_what_it_has_sealed(settings_with: Callable[..., None]) -> None:
+    settings_with(SECRET_KEY="a" * 50)
+    sealed = seal("whsec_1")
+    settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=["a" * 50])
+    anew = reseal(sealed)
+    settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=[])
+    assert unseal(anew) == "whsec_1"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://example.com/a@b", ("https://example.com/a@b", "")),
+        ("https://ann:x@example.com:81/?q#f", ("https://***@example.com:81/?q#f", "ann:x")),
+        ("https://ann@example.com/", ("https://***@example.com/", "ann")),
+        ("https://a@b:c@example.com/", ("https://***@example.com/", "a@b:c")),
+    ],
+)
+def test_the_login_of_an_address(url: str, expected: tuple[str, str]) -> None:
+    assert split_login(url) == expected
+
+
+def test_rows_from_before_are_sealed_and_come_back(ended_task: Task) -> None:
+    Webhook.objects.create(name="old", url="https://ann:x@example.com/", sealed_secret="whsec_1")
+    module = "crawlservice.migrations.0014_webhook_secret"
+    with connection.schema_editor() as editor:
+        import_string(f"{module}.encrypt")(apps, editor)
+    row = Webhook.objects.get()
+    assert row.url == "https://***@example.com/"
+    assert (unseal(row.sealed_secret), unseal(row.sealed_login)) == ("whsec_1", "ann:x")
+    with connection.schema_editor() as editor:
+        import_string(f"{module}.decrypt")(apps, editor)
+    row = Webhook.objects.get()
+    assert (row.url, row.sealed_secret) == ("https://ann:x@example.com/", "whsec_1")
+
+
+def test_a_node_with_another_key_says_so_and_goes_on(
+    ended_task: Task, settings_with: Callable[..., None]
+) -> None:
+    for name, key in (("other", "a" * 50), ("ours", "b" * 50)):
+        settings_with(SECRET_KEY=key, SECRET_KEY_FALLBACKS=[])
+        Webhook.objects.create(name=name, url="http://x.example/", sealed_secret=seal(name))
+    hand_out()
+    assert [letter.secret for _, letter in claim([], 5)] == ["ours"]
+    delivery = Delivery.objects.get(webhook__name="other")
+    assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
+    assert delivery.next_at is not None
+    assert Event.objects.count() == 1
+
+
+def test_what_cannot_be_opened_is_given_up_in_the_end(
+    ended_task: Task, settings_with: Callable[..., None]
+) -> None:
+    settings_with(SECRET_KEY="a" * 50)
+    Webhook.objects.create(name="other", url="http://x.example/", sealed_secret=seal("s"))
+    settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=[])
+    hand_out()
+    for attempt in range(1, len(PAUSES) + 2):
+        delivery = Delivery.objects.get()
+        assert (delivery.attempts, delivery.next_at is None) == (attempt - 1, False)
+        Delivery.objects.update(next_at=Now())
+        assert [*claim([], 5)] == []
+    delivery = Delivery.objects.get()
+    assert (delivery.next_at, delivery.delivered_at) == (None, None)
+    assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
+    assert not hand_out()
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_node_that_starts_with_another_key_is_warned_of(
+    ended_task: Task, settings_with: Callable[..., None], checked: bool
+) -> None:
+    """By what the first node left, or by a webhook that was there before it."""
+    settings_with(SECRET_KEY="a" * 50, SECRET_KEY_FALLBACKS=[])
+    if checked:
+        assert (check_key(), check_key()) == ("", "")
+        assert "a" * 50 not in Installation.objects.get().key_check
+    else:
+        Webhook.objects.create(name="w", url="http://x.example/", sealed_secret=seal("s"))
+    settings_with(SECRET_KEY="b" * 50)
+    assert "give the web and all nodes the same one" in check_key()
+    settings_with(SECRET_KEY_FALLBACKS=["a" * 50])
+    assert check_key() == ""
+    call_command("reseal")
+    settings_with(SECRET_KEY_FALLBACKS=[])
+    assert check_key() == ""
+    settings_with(SECRET_KEY="a" * 50)
+    assert check_key() != ""
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_runcrawler_warns_of_another_key(
+    ended_task: Task,
+    settings_with: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    once: bool,
+) -> None:
+    settings_with(SECRET_KEY="a" * 50, SECRET_KEY_FALLBACKS=[])
+    check_key()
+    settings_with(SECRET_KEY="b" * 50)
+    lives: list[int] = []
+
+    def run(master: Master) -> int:
+        lives.append(master._services.begin_generation("alpha", "m", 1))
+        return 0
+
+    monkeypatch.setattr("crawlframe.logs.configure", lambda *_: None)
+    monkeypatch.setattr(Master, "run", run)
+    call_command("runcrawler", once=once)
+    assert "warning: CRAWLFRAME_SECRET_KEY is another one here" in capsys.readouterr().err
+    assert Generation.objects.get(pk=lives[0]).once == once
+
+
+def test_reseal_lets_the_former_key_go(
+    ended_task: Task, settings_with: Callable[..., None], capsys: Any
+) -> None:
+    settings_with(SECRET_KEY="a" * 50)
+    Webhook.objects.create(
+        name="w", url="http://***@x.example/", sealed_secret=seal("s"), sealed_login=seal("u:p")
+    )
+    settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=["a" * 50])
+    call_command("reseal")
+    assert capsys.readouterr().out == "webhooks whose secrets were encrypted anew: 1\n"
+    settings_with(SECRET_KEY_FALLBACKS=[])
+    row = Webhook.objects.get()
+    assert (unseal(row.sealed_secret), unseal(row.sealed_login)) == ("s", "u:p")
+
+
+def test_reseal_names_what_it_cannot_open_and_goes_on(
+    service: Frontier, settings_with: Callable[..., None], capsys: Any
+) -> None:
+    for name, key in (("lost", "a" * 50), ("ours", "b" * 50)):
+        settings_with(SECRET_KEY=key, SECRET_KEY_FALLBACKS=[])
+        Webhook.objects.create(name=name, url="http://x.example/", sealed_secret=seal(name))
+    settings_with(SECRET_KEY="c" * 50, SECRET_KEY_FALLBACKS=["b" * 50])
+    lost = Webhook.objects.get(name="lost").sealed_secret
+    with pytest.raises(CommandError, match=r": lost; .*CRAWLFRAME_SECRET_KEY_FALLBACKS"):
+        call_command("reseal")
+    assert capsys.readouterr().out.endswith(": 1\n")
+    settings_with(SECRET_KEY_FALLBACKS=[])
+    assert unseal(Webhook.objects.get(name="ours").sealed_secret) == "ours"
+    assert Webhook.objects.get(name="lost").sealed_secret == lost
+    detail = Action.objects.get().detail
+    assert detail == {"command": True, "webhooks": 1, "failed": ["lost"]}

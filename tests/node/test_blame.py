@@ -1,0 +1,128 @@
+"""Who is responsible for the death of a worker."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.frontier import Claimed
+from crawlframe.node import blame
+from crawlframe.node import crew as crew_module
+from crawlframe.node.blame import Shortage, blamed
+from crawlframe.node.channel import Channel
+from crawlframe.node.child import Child
+from crawlframe.node.crew import Crew
+from crawlframe.node.marks import LOOP, Marks
+
+A, B, C, STRANGER = (bytes([n]) * 16 for n in range(1, 5))
+KILLED, CRASHED, FAILED = -signal.SIGKILL, -signal.SIGSEGV, 1
+
+
+@pytest.fixture
+def marks() -> Marks:
+    return Marks(1, threads=2)
+
+
+@pytest.fixture
+def worker(marks: Marks) -> Iterator[Child]:
+    """It holds three requests."""
+    ours, theirs = Channel.pair()
+    with closing(ours), closing(theirs):
+        child = Child("worker", 1, ours, marks, marks.take())
+        for rid in (A, B, C):
+            child.hold(Claimed(rid, 1, "a.example", 0, 0, b""))
+        yield child
+
+
+@pytest.mark.parametrize("code", [KILLED, CRASHED, FAILED, None])
+def test_those_whose_callbacks_were_running(worker: Child, marks: Marks, code: int | None) -> None:
+    marks.write(0, LOOP, A)
+    assert blamed(worker, code, lack_of_memory=False) == {A}
+    marks.write(0, LOOP + 1, C)
+    assert blamed(worker, code, lack_of_memory=False) == {A, C}
+    assert worker.legacy({A, C}) == [
+        (A, "a.example", 1), (B, "a.example", 0), (C, "a.example", 1),
+    ]  # fmt: skip
+
+
+def test_all_when_no_callback_ran(worker: Child) -> None:
+    assert blamed(worker, CRASHED, lack_of_memory=False) == {A, B, C}
+    assert blamed(worker, FAILED, lack_of_memory=False) == {A, B, C}
+
+
+def test_nobody_for_a_kill_from_outside_while_no_callback_ran(worker: Child) -> None:
+    assert blamed(worker, KILLED, lack_of_memory=False) == frozenset()
+
+
+def test_a_kill_for_lack_of_memory_is_not_from_outside(worker: Child) -> None:
+    assert blamed(worker, KILLED, lack_of_memory=True) == {A, B, C}
+
+
+def test_nor_is_ours_of_a_worker_that_stood_still(worker: Child) -> None:
+    worker.overdue = True
+    assert blamed(worker, KILLED, lack_of_memory=False) == {A, B, C}
+
+
+def test_nobody_when_it_did_not_leave_in_time(worker: Child, marks: Marks) -> None:
+    """A reload or a stop is no fault of a callback that takes long."""
+    marks.write(0, LOOP, A)
+    worker.dismissed = True
+    assert blamed(worker, KILLED, lack_of_memory=False) == frozenset()
+
+
+def test_nobody_when_it_ended_as_it_should(worker: Child, marks: Marks) -> None:
+    marks.write(0, LOOP, A)
+    assert blamed(worker, 0, lack_of_memory=False) == frozenset()
+
+
+def test_nobody_beside_a_callback_whose_request_others_have(worker: Child, marks: Marks) -> None:
+    marks.write(0, LOOP, STRANGER)
+    assert blamed(worker, CRASHED, lack_of_memory=False) == frozenset()
+
+
+def test_a_lack_of_memory_is_seen_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several workers may be killed at one time, and are buried one after the other."""
+    events = tmp_path / "memory.events"
+    events.write_text("low 0\noom 3\noom_kill 2\n")
+    shortage = Shortage([tmp_path / "missing", events])
+    assert not shortage.is_here()
+    events.write_text("low 0\noom 4\noom_kill 4\n")
+    assert [shortage.is_here() for _ in range(3)] == [True] * 3
+    monkeypatch.setattr(blame, "TOGETHER", 0.0)
+    assert not shortage.is_here()
+
+
+def test_a_lack_of_memory_of_before_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever died of it was no worker that held something."""
+    events = tmp_path / "memory.events"
+    events.write_text("oom_kill 2\n")
+    now = [1000.0]
+    monkeypatch.setattr(blame, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(crew_module, "Shortage", lambda: Shortage([events]))
+    crew = Crew(Settings(), selectors.DefaultSelector(), lambda *_: None, lambda *_: None)
+    crew.watch()
+    events.write_text("oom_kill 3\n")
+    now[0] += blame.LOOK
+    crew.watch()
+    assert crew._shortage.is_here()
+    now[0] += blame.TOGETHER
+    assert not crew._shortage.is_here()
+
+
+def test_where_the_kernel_tells_nothing_memory_is_never_short(tmp_path: Path) -> None:
+    assert not Shortage([tmp_path / "missing"]).is_here()
+
+
+def test_this_machine_has_a_count() -> None:
+    assert Shortage().is_here() is False

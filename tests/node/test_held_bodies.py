@@ -1,0 +1,203 @@
+"""A body counts in the memory of transfers until its callback is over, whatever it ended with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.errors import BadEncoding, ConnectionLost, FetchError, FetchTimeout
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.memory import Account, TransferMemory
+from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.ledger import TaskSpec
+from crawlframe.node import starved
+from crawlframe.node.run_request import RequestRunner
+from crawlframe.node.sieve import Sieve
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.registry import Registry
+from crawlframe.request import Request, make_rid
+from crawlframe.response import Response
+from crawlframe.spider import Spider
+
+SIZE = 5 << 20
+
+
+class Holding(Spider):
+    name = "holding"
+    held: ClassVar[list[int]] = []
+    downloader_of_test: ClassVar[Any] = None
+
+    def look(self) -> None:
+        self.held.append(self.downloader_of_test.memory.held)
+
+    def start(self) -> Iterator[Request]:
+        yield from ()
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        self.look()
+        await asyncio.sleep(0)
+        if "fails" in response.url:
+            raise ValueError("as authors do")
+        yield {"size": len(response.body)}
+
+    def sorry(self, error: Any) -> Iterator[Any]:
+        self.look()
+        yield from ()
+
+
+class Ready(Downloader):
+    """Has every body at once."""
+
+    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+        account: Account = others[-1]
+        await account.reserve(SIZE)
+        if "lost" in request.url:
+            account.settle(0)
+            raise ConnectionLost("gone")
+        account.settle(SIZE)
+        status = 404 if "404" in request.url else 200
+        return Response(request.url, status, {}, bytes(SIZE), request)
+
+
+def run(path: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, list[int], int]:
+    downloader = Ready(Settings())
+    runner = runner_with(downloader, monkeypatch)
+    request = Request(f"http://h/{path}", errback="sorry")
+    outcome = asyncio.run(runner.run(claimed_of(request, 9), TaskView("running", 0)))
+    return outcome, Holding.held, downloader.memory.held
+
+
+def runner_with(downloader: Downloader, monkeypatch: pytest.MonkeyPatch) -> RequestRunner:
+    monkeypatch.setattr(Holding, "held", [])
+    monkeypatch.setattr(Holding, "downloader_of_test", downloader)
+
+    class OneSpider(Registry):
+        def __init__(self) -> None:
+            pass
+
+        def get(self, name: str) -> type[Spider]:
+            return Holding
+
+    async def load_task(task: int) -> TaskSpec:
+        return TaskSpec(task, "holding", {}, 0)
+
+    async def load_cookies(task: int) -> dict[str, str]:
+        return {}
+
+    return RequestRunner(
+        Settings(), OneSpider(), "", downloader, Sieve(), load_task, load_cookies,
+        lambda slot, rid: None,
+    )  # fmt: skip
+
+
+def claimed_of(request: Request, attempts: int) -> Claimed:
+    rid = make_rid(1, request.fingerprint())
+    return Claimed(rid, 1, request.host, attempts, 0, request.encode())
+
+
+@pytest.mark.parametrize(
+    ("path", "verdict", "while_called"),
+    [
+        ("fine", Verdict.DONE, [SIZE]),
+        ("fails", Verdict.ERROR, [SIZE]),
+        ("404", Verdict.ERROR, [SIZE]),  # the errback may look at the response
+        ("lost", Verdict.ERROR, [0]),
+    ],
+)
+def test_held_until_the_callback_is_over(
+    monkeypatch: pytest.MonkeyPatch, path: str, verdict: Verdict, while_called: list[int]
+) -> None:
+    outcome, held, after = run(path, monkeypatch)
+    assert outcome.verdict is verdict
+    assert held == while_called
+    assert after == 0
+
+
+# -- lost for lack of memory ----------------------------------------------------------------------
+
+
+class Full(Downloader):
+    """Has no memory at first; what it fetches is lost then."""
+
+    error: FetchError = ConnectionLost("closed by the server")
+
+    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+        account: Account = others[-1]
+        self.in_advance = account.in_advance
+        with self.memory.account() as holder:
+            await holder.reserve(int(self.memory.limit))
+            waiting = asyncio.ensure_future(account.reserve(SIZE))
+            await asyncio.sleep(0.001)
+        await waiting
+        account.settle(0)
+        raise self.error
+
+
+def verdicts(
+    monkeypatch: pytest.MonkeyPatch,
+    request: Request,
+    error: FetchError,
+    attempts: int = 9,
+    retries: int = 2,
+) -> list[tuple[str, bool]]:
+    """Of two runs in one worker, and whether the memory was to be there before the fetch."""
+    downloader = Full(Settings())
+    downloader.error = error
+    monkeypatch.setattr(Holding, "settings", {"retries": retries}, raising=False)
+    runner = runner_with(downloader, monkeypatch)
+
+    async def main() -> list[tuple[str, bool]]:
+        found = []
+        for _ in range(2):
+            outcome = await runner.run(claimed_of(request, attempts), TaskView("running", 0))
+            assert outcome.reason == error.reason
+            assert outcome.verdict is not Verdict.DEFER or outcome.delay >= 500
+            found.append((outcome.verdict.value, downloader.in_advance))
+        return found
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [ConnectionLost("closed"), FetchTimeout("forgotten")])
+@pytest.mark.parametrize(("attempts", "then"), [(0, "retry"), (9, "error")])
+def test_what_is_lost_for_lack_of_memory_is_excused_once(
+    monkeypatch: pytest.MonkeyPatch, error: FetchError, attempts: int, then: str
+) -> None:
+    found = verdicts(monkeypatch, Request("http://h/"), error, attempts)
+    assert found == [("defer", False), (then, True)]
+
+
+def test_what_fails_for_another_reason_is_not_excused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = verdicts(monkeypatch, Request("http://h/"), BadEncoding("no gzip"))
+    assert found == [("error", False)] * 2
+
+
+@pytest.mark.parametrize(("retries", "first"), [(0, "error"), (2, "defer")])
+def test_what_must_not_be_made_twice(
+    monkeypatch: pytest.MonkeyPatch, retries: int, first: str
+) -> None:
+    request = Request("http://h/", method="POST")
+    found = verdicts(monkeypatch, request, ConnectionLost("closed"), retries=retries)
+    assert [verdict for verdict, _ in found] == [first, "error"]
+
+
+def test_an_idempotent_one_is_fetched_again_without_retries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = verdicts(monkeypatch, Request("http://h/"), ConnectionLost("closed"), retries=0)
+    assert found == [("defer", False), ("error", True)]
+
+
+def test_as_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starved, "MAX_STARVED", 2)
+    memory = TransferMemory()
+    account = memory.account()
+    account.wait_begins()
+    excused = starved.Starved()
+    for rid in (b"a", b"b", b"c"):
+        assert excused.excuses(rid, ConnectionLost(), account)
+    assert [rid in excused for rid in (b"a", b"b", b"c")] == [False, True, True]

@@ -1,0 +1,133 @@
+"""Whole nodes on the wrong Redis, on an older copy of the right one, and nodes that die."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from redis import Redis
+
+from crawlservice import lives
+from crawlservice.models import Era, Event, Generation, Page, Task
+from crawlservice.nodes import read
+from crawlservice.submit import submit
+from tests.conftest import NewDatabase, Running, django_on
+from tests.crawlservice.conftest import redis_at
+from tests.frontier.snapshot import Snapshot
+from tests.process.conftest import Crawl, Look, OddWeb, wait_for
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.parametrize("database", ["sqlite"], indirect=True),
+]
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def kill(node: Running) -> None:
+    """With all its children, at once."""
+    family = psutil.Process(node.process.pid).children(recursive=True)
+    node.process.send_signal(signal.SIGKILL)
+    node.process.wait()
+    psutil.wait_procs(family, timeout=10)
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_a_staging_node_on_the_redis_of_production_fetches_nothing(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    manage: Manage,
+    look: Look,
+    redis_url: str,
+    new_database: NewDatabase,
+    web: OddWeb,
+    reload: bool,
+) -> None:
+    production = start_manage("runcrawler", "--node", "production", "--workers", 1)
+    wait_for(lambda: "odd" in look.frontier.spiders())
+    assert production.stop() == 0
+    with redis_at(redis_url):
+        task = submit("odd", {"url": web.url})
+    staging = {**odd_env, "DATABASE_URL": new_database("sqlite")}
+    renewed = manage("installation", "--new-id", env=staging)
+    assert renewed.returncode == 1, "its id is not that of this Redis"
+    options = ["--reload"] if reload else []
+    node = start_manage("runcrawler", "--node", "staging", *options, env=staging)
+    assert node.process.wait(60) not in (0, None)
+    for words in ("belongs to installation", "CRAWLFRAME_KEY_PREFIX", "--take-over"):
+        assert words in node.output
+    assert "Traceback" not in node.output
+    told = manage("submit", "odd", "-a", f"url={web.url}", env=staging)
+    assert told.returncode == 1
+    assert "belongs to installation" in told.stderr
+    with django_on(staging["DATABASE_URL"]):
+        assert not Page.objects.exists()
+        assert not Task.objects.exists()
+        assert not Generation.objects.exists()
+    counts = look.counts(task.pk)
+    assert (counts.na, counts.ready) == (1, 1)
+    assert not web.hits
+    taken = manage("installation", "--take-over", env=staging)
+    assert taken.returncode == 0, taken.stderr
+    node = start_manage("runcrawler", "--node", "production", "--workers", 1)
+    assert node.process.wait(60) not in (0, None)
+    assert "belongs to installation" in node.output
+
+
+def test_an_older_copy_that_was_restored_while_no_node_lived(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    crawl: Callable[..., Crawl],
+    redis_url: str,
+    redis_client: Redis,
+    web: OddWeb,
+) -> None:
+    running = crawl(redis_url, 300)
+    running.advance(60)
+    copy = Snapshot(redis_client)
+    running.advance(150)
+    kill(running.nodes.pop())
+    copy.back()
+    rows = [urlsplit(url).path for url in Page.objects.values_list("url", flat=True)]
+    before = {path: web.hits[path] for path in rows}
+    assert len(before) > 140
+    running.nodes.append(start_manage("runcrawler", "--node", "node0", "--workers", 1))
+    running.check_end()
+    assert {path: web.hits[path] for path in rows} == before, "what has a row is not fetched again"
+    assert Era.objects.count() == 2
+
+
+def test_a_killed_node_is_shown_until_it_comes_back_and_a_stopped_one_is_not(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    look: Look,
+    redis_url: str,
+    redis_client: Redis,
+) -> None:
+    def start(name: str) -> Running:
+        node = start_manage("runcrawler", "--node", name, "--workers", 1)
+        wait_for(
+            lambda: any(one.node == name and one.spiders for one in look.frontier.leases.nodes())
+        )
+        return node
+
+    def shown() -> dict[str, Any]:
+        with redis_at(redis_url):
+            return {node.node: node.condition for node in read()}
+
+    alpha, _beta, gamma = start("alpha"), start("beta"), start("gamma")
+    kill(alpha)
+    assert gamma.stop() == 0
+    wait_for(lambda: [life.node for life in lives.offline()] == ["alpha"])
+    assert shown() == {"alpha": "offline", "beta": "idle"}
+    redis_client.flushall()
+    wait_for(lambda: "beta" in shown() and shown()["beta"] == "idle")
+    assert shown()["alpha"] == "offline"
+    start("alpha")
+    assert shown() == {"alpha": "idle", "beta": "idle"}
+    told = [*Event.objects.order_by("pk").values_list("kind", "node")]
+    assert told == [("node_offline", "alpha"), ("node_back", "alpha")]

@@ -1,0 +1,76 @@
+"""A crawl as the user of Redis that the documentation describes: what it may is enough, and no
+more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from redis import Redis
+from redis.exceptions import NoPermissionError
+
+from crawlservice.checks import rights
+from crawlservice.demosite import DemoServer
+from tests.conftest import CHECKOUT, Running
+from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import Look, Submit
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def limited(redis_client: Redis, redis_url: str) -> Iterator[str]:
+    """The URL of the server for a user with exactly the documented rights."""
+    words = rights("cf").split()
+    redis_client.execute_command("ACL SETUSER", "crawlframe", "reset", "on", ">pw", *words)
+    redis_client.script_flush()
+    scheme, _, place = redis_url.partition("://")
+    yield f"{scheme}://crawlframe:pw@{place}"
+    redis_client.execute_command("ACL DELUSER", "crawlframe")
+
+
+def test_it_is_documented() -> None:
+    text = (CHECKOUT / "docs" / "running.md").read_text()
+    assert f"ACL SETUSER crawlframe on >PASSWORD {rights('cf')}" in " ".join(text.split())
+
+
+def test_a_crawl_needs_no_more(
+    limited: str,
+    manage_env: dict[str, str],
+    manage: Callable,
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+) -> None:
+    manage_env["REDIS_URL"] = limited
+    node = start_manage("runcrawler", "--node", "n1", "--workers", 1)
+    with redis_at(limited), DemoServer(listings=200, error_rate=0.02, latency=10) as demo:
+        pk = submit("listings", site=demo.url)
+        for command in (("pause", pk), ("resume", pk), ("tasks",), ("task", pk), ("nodes",)):
+            done = manage(*command)
+            assert done.returncode == 0, done.stderr
+        with DemoServer(listings=200, latency=500) as slow:
+            cancelled = submit("listings", site=slow.url)
+            assert manage("cancel", cancelled).returncode == 0
+            look.wait(cancelled, timeout=60)
+        task = look.wait(pk, timeout=100)
+        assert task.state == "finished"
+        assert len(look.items(pk)) == len(list(demo.site.expected_items()))
+    for command in (("audit",), ("reconcile",)):
+        done = manage(*command)
+        assert done.returncode == 0, done.stderr + done.stdout
+    assert node.stop() == 0
+    assert "forbids" not in node.output
+    assert "NOPERM" not in node.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "FLUSHALL", "KEYS *", "CONFIG GET requirepass", "GET other", "SET other 1", "SHUTDOWN",
+        "ACL LIST", "FUNCTION FLUSH", "SCRIPT FLUSH", "REPLICAOF NO ONE",
+    ],
+)  # fmt: skip
+def test_it_may_nothing_else(limited: str, command: str) -> None:
+    with Redis.from_url(limited) as client, pytest.raises(NoPermissionError):
+        client.execute_command(*command.split())
