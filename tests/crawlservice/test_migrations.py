@@ -105,7 +105,7 @@ def test_back_with_events_that_have_no_task(old: Callable[[str], Any]) -> None:
     from crawlservice.models import Delivery, Event
 
     fill(old)
-    migrate("0015_ended_tasks")
+    migrate("0016_key_check")
     life = Generation.objects.get()
     webhook = LatestWebhook.objects.get(name="all")
     schedule = LatestSchedule.objects.create(name="s", spider="shop", cron="0 6 * * *")
@@ -117,7 +117,7 @@ def test_back_with_events_that_have_no_task(old: Callable[[str], Any]) -> None:
     assert not old("Delivery").exists()
     row = old("Webhook").get(name="all")
     assert (row.url, row.secret) == ("https://ann:x@a.example/", "whsec_1")
-    migrate("0015_ended_tasks")
+    migrate("0016_key_check")
     assert unseal(LatestWebhook.objects.get(name="all").sealed_secret) == "whsec_1"
 
 

@@ -54,7 +54,7 @@ def test_a_staging_node_on_the_redis_of_production_fetches_nothing(
         task = submit("odd", {"url": web.url})
     staging = {**odd_env, "DATABASE_URL": new_database("sqlite")}
     renewed = manage("installation", "--new-id", env=staging)
-    assert renewed.returncode == 1, "its id is not that of this Redis"
+    assert renewed.returncode == 0, renewed.stderr
     options = ["--reload"] if reload else []
     node = start_manage("runcrawler", "--node", "staging", *options, env=staging)
     assert node.process.wait(60) not in (0, None)
