@@ -136,7 +136,7 @@ def test_plain_record_is_small() -> None:
 
 @given(st.text(min_size=1), st.integers(-(2**63), 2**64 - 1), st.binary())
 def test_record_keeps_any_data(text: str, number: int, data: bytes) -> None:
-    clean = text.encode("utf-8", "ignore").decode()
+    clean = "own " + text.encode("utf-8", "ignore").decode()  # no key that is refused as Scrapy's
     request = Request(URL, meta={clean: [number, data]})
     assert Request.decode(request.encode()).meta == {clean: [number, data]}
 
