@@ -19,7 +19,7 @@ from crawlservice.reconcile import replay
 from crawlservice.redis import use
 from crawlservice.steward import Steward
 from crawlservice.store import DjangoLedger
-from crawlservice.watchdog import Watchdog
+from crawlservice.watch import Watch, watch
 
 
 class DjangoServices:
@@ -38,7 +38,7 @@ class DjangoServices:
         return Frontier.connect(self._redis, self._settings)
 
     def ledger(self) -> DjangoLedger:
-        return DjangoLedger(self._watchdog().start())
+        return DjangoLedger(self._watch().start())
 
     def code(self) -> Code:
         return self._code
@@ -100,14 +100,14 @@ class DjangoServices:
         use(frontier)  # schedules submit
         Steward(self._settings, frontier).live(channel)
 
-    def _watchdog(self) -> Watchdog:
-        return Watchdog(self._settings.database_timeout)
+    def _watch(self) -> Watch:
+        return watch(self._settings.database_timeout)
 
     @contextmanager
     def _database(self) -> Iterator[None]:
         """For the master, which forks: neither a thread nor a connection is left."""
         try:
-            with self._watchdog():
+            with self._watch():
                 yield
         except DatabaseError as error:
             raise LedgerAway(str(error)) from None

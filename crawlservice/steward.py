@@ -32,7 +32,7 @@ from crawlservice.sampling import Sampler
 from crawlservice.settlement import Settler
 from crawlservice.store import DjangoLedger
 from crawlservice.submit import SWEEP
-from crawlservice.watchdog import Watchdog
+from crawlservice.watch import watch
 from crawlservice.webhooks import hand_out
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Steward:
                 say("beat", 0, waits)
 
         self._say, self._beat = say, lambda: say("beat", 0, self._trouble)
-        Watchdog(self._settings.database_timeout, beat_meanwhile).start()
+        watch(self._settings.database_timeout, beat_meanwhile).start()
         while True:
             try:
                 self.turn()

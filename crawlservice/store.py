@@ -22,7 +22,7 @@ from crawlframe.outcome import CANCELLED, Outcome, Verdict, clean_text
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Event, Item, Page, Task
 from crawlservice.outcomes import KINDS, Decision, Ending, decide
-from crawlservice.watchdog import Watchdog
+from crawlservice.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -93,15 +93,13 @@ END = (
 class DjangoLedger:
     """The engine's Ledger on this thread's Django connection."""
 
-    _watchdog: Watchdog | None = None
-
-    def __init__(self, watchdog: Watchdog | None = None) -> None:
-        """``watchdog``: the one that looks after this process's connections."""
-        self._watchdog = watchdog
+    def __init__(self, watch: Watch | None = None) -> None:
+        """``watch``: the one over this process's connections."""
+        self._watch = watch or Watch()
 
     @property
     def waits(self) -> str:
-        return self._watchdog.waits if self._watchdog else ""
+        return self._watch.waits
 
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():

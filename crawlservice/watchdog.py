@@ -20,6 +20,8 @@ from weakref import WeakSet
 import psycopg2
 from psycopg2 import extensions
 
+from crawlservice.watch import Watch
+
 T = TypeVar("T")
 
 LOOK = 1.0  # seconds between two looks
@@ -122,7 +124,7 @@ class Cursor(extensions.cursor):
         return self.connection.wait(super().fetchmany, size or self.arraysize)
 
 
-class Watchdog:
+class Watchdog(Watch):
     """``with Watchdog(60.0):`` or ``start``: looks after the connections of this process. ``limit``
     in seconds. ``tell`` is called again and again, in its thread, while one has waited for long."""
 
@@ -131,14 +133,10 @@ class Watchdog:
         self._tell = tell
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
-        self.waits = ""  # what somebody waits for
 
     def start(self) -> Self:
         self._thread.start()
         return self
-
-    def __enter__(self) -> Self:
-        return self.start()
 
     def __exit__(self, *error: object) -> None:
         self._end.set()

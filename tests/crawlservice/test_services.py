@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,3 +64,21 @@ def test_a_life_that_redis_did_not_take_is_not_missed(
     assert not lives.die(life.pk, 0)
     assert not Event.objects.exists()
     assert begin(ME, services, service).generation == life.pk + 1
+
+
+def test_sqlite_needs_neither_psycopg2_nor_a_thread(tmp_path: Path) -> None:
+    program = (
+        "import django, sys, threading; django.setup()\n"
+        "import crawlservice.store, crawlservice.services, crawlservice.steward\n"
+        "from crawlservice.watch import watch\n"
+        "with watch(60.0): print('psycopg2' in sys.modules, threading.active_count())"
+    )
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "crawlservice.settings",
+        "DATABASE_URL": f"sqlite:///{tmp_path}/db.sqlite3",
+    }
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == ["False", "1"]
