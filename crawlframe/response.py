@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 MAX_LINK = 1 << 16  # characters; no server takes longer ones
+_LINKS = ("a", "area")
 _BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
 _MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(\?xml)?")
 _XML_PROLOGUE_IS_HTML = re.compile(rb"<html", re.I)
@@ -239,13 +240,11 @@ class Response:
         document order, without repeats and fragments. Cheaper than a selector."""
         if self.kind != "html":
             return []
-        nodes = self.tree.css("a[href], area[href], base[href]")
-        bases = [node for node in nodes if node.tag == "base"]
+        # One simple selector takes less than half the time of three with the names.
+        nodes = [(node.tag, node) for node in self.tree.css("[href]")]
         if "base_url" not in self.__dict__:  # to look for it is a walk through the page
-            self.base_url = self._base(bases[0] if bases else None)
-        if bases:
-            nodes = [node for node in nodes if node.tag != "base"]
-        hrefs = dict.fromkeys([node.attrs["href"] for node in nodes])
+            self.base_url = self._base(next((node for tag, node in nodes if tag == "base"), None))
+        hrefs = dict.fromkeys([node.attrs["href"] for tag, node in nodes if tag in _LINKS])
         urls = dict.fromkeys([self._join(href) for href in hrefs if href])
         urls.pop(None, None)
         return [*urls]  # type: ignore[list-item]  # None is gone

@@ -21,7 +21,7 @@ _WITH_MARKUP = (b"noscript", b"template")  # their content is read, others' is t
 def is_declared(html: bytes) -> bool:
     """Whether the page says that it is XHTML."""
     head = html[:_HEAD].lower()
-    if b"<?xml" in head or b"xhtml" in head or b"xmlns" in head:  # few are, and this is quick
+    if b"xml" in head or b"xhtml" in head:  # few are, and this is quick
         return _DECLARED.search(head) is not None
     return False
 
