@@ -1,6 +1,6 @@
 """Ledger: what the engine asks of the database that holds the truth.
 
-crawlservice/store.py is the ledger over Django's models."""
+crawlservice/ledger/store.py is the ledger over Django's models."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from crawlframe import complexity, xhtml
-from crawlframe.charset import encoding_of
+from crawlframe.charsets.encoding import encoding_of
+from crawlframe.charsets.labels import encode
 from crawlframe.errors import BadRequest, NotJson, TooDeep
-from crawlframe.labels import encode
 from crawlframe.links import join
-from crawlframe.outline import Markup
+from crawlframe.markup import complexity, xhtml
+from crawlframe.markup.outline import Markup
 from crawlframe.request import Callback, Request, callback_name
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ class CrawlserviceConfig(AppConfig):
     def ready(self) -> None:
         from django.db.models.signals import post_migrate
 
-        from crawlservice.roles import make_groups
+        from crawlservice.accounts.roles import make_groups
 
         post_migrate.connect(make_groups, sender=self)
 
@@ -20,13 +20,15 @@ class CrawlserviceConfig(AppConfig):
 class AdminConfig(SimpleAdminConfig):
     """The admin, on a site of our own."""
 
-    default_site = "crawlservice.adminsite.AdminSite"
+    default_site = "crawlservice.theme.admin_site.AdminSite"
 
     def ready(self) -> None:
         from django.apps import apps
 
         # One listens to what logins tell, the other checks settings.
-        from crawlservice import logins, proxies  # noqa: F401
+        from crawlservice.accounts import (
+            logins,  # noqa: F401
+        )
 
         # What the admin calls the part that Django calls Authentication and Authorization.
         apps.get_app_config("auth").verbose_name = _("People")

@@ -7,19 +7,20 @@ from contextlib import contextmanager
 
 from django.db import DatabaseError, connections
 
+from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
-from crawlframe.registry import Registry
-from crawlservice import installation, lives
-from crawlservice.era import uncounted
-from crawlservice.reconcile import replay
-from crawlservice.redis import use
-from crawlservice.steward import Steward
-from crawlservice.store import DjangoLedger
-from crawlservice.watch import Watch, watch
+from crawlservice.connections import installation
+from crawlservice.connections.frontier import use
+from crawlservice.connections.watch import Watch, watch
+from crawlservice.ledger.reconcile import replay
+from crawlservice.ledger.recovery import uncounted
+from crawlservice.ledger.store import DjangoLedger
+from crawlservice.monitoring import lives
+from crawlservice.steward.steward import Steward
 
 
 class DjangoServices:

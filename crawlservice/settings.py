@@ -15,10 +15,10 @@ from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
 from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlservice.databaseurl import database_config
-from crawlservice.exposure import is_on
-from crawlservice.secret import private_directory, secret_key
-from crawlservice.theme import UNFOLD as UNFOLD
+from crawlservice.connections.database_url import database_config
+from crawlservice.security.exposure import is_on
+from crawlservice.security.secret import private_directory, secret_key
+from crawlservice.theme.theme import UNFOLD as UNFOLD
 
 # Every variable that is read here, and those that webserver.py reads, which cannot import this.
 READ = {"CRAWLFRAME_BIND", "CRAWLFRAME_WEB_PROCESSES", "CRAWLFRAME_WEB_THREADS"}
@@ -99,7 +99,7 @@ if HTTPS:
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "models.W040"]
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 SESSION_IDLE = _number("CRAWLFRAME_SESSION_IDLE", 8 * 3600, least=0)  # seconds; 0 = no limit
-CSRF_FAILURE_VIEW = "crawlservice.refusals.form_refused"
+CSRF_FAILURE_VIEW = "crawlservice.web.refusals.form_refused"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
@@ -136,7 +136,7 @@ INSTALLED_APPS = [
     "ninja",  # the files of the API's pages
 ]
 MIDDLEWARE = [
-    "crawlservice.proxies.ClientAddress",
+    "crawlservice.accounts.proxies.ClientAddress",
     "crawlservice.api.limits.ApiFrame",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -146,7 +146,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "crawlservice.sessions.IdleSessions",
+    "crawlservice.accounts.sessions.IdleSessions",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
@@ -172,13 +172,13 @@ AUTHENTICATION_BACKENDS = [
 ]
 AXES_FAILURE_LIMIT = 5
 LOGIN_ADDRESS_LIMIT = 30
-AXES_HANDLER = "crawlservice.logins.Guard"
-AXES_CLIENT_IP_CALLABLE = "crawlservice.proxies.place_of"
+AXES_HANDLER = "crawlservice.accounts.logins.Guard"
+AXES_CLIENT_IP_CALLABLE = "crawlservice.accounts.proxies.place_of"
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-AXES_LOCKOUT_CALLABLE = "crawlservice.logins.locked_out"
+AXES_LOCKOUT_CALLABLE = "crawlservice.accounts.logins.locked_out"
 AXES_DISABLE_ACCESS_LOG = True  # the journal tells it
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False

@@ -6,12 +6,12 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from crawlservice.accounts.setup_page import setup
 from crawlservice.api import app
-from crawlservice.health import healthz, readyz
-from crawlservice.metrics import metrics
-from crawlservice.setuppage import setup
+from crawlservice.api.health import healthz, readyz
+from crawlservice.api.metrics import metrics
 
-handler400 = "crawlservice.refusals.refused"
+handler400 = "crawlservice.web.refusals.refused"
 
 admin.autodiscover()
 urlpatterns = [

@@ -1,4 +1,4 @@
-"""What a web server runs; gunicorn by ``gunicorn -c crawlservice/webserver.py``."""
+"""What a web server runs; gunicorn by ``gunicorn -c crawlservice/web/server.py``."""
 
 import os
 import sys
@@ -8,12 +8,13 @@ from django.core.management.commands.runserver import naiveip_re
 from django.core.wsgi import get_wsgi_application
 
 from crawlframe.errors import ConfigError
-from crawlservice import exposure, stopping
+from crawlservice.api import shutdown
+from crawlservice.security import exposure
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
 
 
-UNKNOWN = "addresses that are not known here (gunicorn without -c crawlservice/webserver.py)"
+UNKNOWN = "addresses that are not known here (gunicorn without -c crawlservice/web/server.py)"
 
 
 def _check() -> None:
@@ -32,4 +33,4 @@ def _of_runserver(words: Iterable[str]) -> list[str]:
 if not exposure.is_checked():
     _check()
 application = get_wsgi_application()
-stopping.listen()
+shutdown.listen()

@@ -30,9 +30,9 @@ from django.db import connections
 from django.test import override_settings
 from redis import Redis
 
-from crawlframe.embedded import ensure_redis
-from crawlservice.databaseurl import database_config
-from crawlservice.household import die_with_parent
+from crawlframe.embedded.server import ensure_redis
+from crawlservice.cli.process_group import die_with_parent
+from crawlservice.connections.database_url import database_config
 from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent

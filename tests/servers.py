@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from crawlframe import guardian
-from crawlframe.embedded import server_command
-from crawlservice.household import die_with_parent
+from crawlframe.embedded import guardian
+from crawlframe.embedded.server import server_command
+from crawlservice.cli.process_group import die_with_parent
 
 
 def free_port() -> int:
@@ -212,7 +212,7 @@ def served(env: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]
     """The web as deploy/ starts it: its address, and the process."""
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", "-c", "crawlservice/webserver.py"],
+        [sys.executable, "-m", "gunicorn", "-c", "crawlservice/web/server.py"],
         cwd=Path(__file__).resolve().parent.parent,
         env={**env, "CRAWLFRAME_BIND": f"127.0.0.1:{port}"},
         preexec_fn=die_with_parent(signal.SIGKILL),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from redis import Redis, RedisError
 
-from crawlframe.embedded import find_server
+from crawlframe.embedded.server import find_server
 from tests.servers import PostgresServer, RedisServer, free_port
 
 REDIS_CONFIG = Path("/etc/redis/redis.conf")  # Debian's

@@ -64,8 +64,8 @@ def test_the_steps_are_numbered_without_a_gap_and_name_code() -> None:
         ("see `crawlframe/nowhere.py`", "crawlframe/nowhere.py is not there"),
         ("`crawlframe/request.py` `vanish`", "crawlframe/request.py has no vanish"),
         (
-            "`crawlframe/node/master.py` `Master._fly`",
-            "crawlframe/node/master.py has no Master._fly",
+            "`crawlframe/node/master/master.py` `Master._fly`",
+            "crawlframe/node/master/master.py has no Master._fly",
         ),
     ],
 )

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from crawlframe import detection
-from crawlframe.charset import encoding_of
-from crawlframe.labels import codec_of, encode
-from crawlframe.regions import encoding_of_domain, encoding_of_language
+from crawlframe.charsets import detection
+from crawlframe.charsets.encoding import encoding_of
+from crawlframe.charsets.labels import codec_of, encode
+from crawlframe.charsets.regions import encoding_of_domain, encoding_of_language
 from crawlframe.request import Request
 from crawlframe.response import Response
 from tests import prose

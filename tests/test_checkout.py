@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from crawlframe import checkout as checkout_module
-from crawlframe.checkout import Checkout, GitError, run_git, without_secrets
+from crawlframe.code import checkout as checkout_module
+from crawlframe.code.checkout import Checkout, GitError, run_git, without_secrets
 from tests.repository import Repository
 
 

@@ -197,7 +197,7 @@ def test_what_is_started_exists() -> None:
     known = {path.stem for path in (CHECKOUT / "crawlservice/management/commands").glob("*.py")}
     assert {words[words.index("manage.py") + 1] for words in ours} <= known | {"migrate"}
     dockerfile = (DEPLOY / "Dockerfile").read_text()
-    assert 'CMD ["gunicorn", "-c", "crawlservice/webserver.py"]' in dockerfile
+    assert 'CMD ["gunicorn", "-c", "crawlservice/web/server.py"]' in dockerfile
     allowed = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     copied = re.findall(r"^COPY (?!--from)(\S+)", dockerfile, re.MULTILINE)
     assert len(copied) == 5

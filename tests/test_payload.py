@@ -313,7 +313,7 @@ def test_a_member_that_went_is_named(code: ModuleType) -> None:
 @pytest.mark.parametrize(
     "name",
     [("os", "system"), ("subprocess", "Popen"), ("builtins", "eval"), ("builtins", "dict"),
-     ("crawlframe.source", "SourceFinder"), ("no.such.module", "Thing"), ("os", "path.join")],
+     ("crawlframe.code.source", "SourceFinder"), ("no.such.module", "Thing"), ("os", "path.join")],
 )  # fmt: skip
 def test_a_forged_record_gets_nothing_else(name: tuple[str, str]) -> None:
     for code, state in ((payload.INSTANCE, [{}]), (payload.ENUM, "x")):

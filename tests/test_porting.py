@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from crawlframe import porting
+from crawlframe.code.registry import Registry
 from crawlframe.errors import BadRequest, SpiderError
-from crawlframe.registry import Registry
 from crawlframe.request import Request
 from crawlframe.spider import Spider, SpiderSettings, describe
 

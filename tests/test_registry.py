@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from crawlframe.code.registry import Registry, find_package
+from crawlframe.code.source import SourceFinder
 from crawlframe.errors import UnknownSpider
-from crawlframe.registry import Registry, find_package
-from crawlframe.source import SourceFinder
 
 GOOD = """
 from crawlframe import Spider
@@ -430,10 +430,10 @@ def test_a_missing_declared_file_is_known_so_that_it_can_be_waited_for(
 
 def test_parts_of_the_engine_are_not_of_the_authors_files(tmp_path: Path) -> None:
     tree = tmp_path / "some_spiders"
-    write(tree / "one.py", "import crawlframe.embedded\n" + spider("one"))
+    write(tree / "one.py", "import crawlframe.embedded.server\n" + spider("one"))
 
     def load() -> list[str]:
-        sys.modules.pop("crawlframe.embedded", None)
+        sys.modules.pop("crawlframe.embedded.server", None)
         return [str(path) for path in Registry.load(tree).files]
 
     assert in_child(load) == []

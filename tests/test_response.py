@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from crawlframe import xhtml
 from crawlframe.errors import BadRequest, NotJson
+from crawlframe.markup import xhtml
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider

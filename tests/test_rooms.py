@@ -1,10 +1,12 @@
-"""Which room may import which (docs/architecture.md), and how large a room may be: read from the
-source."""
+"""Which room may import which (docs/architecture.md), how large a room may be, and that no folder
+imports in a circle: read from the source."""
 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,27 +29,28 @@ class Rule(NamedTuple):
 
 ENGINE = tuple(
     f"crawlframe.{part}"
-    for part in (
-        *("checkout", "conf", "embedded", "fetch", "frontier", "guardian", "ledger", "node"),
-        *("registry", "source", "version"),
-    )
+    for part in ("code", "conf", "embedded", "fetch", "frontier", "ledger", "node")
 )
 
 RULES = (
     Rule(
         "crawlframe",
         ("django", "crawlservice", "spiders"),
-        but=(("crawlframe.node.reload", "django.utils.autoreload"),),
+        but=(("crawlframe.node.supervisor.watcher", "django.utils.autoreload"),),
     ),
     Rule(
         "crawlframe.*",  # the leaves and the contract
         ("crawlframe.frontier", "crawlframe.fetch", "crawlframe.node"),
         but=(("crawlframe.ledger", "crawlframe.frontier.records"),),
     ),
-    Rule("crawlframe.frontier", ("crawlframe.fetch", "crawlframe.node", "crawlframe.registry")),
-    Rule("crawlframe.fetch", ("crawlframe.frontier", "crawlframe.node", "crawlframe.registry")),
+    Rule(
+        "crawlframe.frontier", ("crawlframe.fetch", "crawlframe.node", "crawlframe.code.registry")
+    ),
+    Rule(
+        "crawlframe.fetch", ("crawlframe.frontier", "crawlframe.node", "crawlframe.code.registry")
+    ),
     # The master imports no user code, so that a fork always loads it afresh.
-    Rule("crawlframe.node.master", ("crawlframe.registry",)),
+    Rule("crawlframe.node.master.master", ("crawlframe.code.registry",)),
     Rule(
         "crawlservice",
         ("spiders", "crawlframe.node"),
@@ -55,13 +58,13 @@ RULES = (
             ("crawlservice.management.commands.runcrawler", "crawlframe.node"),
             *(("crawlservice.services", f"crawlframe.node.{name}") for name in ("channel", "code")),
             *(
-                ("crawlservice.steward", f"crawlframe.node.{name}")
-                for name in ("channel", "endings")
+                ("crawlservice.steward.steward", f"crawlframe.node.{name}")
+                for name in ("channel", "task_finisher")
             ),
         ),
     ),
     Rule("crawlservice.models", ("crawlframe.frontier", "crawlservice")),
-    Rule("crawlservice.admin", ("crawlframe.frontier", "crawlservice.redis")),
+    Rule("crawlservice.admin", ("crawlframe.frontier", "crawlservice.connections.frontier")),
     # A spider needs the names of the package, and what knows URLs and errors: no running parts.
     Rule("spiders", ("crawlservice", "spiders", "django", *ENGINE)),
     Rule("manage", ("crawlservice", "spiders", "crawlframe.node", "crawlframe.frontier")),
@@ -131,6 +134,48 @@ def broken(rule: Rule, module: str, name: str) -> bool:
     return False
 
 
+def circles(root: Path) -> list[str]:
+    """Imports that lead back to where they began, among the files and folders of each folder."""
+    known = dict(modules(root))
+    graphs: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for module, path in known.items():
+        for name in set(imports(module, path)) & known.keys():
+            ours, theirs = module.split("."), name.split(".")
+            pairs = enumerate(zip(ours, theirs, strict=False))
+            depth = next((at for at, (one, other) in pairs if one != other), None)
+            if depth:
+                graphs[".".join(ours[:depth])][ours[depth]].add(theirs[depth])
+    found = []
+    for folder, graph in graphs.items():
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            found.append(f"{folder}: {', '.join(error.args[1])}")
+    return found
+
+
+def test_no_folder_imports_in_a_circle():
+    assert circles(CHECKOUT) == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [("crawlframe/code/a.py", "crawlframe.links"), ("crawlframe/links.py", "crawlframe.code.a")],
+)
+def test_a_circle_is_found(tmp_path, importer, imported):
+    """code.a needs links, which needs code.b: no circle of modules, but one of folders."""
+    (tmp_path / "crawlframe/code").mkdir(parents=True)
+    for name in ("links", "code/a", "code/b"):
+        (tmp_path / f"crawlframe/{name}.py").touch()
+    assert circles(tmp_path) == []
+    (tmp_path / importer).write_text(f"import {imported}")
+    assert circles(tmp_path) == []
+    back = {"crawlframe/code/a.py": "links", "crawlframe/links.py": "code/b"}[importer]
+    target = {"links": "crawlframe.code.b", "code/b": "crawlframe.links"}[back]
+    (tmp_path / f"crawlframe/{back}.py").write_text(f"from {target} import x")
+    assert len(circles(tmp_path)) == 1
+
+
 def test_every_module_keeps_to_its_room():
     assert len(list(modules(CHECKOUT))) > 20
     assert violations(CHECKOUT) == []
@@ -140,16 +185,28 @@ def test_every_module_keeps_to_its_room():
     ("path", "source", "expected"),
     [
         ("crawlframe/links.py", "import django.db", "crawlframe.links imports django.db"),
-        ("crawlframe/node/master.py", "def f():\n  from crawlservice import x", "crawlservice"),
-        ("crawlframe/node/reload.py", "import django.conf", "reload imports django.conf"),
-        ("crawlframe/registry.py", "import_module('spiders.site')", "imports spiders.site"),
+        (
+            "crawlframe/node/master/master.py",
+            "def f():\n  from crawlservice import x",
+            "crawlservice",
+        ),
+        (
+            "crawlframe/node/supervisor/watcher.py",
+            "import django.conf",
+            "watcher imports django.conf",
+        ),
+        ("crawlframe/code/registry.py", "import_module('spiders.site')", "imports spiders.site"),
         ("crawlframe/links.py", "from .node import child", "imports crawlframe.node"),
         ("crawlframe/links.py", "from crawlframe import fetch", "imports crawlframe.fetch"),
         ("crawlframe/ledger.py", "import crawlframe.frontier.keys", "imports crawlframe.frontier"),
         ("crawlframe/fetch/curl.py", "from ..frontier import keys", "imports crawlframe.frontier"),
         ("crawlframe/frontier/keys.py", "import crawlframe.fetch", "imports crawlframe.fetch"),
-        ("crawlframe/node/master.py", "import crawlframe.registry", "imports crawlframe.registry"),
-        ("crawlservice/store.py", "import crawlframe.node", "store imports crawlframe.node"),
+        (
+            "crawlframe/node/master/master.py",
+            "import crawlframe.code.registry",
+            "imports crawlframe.code.registry",
+        ),
+        ("crawlservice/ledger/store.py", "import crawlframe.node", "store imports crawlframe.node"),
         ("crawlservice/admin.py", "import spiders.site", "admin imports spiders.site"),
         ("spiders/shop.py", "from crawlservice import models", "shop imports crawlservice"),
         ("spiders/shop.py", "from crawlframe.conf import Settings", "imports crawlframe.conf"),
@@ -169,10 +226,13 @@ def test_a_violation_is_found(tmp_path, path, source, expected):
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("crawlframe/node/reload.py", "from django.utils.autoreload import BaseReloader"),
+        (
+            "crawlframe/node/supervisor/watcher.py",
+            "from django.utils.autoreload import BaseReloader",
+        ),
         ("crawlframe/ledger.py", "from crawlframe.frontier.records import Admission"),
-        ("crawlframe/node/worker.py", "from crawlframe.registry import Registry"),
-        ("crawlservice/management/commands/runcrawler.py", "import crawlframe.node.master"),
+        ("crawlframe/node/worker/worker.py", "from crawlframe.code.registry import Registry"),
+        ("crawlservice/management/commands/runcrawler.py", "import crawlframe.node.master.master"),
         ("spiders/shop.py", "from crawlframe import Request\nfrom crawlframe.links import join"),
         ("crawlservice/migrations/0001_initial.py", "x = 1\n" * (MAX_LINES + 1)),
     ],

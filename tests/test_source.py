@@ -32,8 +32,8 @@ from zipimport import zipimporter
 
 import pytest
 
-from crawlframe.source import Bytecode, SourceFinder, TookTooLong, within
-from crawlframe.version import content
+from crawlframe.code.source import Bytecode, SourceFinder, TookTooLong, within
+from crawlframe.code.version import content
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -180,7 +180,7 @@ def test_an_odd_encoding_is_read(finder: SourceFinder, tmp_path: Path) -> None:
 def test_optimised_python_has_code_of_its_own(tmp_path: Path, cached: bool) -> None:
     write(tmp_path / "checked.py", "kept = False\nassert [kept := True]\n")
     program = (
-        "import sys; from pathlib import Path; from crawlframe.source import *\n"
+        "import sys; from pathlib import Path; from crawlframe.code.source import *\n"
         "finder = SourceFinder.install()\n"
         f"finder.bytecode = Bytecode(Path('bytecode')) if {cached} else None\n"
         "import checked; print(checked.kept)\n"
@@ -250,7 +250,8 @@ def test_editable_installs_come_from_source(finder: SourceFinder, tmp_path: Path
 def test_pytest_still_explains_asserts(tmp_path: Path, mode: str) -> None:
     write(
         tmp_path / "test_a.py",
-        "from crawlframe.source import SourceFinder\nSourceFinder.install()\n\ndef test(): pass\n",
+        "from crawlframe.code.source import SourceFinder\nSourceFinder.install()\n\n"
+        "def test(): pass\n",
     )
     write(tmp_path / "test_b.py", "def test():\n    left = [1, 2]\n    assert left == [1, 3]\n")
     output = plain_python("-m", "pytest", "-q", f"--import-mode={mode}", cwd=tmp_path)

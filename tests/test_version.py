@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.checkout import Checkout
-from crawlframe.version import GONE, Snapshot, code_version, content, digest, files, is_code
+from crawlframe.code.checkout import Checkout
+from crawlframe.code.version import GONE, Snapshot, code_version, content, digest, files, is_code
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ class Web:
         self._env = {**environment(var, dsn, redis), "CRAWLFRAME_API_RATE": "1000000"}
         with socket.create_server(("127.0.0.1", 0)) as taken:
             self.host, self.port = taken.getsockname()
-        command = [sys.executable, "-m", "gunicorn", "-c", "crawlservice/webserver.py", "--bind",
+        command = [sys.executable, "-m", "gunicorn", "-c", "crawlservice/web/server.py", "--bind",
                    f"{self.host}:{self.port}", "--workers", str(PROCESSES), "--threads",
                    str(THREADS)]  # fmt: skip
         self.run = Metered(command, var / "web.log", cwd=CHECKOUT, env=self._env)

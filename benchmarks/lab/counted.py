@@ -25,7 +25,7 @@ import psutil
 import uvloop
 
 from benchmarks.lab.tree import Tree
-from crawlservice.household import die_with_parent
+from crawlservice.cli.process_group import die_with_parent
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BACKLOG = 4096  # connections that may wait

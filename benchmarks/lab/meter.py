@@ -17,7 +17,7 @@ from typing import NamedTuple
 import psutil
 
 from benchmarks.lab import reaper
-from crawlservice.household import die_with_parent
+from crawlservice.cli.process_group import die_with_parent
 
 LOOK = 0.25  # seconds between two looks at the memory
 

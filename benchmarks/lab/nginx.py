@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import psutil
 
-from crawlservice.household import die_with_parent
+from crawlservice.cli.process_group import die_with_parent
 
 TYPES = {
     "text/html": "html htm shtml",

@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import psycopg2
 
-from crawlservice.household import die_with_parent
+from crawlservice.cli.process_group import die_with_parent
 
 OLDEST = 14
 DEBIAN = Path("/usr/lib/postgresql")  # where Debian keeps programs that it does not put on PATH

@@ -12,9 +12,9 @@ from typing import Any
 
 from redis import Redis
 
-from crawlframe import guardian
-from crawlframe.embedded import server_command
-from crawlservice.household import die_with_parent
+from crawlframe.embedded import guardian
+from crawlframe.embedded.server import server_command
+from crawlservice.cli.process_group import die_with_parent
 
 ANSWER_WITHIN = 30.0  # seconds
 

@@ -38,7 +38,7 @@ def _ledger(kept: str) -> Any:
     import orjson
     from django.db import connection
 
-    from crawlservice.store import DjangoLedger, _array, _json_items
+    from crawlservice.ledger.store import DjangoLedger, _array, _json_items
 
     class NoLedger(DjangoLedger):
         """Believes what the worker says."""

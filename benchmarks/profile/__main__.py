@@ -70,8 +70,8 @@ def stored(pages: list[parts.Page], redis: RedisServer, postgres: Postgres) -> l
     os.environ["DJANGO_SETTINGS_MODULE"] = "crawlservice.settings"
     django.setup()
     from benchmarks.profile.storing import storing
+    from crawlservice.ledger.store import DjangoLedger
     from crawlservice.models import Task
-    from crawlservice.store import DjangoLedger
 
     task = Task.objects.create(spider="standard", arguments={})
     try:

@@ -13,16 +13,16 @@ import uvloop
 
 from benchmarks.standard.site import Site
 from benchmarks.standard.spiders.standard import Standard, StandardParsel
+from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.channel import Channel
-from crawlframe.node.marks import Marks
-from crawlframe.node.run_request import RequestRunner
-from crawlframe.node.sieve import Sieve
+from crawlframe.node.running_marks import Marks
+from crawlframe.node.worker.run_request import RequestRunner
+from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Collector, Outcome
-from crawlframe.registry import Registry
 from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
 from crawlframe.spider import read_settings

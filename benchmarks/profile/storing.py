@@ -16,8 +16,8 @@ from benchmarks.standard.spiders.standard import Standard
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Claimed, TaskLimits
 from crawlframe.ledger import Ledger
-from crawlframe.node.commit import Committer
-from crawlframe.node.sieve import Sieve
+from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Collector, Outcome
 from crawlframe.request import Request, root_admission
 

@@ -15,8 +15,8 @@ from benchmarks.reload.crawls import LISTINGS, START, WARM_UP, Place
 from benchmarks.reload.project import ROOT, edit, write_spiders
 from benchmarks.reload.rows import Row
 from benchmarks.reload.sources import SCRAPY
+from crawlservice.cli.process_group import die_with_parent
 from crawlservice.demosite.child import DemoServer
-from crawlservice.household import die_with_parent
 
 PATIENCE = 60.0  # seconds for an end, or a page by new code
 SETTINGS = """

@@ -13,7 +13,7 @@ from types import TracebackType
 import psutil
 
 from benchmarks.reload.rows import Database, Row
-from crawlservice.household import die_with_parent
+from crawlservice.cli.process_group import die_with_parent
 
 PATIENCE = 60.0  # seconds for a start, an end, or a page by new code
 LOOK = 0.02  # seconds between two looks into the database

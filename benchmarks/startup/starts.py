@@ -16,8 +16,8 @@ import psutil
 from benchmarks.lab.counted import CountedSite
 from benchmarks.lab.node import CHECKOUT, MANAGE, PATIENCE, environment, manage
 from benchmarks.lab.tree import Tree
-from crawlframe import guardian
-from crawlservice.household import die_with_parent
+from crawlframe.embedded import guardian
+from crawlservice.cli.process_group import die_with_parent
 
 LOOK = 0.02  # seconds between two looks at the site
 SPIDER = "site"

@@ -8,9 +8,9 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
-from crawlframe.checkout import Checkout
-from crawlframe.source import INSTALLED
-from crawlframe.version import Snapshot, digest, files
+from crawlframe.code.checkout import Checkout
+from crawlframe.code.source import INSTALLED
+from crawlframe.code.version import Snapshot, digest, files
 
 REQUIREMENTS = (
     "requirements*.txt",

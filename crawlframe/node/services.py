@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from crawlframe.code.registry import Registry
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger
 from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
-from crawlframe.registry import Registry
 
 
 class Services(Protocol):

@@ -19,7 +19,7 @@ from unfold.widgets import (
 
 from crawlframe.request import MAX_TASK_PRIORITY
 from crawlframe.spider import SpiderInfo
-from crawlservice.arguments import Schema, accepted, problems, resolve
+from crawlservice.tasks.arguments import Schema, accepted, problems, resolve
 
 PREFIX = "argument-"
 INPUT_TYPES = {"date": "date", "time": "time", "uri": "url"}

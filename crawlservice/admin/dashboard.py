@@ -10,8 +10,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice import charts, overview
 from crawlservice.admin.live import SPAN_NAMES, SPANS, part
+from crawlservice.monitoring import charts, overview
 
 RATES = ("pages", "items", "errors")
 

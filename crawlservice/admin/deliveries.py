@@ -10,11 +10,11 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.accounts.journal import by, record
 from crawlservice.admin.readonly import ReadOnly
-from crawlservice.journal import by, record
+from crawlservice.display import badge, moment, task_link
 from crawlservice.models import Delivery
-from crawlservice.shown import badge, moment, task_link
-from crawlservice.webhooks import send_again
+from crawlservice.webhooks.deliveries import send_again
 
 STATES = {
     "waiting": (_("waiting"), Q(delivered_at=None, next_at__isnull=False)),

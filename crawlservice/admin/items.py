@@ -21,8 +21,8 @@ from crawlservice.admin.keyset import KeysetList, chosen_task
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.search import SearchedList, latest
+from crawlservice.display import pretty, task_link
 from crawlservice.models import Item, Page
-from crawlservice.shown import pretty, task_link
 
 SHORT = 160  # characters of an item in the list
 

@@ -19,8 +19,8 @@ from unfold.contrib.filters.admin import RangeDateFilter
 
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RECENT
+from crawlservice.display import moment, pretty, task_link
 from crawlservice.models import Action
-from crawlservice.shown import moment, pretty, task_link
 
 WHO = ("command", "by_itself")  # tell who did it where no user did
 VERBS = {

@@ -8,7 +8,7 @@ from django.contrib.admin import ModelAdmin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from crawlservice.journal import by, record
+from crawlservice.accounts.journal import by, record
 
 
 class Journaled(ModelAdmin):

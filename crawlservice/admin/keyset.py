@@ -14,7 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from crawlservice.admin.lookups import DeclaredList
-from crawlservice.oftask import first_of_latest, of_task
+from crawlservice.tasks.task_rows import first_of_latest, of_task
 
 BEFORE, AFTER = "before", "after"
 LOOKED = 200_000  # of the latest rows, where a filter has no index

@@ -16,15 +16,15 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList, chosen_task
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentReason, RecentSpider, RecentTask, RecentVersion
 from crawlservice.admin.search import SearchedList, latest
 from crawlservice.admin.steering import retry_some
+from crawlservice.display import laid_out, link_to, moment, pretty, state_badge, task_link
 from crawlservice.models import Era, Event, Page, Task
-from crawlservice.roles import may_submit
-from crawlservice.shown import laid_out, link_to, moment, pretty, state_badge, task_link
 
 SHORT = 150  # characters of a URL in the list
 

@@ -11,7 +11,7 @@ from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice.sessions import polled
+from crawlservice.accounts.sessions import polled
 
 STOP = 286  # tells htmx to ask no more
 SPANS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}

@@ -14,13 +14,13 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext_lazy as _
 
-from crawlservice import lives, nodes
+from crawlservice.accounts.journal import by, record
 from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.readonly import ReadOnly
-from crawlservice.journal import by, record
+from crawlservice.display import CODE_STATES, condition_badge, laid_out, marked
 from crawlservice.models import Generation
-from crawlservice.nodes import Node
-from crawlservice.shown import CODE_STATES, condition_badge, laid_out, marked
+from crawlservice.monitoring import lives, nodes
+from crawlservice.monitoring.nodes import Node
 
 BAD_STATES = ("refused", nodes.OFFLINE)
 

@@ -18,11 +18,11 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminRadioSelectWidget
 
-from crawlservice import roles
+from crawlservice.accounts import roles
 from crawlservice.admin.journaled import Journaled
 from crawlservice.admin.lookups import DeclaredLookups
 from crawlservice.admin.owner import Owner
-from crawlservice.shown import laid_out
+from crawlservice.display import laid_out
 
 
 class WithRole(forms.ModelForm):

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.lookups import DeclaredLookups
-from crawlservice.shown import moment
+from crawlservice.display import moment
 
 
 class ReadOnly(DeclaredLookups):

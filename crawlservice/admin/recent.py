@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.keyset import chosen_task
 from crawlservice.models import Page, Task
-from crawlservice.oftask import of_task
+from crawlservice.tasks.task_rows import of_task
 
 RECENT = 20_000  # rows whose versions are offered
 RECENT_ERRORS = 2_000  # errors whose reasons are offered

@@ -16,8 +16,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from crawlservice.admin.readonly import ReadOnly
+from crawlservice.display import badge, outcome_of, task_link
 from crawlservice.models import Run, Schedule
-from crawlservice.shown import badge, outcome_of, task_link
 
 LATEST = 10
 NOT_SHOWN = ("task__seeds", "task__arguments", "task__settings")

@@ -15,11 +15,11 @@ from django.utils.translation import gettext as _
 
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.spider import SpiderInfo
-from crawlservice import arguments
 from crawlservice.admin.argumentform import PREFIX, argument_fields, filled_in, text_of
 from crawlservice.models import Schedule
-from crawlservice.submit import published
-from crawlservice.timing import BadTiming, Timing
+from crawlservice.scheduling.timing import BadTiming, Timing
+from crawlservice.tasks import arguments
+from crawlservice.tasks.submit import published
 
 SPIDER = "admin/crawlservice/schedule/spider.html"
 

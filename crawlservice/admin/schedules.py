@@ -25,17 +25,18 @@ from unfold.decorators import action
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.spider import SpiderInfo
-from crawlservice import schedules, submit
+from crawlservice.accounts.journal import by, record
 from crawlservice.admin.argumentform import text_of
 from crawlservice.admin.keyset import row_number
 from crawlservice.admin.owner import Owner
 from crawlservice.admin.runs import all_runs, in_zone, latest_runs, outcome_badge, zone_of
 from crawlservice.admin.scheduleform import form_for
-from crawlservice.journal import by, record
+from crawlservice.display import task_link
 from crawlservice.models import Run, Schedule
-from crawlservice.shown import task_link
-from crawlservice.timewords import in_words
-from crawlservice.timing import BadTiming, Timing
+from crawlservice.scheduling import schedules
+from crawlservice.scheduling.timing import BadTiming, Timing
+from crawlservice.scheduling.timing_words import in_words
+from crawlservice.tasks import submit
 
 TIMES = "admin/crawlservice/schedule/times.html"
 CHOICE = "admin/crawlservice/schedule/choice.html"

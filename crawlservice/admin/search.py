@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from crawlservice.admin.keyset import KeysetList
-from crawlservice.oftask import first_of_latest, of_task
+from crawlservice.tasks.task_rows import first_of_latest, of_task
 
 SEARCHED = 100_000  # rows of those that the filters leave
 

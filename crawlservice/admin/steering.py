@@ -13,11 +13,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from crawlservice import journal
+from crawlservice.accounts import journal
+from crawlservice.accounts.roles import may_steer
 from crawlservice.models import Task
-from crawlservice.retry import retry
-from crawlservice.roles import may_steer
-from crawlservice.submit import SWEEP, cancel, pause, resume
+from crawlservice.tasks.retry import retry
+from crawlservice.tasks.submit import SWEEP, cancel, pause, resume
 
 VERBS: dict[str, Callable[[int], Any]] = {"pause": pause, "resume": resume, "cancel": cancel}
 DONE: dict[str, str | Promise] = {

@@ -16,12 +16,12 @@ from django.utils.translation import gettext as _
 
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.spider import SpiderInfo
-from crawlservice import submit
+from crawlservice.accounts.roles import may_submit
 from crawlservice.admin.argumentform import ArgumentForm
 from crawlservice.admin.steering import note
-from crawlservice.arguments import shortened
 from crawlservice.models import Task
-from crawlservice.roles import may_submit
+from crawlservice.tasks import submit
+from crawlservice.tasks.arguments import shortened
 
 VIEW = "crawlservice.view_task"
 

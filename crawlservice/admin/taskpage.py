@@ -24,16 +24,17 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
-from crawlservice import charts, export, findings
+from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
-from crawlservice.forecast import forecast
+from crawlservice.display import state_label
 from crawlservice.models import Task
-from crawlservice.progress import Progress, read
-from crawlservice.roles import may_steer, may_submit
-from crawlservice.shown import state_label
-from crawlservice.submit import limits_as_written
-from crawlservice.versions import pages_by_version
+from crawlservice.monitoring import charts
+from crawlservice.tasks import export, summary
+from crawlservice.tasks.forecast import forecast
+from crawlservice.tasks.progress import Progress, read
+from crawlservice.tasks.submit import limits_as_written
+from crawlservice.tasks.versions import pages_by_version
 
 
 class Button(NamedTuple):
@@ -163,9 +164,9 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
 def _findings(task: Task) -> dict[str, Any]:
     return {
         "task": task,
-        "found": findings.look(task),
+        "found": summary.look(task),
         "versions": pages_by_version(task),
-        "latest": findings.LATEST,
+        "latest": summary.LATEST,
     }
 
 

@@ -17,20 +17,20 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from crawlframe.errors import CrawlframeError
+from crawlservice.accounts.journal import by, record
+from crawlservice.accounts.roles import may_submit
 from crawlservice.admin import taskpage
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.admin.recent import RecentSpider, RecentUser
 from crawlservice.admin.steering import DONE, steer
-from crawlservice.journal import by, record
+from crawlservice.display import moment, state_badge, state_label
 from crawlservice.models import Task
-from crawlservice.progress import Progress, read
-from crawlservice.removal import Extent, extent, remove
-from crawlservice.retry import ENDED
-from crawlservice.roles import may_submit
-from crawlservice.shown import moment, state_badge, state_label
-from crawlservice.submit import SWEEP
+from crawlservice.tasks.progress import Progress, read
+from crawlservice.tasks.removal import Extent, extent, remove
+from crawlservice.tasks.retry import ENDED
+from crawlservice.tasks.submit import SWEEP
 
 ERRORS = "state__exact=error"
 MOST = 500_000  # rows that are deleted while somebody waits for the page

@@ -15,10 +15,10 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminRadioSelectWidget
 
-from crawlservice import journal, tokens
+from crawlservice.accounts import journal, tokens
 from crawlservice.admin.lookups import DeclaredLookups
+from crawlservice.display import badge
 from crawlservice.models import Token
-from crawlservice.shown import badge
 
 SCOPES = [
     (Token.Scope.READ, _("read: only looks")),

@@ -21,11 +21,11 @@ from django.utils.translation import gettext_lazy as _
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from crawlservice.accounts.journal import by, record
 from crawlservice.admin.owner import Owner
-from crawlservice.journal import by, record
 from crawlservice.models import Delivery, Event, Task, Webhook
-from crawlservice.sealing import SealError, seal, unseal
-from crawlservice.webhooks import MASK, give_secret, split_login, trial
+from crawlservice.security.sealing import SealError, seal, unseal
+from crawlservice.webhooks.deliveries import MASK, give_secret, split_login, trial
 
 KINDS = [
     (Event.Kind.FINISHED, _("finished, with errors or without")),
@@ -181,7 +181,7 @@ class WebhookAdmin(Owner):
 
     def _test(self, request: HttpRequest, webhook: Webhook) -> None:
         # Imported here: the web sends nothing else.
-        from crawlservice.post import try_out
+        from crawlservice.webhooks.sender import try_out
 
         try:
             problem = try_out(settings.CRAWLFRAME, trial(webhook))

@@ -15,7 +15,7 @@ from ninja.errors import AuthenticationError
 from ninja.security.http import HttpAuthBase
 from ninja.utils import check_csrf
 
-from crawlservice import journal, roles, tokens
+from crawlservice.accounts import journal, roles, tokens
 from crawlservice.api.errors import ApiError, NotAllowed, answer
 from crawlservice.models import Task, Token
 

@@ -21,10 +21,10 @@ from crawlframe.errors import (
     FrontierError,
     UnknownSpider,
 )
-from crawlservice.export import ExportError
-from crawlservice.installation import OtherInstallation
-from crawlservice.lives import UnknownNode
-from crawlservice.submit import NotTold, UnknownTask, WrongState
+from crawlservice.connections.installation import OtherInstallation
+from crawlservice.monitoring.lives import UnknownNode
+from crawlservice.tasks.export import ExportError
+from crawlservice.tasks.submit import NotTold, UnknownTask, WrongState
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,13 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Header, Query, Router
 
-from crawlservice import outbox, stopping
+from crawlservice.api import shutdown
 from crawlservice.api.auth import Bearer
 from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.paging import LARGEST, TEXT
 from crawlservice.api.schemas import Outcome
 from crawlservice.models import SPIDER, Event
+from crawlservice.webhooks import outbox
 
 router = Router(tags=["events"])
 
@@ -108,7 +109,7 @@ class Stream:
     def __iter__(self) -> Iterator[bytes]:
         ends = time.monotonic() + LASTS
         beat = 0.0  # at once, so that a reader that connects again knows where it was
-        while time.monotonic() < ends and not stopping.asked():
+        while time.monotonic() < ends and not shutdown.asked():
             try:
                 found = outbox.after(self._last)
             except DatabaseError:
@@ -123,7 +124,7 @@ class Stream:
                 yield f": beat\nid: {self._last}\n\n".encode()
                 beat = time.monotonic() + BEAT
             if not found:
-                stopping.wait(POLL)
+                shutdown.wait(POLL)
 
     def _is_wanted(self, event: Event) -> bool:
         return (

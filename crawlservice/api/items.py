@@ -8,13 +8,13 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 from ninja import Query, Router
 
-from crawlservice import export
 from crawlservice.api.auth import Bearer
 from crawlservice.api.errors import READING
 from crawlservice.api.paging import After, Id, Limit, oldest_first
 from crawlservice.api.schemas import ItemOut, ItemsOut
 from crawlservice.api.tasks import get_task
 from crawlservice.models import Item
+from crawlservice.tasks import export
 
 router = Router(tags=["items and pages"])
 

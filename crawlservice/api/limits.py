@@ -17,7 +17,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.api.errors import ApiError, answer
-from crawlservice.redis import frontier
+from crawlservice.connections.frontier import frontier
 
 MINUTE = 60
 GIVEN_ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)

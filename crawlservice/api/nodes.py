@@ -7,12 +7,12 @@ from typing import Annotated
 from django.http import HttpRequest
 from ninja import Path, Router, Status
 
-from crawlservice import lives, nodes
 from crawlservice.api.auth import Bearer, Caller
 from crawlservice.api.errors import READING, WRITING
 from crawlservice.api.paging import TEXT, After, Limit, newest_first
 from crawlservice.api.schemas import EraOut, ErasOut, NodeOut, NodesOut
 from crawlservice.models import Era
+from crawlservice.monitoring import lives, nodes
 
 router = Router(tags=["cluster"])
 

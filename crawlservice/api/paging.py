@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 from django.db.models import Model, QuerySet
 from ninja import Path, Query
 
-from crawlservice.oftask import of_task
+from crawlservice.tasks.task_rows import of_task
 
 M = TypeVar("M", bound=Model)
 

@@ -10,7 +10,7 @@ from crawlframe.spider import SpiderInfo
 from crawlservice.api.auth import Bearer
 from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.schemas import SpiderOut, SpidersOut
-from crawlservice.redis import frontier
+from crawlservice.connections.frontier import frontier
 
 router = Router(tags=["spiders"])
 

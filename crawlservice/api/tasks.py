@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from ninja import Body, Header, Query, Router, Status
 
 from crawlframe.errors import ArgumentError
-from crawlservice import submissions, submit
 from crawlservice.api.auth import Bearer, Caller
 from crawlservice.api.errors import READING, WRITING, ApiError, NotAllowed
 from crawlservice.api.paging import TEXT, After, Id, Limit, newest_first
@@ -23,12 +22,13 @@ from crawlservice.api.schemas import (
     TaskOut,
     TasksOut,
 )
-from crawlservice.arguments import shortened
-from crawlservice.forecast import Forecast, forecasts
 from crawlservice.models import SPIDER, Task
-from crawlservice.progress import read
-from crawlservice.retry import retry
-from crawlservice.submissions import Wanted
+from crawlservice.tasks import submissions, submit
+from crawlservice.tasks.arguments import shortened
+from crawlservice.tasks.forecast import Forecast, forecasts
+from crawlservice.tasks.progress import read
+from crawlservice.tasks.retry import retry
+from crawlservice.tasks.submissions import Wanted
 
 router = Router(tags=["tasks"])
 

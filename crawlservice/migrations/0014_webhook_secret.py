@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.db import migrations, models
 
-# As crawlservice/sealing.py and crawlservice/webhooks.py had it when this was written.
+# As crawlservice/security/sealing.py and crawlservice/webhooks/deliveries.py had it when this was written.
 PURPOSE = b"crawlframe sealed secrets 1"
 MASK = "***"
 

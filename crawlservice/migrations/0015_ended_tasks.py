@@ -47,7 +47,7 @@ def hash_arguments(apps: Any, schema_editor: Any) -> None:
 
 
 def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
-    """As crawlservice/outcomes.py had it when this was written."""
+    """As crawlservice/tasks/outcomes.py had it when this was written."""
     text = json.dumps([spider, arguments], sort_keys=True)
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from django import template
 
-from crawlservice.forecast import Forecast
-from crawlservice.shown import condition_badge, link_to, moment, state_badge
-from crawlservice.terminal import duration as in_words
+from crawlservice.cli.terminal import duration as in_words
+from crawlservice.display import condition_badge, link_to, moment, state_badge
+from crawlservice.tasks.forecast import Forecast
 
 register = template.Library()
 

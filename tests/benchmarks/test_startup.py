@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.startup.starts import Place, embedded, starts
-from crawlframe import guardian
+from crawlframe.embedded import guardian
 
 
 @pytest.mark.process

@@ -38,12 +38,12 @@ def redis_at(url: str) -> Iterator[None]:
     """``frontier()`` of this process uses this server."""
     from django.test import override_settings
 
-    from crawlservice import redis
+    from crawlservice.connections import frontier
 
-    redis._frontiers.clear()
+    frontier._frontiers.clear()
     with override_settings(REDIS_URL=url):
         yield
-    redis._frontiers.clear()
+    frontier._frontiers.clear()
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def shop() -> SpiderInfo:
 @pytest.fixture(autouse=True)
 def forgetful() -> None:
     """What a test before this one looked at is not remembered."""
-    from crawlservice import charts, overview
+    from crawlservice.monitoring import charts, overview
 
     for remembered in (overview.look, overview.hosts, charts.of_cluster):
         remembered.forget()
@@ -63,7 +63,7 @@ def forgetful() -> None:
 @pytest.fixture
 def service(orm: str, redis_client: Redis, redis_url: str) -> Iterator[Frontier]:
     """The models and ``frontier()`` of this process work on empty servers; the frontier."""
-    from crawlservice.redis import frontier
+    from crawlservice.connections.frontier import frontier
 
     with redis_at(redis_url):
         yield frontier()
@@ -100,7 +100,7 @@ def as_role(service: Frontier) -> Callable[[str], Client]:
     from django.contrib.auth.models import User
     from django.test import Client
 
-    from crawlservice.roles import give_role
+    from crawlservice.accounts.roles import give_role
 
     def enter(role: str) -> Client:
         user = User.objects.create_user(role)
@@ -160,7 +160,7 @@ def ended_task(published: Frontier, add_page: Callable[..., Page]) -> Task:
     from django.utils import timezone
 
     from crawlservice.models import Event, Page, Task
-    from crawlservice.submit import submit
+    from crawlservice.tasks.submit import submit
 
     task = submit("shop", {"city": "Ulm"})
     add_page(task, b"start", follow_ups=[b"a", b"b"], url="start:", callback="start")

@@ -8,9 +8,9 @@ from collections import Counter
 from crawlframe.frontier import Claimed, Completion, Frontier
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission, make_rid, pack_admissions
+from crawlservice.ledger.reconcile import Reconciliation
+from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task
-from crawlservice.reconcile import Reconciliation
-from crawlservice.store import DjangoLedger
 
 ROOT = 0
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from crawlservice import tokens
+from crawlservice.accounts import tokens
 
 FAR = "203.0.113.9"  # an address from which nothing is open
 

@@ -19,7 +19,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Fitness
 from crawlservice.admin import tasks as admin_tasks
 from crawlservice.models import Era, Generation, Item, Page, Task
-from crawlservice.submit import submit
+from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import cells, login, texts
 

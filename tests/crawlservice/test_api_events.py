@@ -14,9 +14,9 @@ from django.db import connection
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlservice import outbox
 from crawlservice.api import events
 from crawlservice.models import Event, Task
+from crawlservice.webhooks import outbox
 from tests.conftest import CHECKOUT
 from tests.crawlservice.beside import another_transaction
 from tests.crawlservice.programs import Program, person, program

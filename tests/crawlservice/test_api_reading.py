@@ -13,8 +13,8 @@ from uuid import UUID
 import pytest
 
 from crawlframe.frontier import Frontier
-from crawlservice.export import CHUNK
 from crawlservice.models import Action, Era, Item, Page, Run, Schedule, Task
+from crawlservice.tasks.export import CHUNK
 from tests.crawlservice.programs import Program, person, program
 from tests.crawlservice.test_api_tasks import error
 

@@ -18,10 +18,10 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlservice import tokens
+from crawlservice.accounts import tokens
+from crawlservice.accounts.roles import ROLES
 from crawlservice.models import Event, Generation, Schedule, Task, Token
-from crawlservice.roles import ROLES
-from crawlservice.submit import submit
+from crawlservice.tasks.submit import submit
 from tests.crawlservice.programs import FAR, Program, person, program
 from tests.crawlservice.test_api_tasks import ULM, error
 

@@ -12,9 +12,9 @@ from django.db import connections
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlservice import submissions
 from crawlservice.models import Action, Page, Submission, Task
-from crawlservice.submit import cancel, submit
+from crawlservice.tasks import submissions
+from crawlservice.tasks.submit import cancel, submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import FAR, Program, person, program
 

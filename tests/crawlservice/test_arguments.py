@@ -12,7 +12,14 @@ import pytest
 
 from crawlframe.errors import ArgumentError
 from crawlframe.spider import Spider, SpiderInfo, build, describe
-from crawlservice.arguments import MAX_SIZE, check, parse_pairs, problems, shortened, signature
+from crawlservice.tasks.arguments import (
+    MAX_SIZE,
+    check,
+    parse_pairs,
+    problems,
+    shortened,
+    signature,
+)
 
 
 class Colour(enum.Enum):

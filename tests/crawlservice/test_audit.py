@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.request import Admission, make_rid, pack_admissions
-from crawlservice.audit import audit, audit_cluster, audit_group, groups, sizes
+from crawlservice.ledger.audit import audit, audit_cluster, audit_group, groups, sizes
 from crawlservice.models import Event, Item, Page, Task
 
 
@@ -113,7 +113,7 @@ def test_many_offenders_are_cut_short(ended_task: Task) -> None:
 def test_a_row_that_nothing_led_to_is_found(
     ended_task: Task, add_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.audit.PART", 1)  # several ranges of rids
+    monkeypatch.setattr("crawlservice.ledger.audit.PART", 1)  # several ranges of rids
     assert audit(ended_task) == []
     page = add_page(ended_task, b"stray")
     ended_task.na, ended_task.nf = 4, 3
@@ -185,8 +185,8 @@ def test_a_task_without_any_row_is_found_among_others(
 
 
 def test_groups_are_of_some_rows_or_some_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlservice.audit.GROUP", 10)
-    monkeypatch.setattr("crawlservice.audit.MANY", 3)
+    monkeypatch.setattr("crawlservice.ledger.audit.GROUP", 10)
+    monkeypatch.setattr("crawlservice.ledger.audit.MANY", 3)
     found = [*groups({1: 4, 2: 6, 3: 1, 4: 99, 5: 0, 6: 0, 7: 0, 8: 0})]
     assert found == [[1, 2], [3], [4], [5, 6, 7], [8]]
     assert [*groups({})] == []

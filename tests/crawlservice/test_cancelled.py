@@ -15,14 +15,16 @@ from django.utils import timezone
 from rich.console import Console
 
 from crawlframe.frontier import Completion, Counts, Frontier
-from crawlservice import charts, findings, overview, progress, sampling
-from crawlservice.forecast import forecast
+from crawlservice.cli.report import report
+from crawlservice.cli.terminal import TaskView
+from crawlservice.cli.top import Meters
 from crawlservice.models import Page, Sample, Task
-from crawlservice.report import report
-from crawlservice.sampling import Sampler
-from crawlservice.submit import cancel, submit
-from crawlservice.terminal import TaskView
-from crawlservice.top import Meters
+from crawlservice.monitoring import charts, overview
+from crawlservice.steward import sampling
+from crawlservice.steward.sampling import Sampler
+from crawlservice.tasks import progress, summary
+from crawlservice.tasks.forecast import forecast
+from crawlservice.tasks.submit import cancel, submit
 
 CANCELLED = {"state": "error", "reason": "cancelled", "fetch_ms": 0, "status": None}
 
@@ -84,8 +86,8 @@ def test_the_hosts_and_their_errors(
 def test_the_errors_and_statuses_of_a_task(
     cancelled_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(findings, "LATEST", 5)
-    found = findings.look(cancelled_task)
+    monkeypatch.setattr(summary, "LATEST", 5)
+    found = summary.look(cancelled_task)
     assert [(reason.reason, reason.errors) for reason in found.reasons] == [("http_404", 1)]
     assert (found.errors, found.pages) == (1, 3)
 

@@ -10,8 +10,13 @@ from django.db import connection
 from redis import Redis, RedisCluster
 
 from crawlframe.errors import ConfigError
-from crawlservice import checks
-from crawlservice.checks import check_database, check_info, check_redis, network_filesystem
+from crawlservice.connections import checks
+from crawlservice.connections.checks import (
+    check_database,
+    check_info,
+    check_redis,
+    network_filesystem,
+)
 from tests.conftest import django_on
 from tests.servers import free_port
 

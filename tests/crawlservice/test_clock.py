@@ -11,8 +11,10 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from crawlframe.frontier import Counts, Frontier
-from crawlservice import clock, setuplink, tokens
-from crawlservice.era import renew
+from crawlservice.accounts import setup_link, tokens
+from crawlservice.connections import clock
+from crawlservice.ledger.recovery import renew
+from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import (
     Action,
     Era,
@@ -24,10 +26,9 @@ from crawlservice.models import (
     Task,
     Token,
 )
-from crawlservice.pruning import Pruner
-from crawlservice.sampling import Sampler
-from crawlservice.store import DjangoLedger
-from crawlservice.submissions import Wanted, submit_once
+from crawlservice.steward.pruning import Pruner
+from crawlservice.steward.sampling import Sampler
+from crawlservice.tasks.submissions import Wanted, submit_once
 
 NEAR = timedelta(minutes=5)
 YEARS = timedelta(days=4000)
@@ -115,7 +116,7 @@ def test_tokens_and_links(orm: str) -> None:
     assert tokens.find(secret) == token
     tokens.revoke(Token.objects.all())
     assert right(Token.objects.get().revoked_at)
-    link = setuplink.make()
-    assert setuplink.works(link.split("/")[1])
-    assert right(SetupLink.objects.get().expires_at - setuplink.LIFE)
+    link = setup_link.make()
+    assert setup_link.works(link.split("/")[1])
+    assert right(SetupLink.objects.get().expires_at - setup_link.LIFE)
     assert not Event.objects.exists()

@@ -16,7 +16,7 @@ from django.db import connection
 from crawlframe.frontier import Frontier
 from crawlservice.demosite import DemoServer
 from crawlservice.models import Item, Page, Task
-from crawlservice.submit import pause, submit
+from crawlservice.tasks.submit import pause, submit
 from tests.crawlservice.conftest import redis_at
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -122,7 +122,7 @@ def test_task_names_the_code_that_made_its_pages(
     assert "pages by code  2f00c0ffee00 (2), unknown (1) " in run("task", ended_task.pk)
     Page.objects.filter(pk=first.pk).update(version="1f00c0ffee00")
     assert "pages by code  2f00c0ffee00 (2), 1f00c0ffee00 (1) " in run("task", ended_task.pk)
-    monkeypatch.setattr("crawlservice.versions.LATEST", 2)
+    monkeypatch.setattr("crawlservice.tasks.versions.LATEST", 2)
     assert "2f00c0ffee00 (2) of the latest 2 pages " in run("task", ended_task.pk)
 
 
@@ -297,7 +297,7 @@ def test_startspider_writes_a_spider_that_passes_checkspiders(
 
 @pytest.mark.parametrize("name", ["my-shop", "1shop", "class", "_", "../x", "Spi der", ""])
 def test_startspider_refuses_names_that_no_module_can_have(name: str, tmp_path: Path) -> None:
-    from crawlservice.newspider import NewSpiderError, write_spider
+    from crawlservice.cli.new_spider import NewSpiderError, write_spider
 
     with pytest.raises(NewSpiderError, match="cannot be a spider's name"):
         write_spider(tmp_path, name, "https://shop.example/")

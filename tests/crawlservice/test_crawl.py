@@ -18,10 +18,10 @@ import pytest
 from redis import Redis
 from rich.console import Console
 
+from crawlframe.code.version import code_version
 from crawlframe.frontier import Frontier
 from crawlframe.spider import SpiderInfo
-from crawlframe.version import code_version
-from crawlservice.crawl import Crawl, CrawlFailed
+from crawlservice.cli.crawl import Crawl, CrawlFailed
 from crawlservice.demosite import DemoServer
 
 pytestmark = pytest.mark.process

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlservice import charts, overview
 from crawlservice.models import Event, Page, Sample, Schedule, Task
-from crawlservice.submit import pause, submit
+from crawlservice.monitoring import charts, overview
+from crawlservice.tasks.submit import pause, submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import login, login_as, rows, texts
 

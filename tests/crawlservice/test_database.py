@@ -13,13 +13,13 @@ from django.db import connection
 from django.test import override_settings
 
 from crawlframe.errors import ConfigError
-from crawlservice.database import prepare
+from crawlservice.connections.database import prepare
 from crawlservice.models import Item, Task
 from tests.conftest import django_on
 from tests.servers import PostgresServer
 
 # What a command does first; run in processes of its own by these tests.
-PREPARE = "from crawlservice.database import prepare; print(prepare(), 'prepared')"
+PREPARE = "from crawlservice.connections.database import prepare; print(prepare(), 'prepared')"
 
 
 def prepare_in(start_manage, count, env):

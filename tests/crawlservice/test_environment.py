@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from crawlservice import webserver
 from crawlservice.environment import known_names, warnings
+from crawlservice.web import server
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -69,6 +69,6 @@ def test_the_first_process_of_the_web_warns(monkeypatch: pytest.MonkeyPatch) -> 
     told: list[str] = []
     log: Any = SimpleNamespace(warning=told.append)
     for age in (1, 2):
-        webserver.post_worker_init(SimpleNamespace(age=age, log=log))
+        server.post_worker_init(SimpleNamespace(age=age, log=log))
     assert len(told) == 1
     assert told[0].startswith("CRAWLFRAME_WORKER is set")

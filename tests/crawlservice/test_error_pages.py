@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.utils import translation
 
-from crawlservice import refusals
 from crawlservice.admin import dashboard
+from crawlservice.web import refusals
 
 LIST = "/admin/crawlservice/webhook/"
 
@@ -81,13 +81,13 @@ def test_a_host_that_is_not_known_names_the_setting_and_is_logged_once(
         assert answer.status_code == 400
         assert "CRAWLFRAME_ALLOWED_HOSTS" in page
         assert "“crawl.example”" in page
-    (line,) = [record for record in caplog.records if record.name == "crawlservice.refusals"]
+    (line,) = [record for record in caplog.records if record.name == "crawlservice.web.refusals"]
     assert line.levelname == "WARNING"
     assert "'crawl.example'" in line.message
     assert "CRAWLFRAME_ALLOWED_HOSTS" in line.message
     for n in range(100):  # whoever asks for many names fills no log
         operator.get("/", headers={"host": f"h{n}.example"})
-    lines = [record for record in caplog.records if record.name == "crawlservice.refusals"]
+    lines = [record for record in caplog.records if record.name == "crawlservice.web.refusals"]
     assert len(lines) == refusals.TOLD
     page = operator.get("/", headers={"host": "<b>"}).content.decode()
     assert "<b>" not in page
@@ -121,5 +121,5 @@ def test_a_form_from_another_origin_names_the_setting(
         assert "CRAWLFRAME_CSRF_TRUSTED_ORIGINS" in page
         assert "https://crawl.example" in page
         assert "http://localhost" in page
-    lines = [record for record in caplog.records if record.name == "crawlservice.refusals"]
+    lines = [record for record in caplog.records if record.name == "crawlservice.web.refusals"]
     assert len(lines) == 1

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from crawlservice import export as exporting
-from crawlservice.export import CHUNK, ExportError, check_target, export, stream
 from crawlservice.models import Page, Task
+from crawlservice.tasks import export as exporting
+from crawlservice.tasks.export import CHUNK, ExportError, check_target, export, stream
 
 ITEMS: list[Any] = [
     {"url": "http://a/", "price": -5, "title": 'Häuser\n„zwei“, "drei"'},

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from crawlservice.exposure import FORMER_KEYS, KEY, is_loopback, problem, refusal, weakness
-from crawlservice.secret import private_directory
+from crawlservice.security.exposure import FORMER_KEYS, KEY, is_loopback, problem, refusal, weakness
+from crawlservice.security.secret import private_directory
 from tests.conftest import CHECKOUT
 
 GOOD = "0123456789abcdef" * 2
@@ -68,8 +68,8 @@ def start(*words: str, **env: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("words", "env"),
     [
-        (["-m", "gunicorn", "-c", "crawlservice/webserver.py"], {"CRAWLFRAME_BIND": "0.0.0.0:0"}),
-        (["-m", "gunicorn", "-c", "crawlservice/webserver.py", "--bind", "0.0.0.0:0"], {}),
+        (["-m", "gunicorn", "-c", "crawlservice/web/server.py"], {"CRAWLFRAME_BIND": "0.0.0.0:0"}),
+        (["-m", "gunicorn", "-c", "crawlservice/web/server.py", "--bind", "0.0.0.0:0"], {}),
         (["manage.py", "up", "--bind", "0.0.0.0:0"], {"REDIS_URL": "redis://x"}),
         (["-c", "import crawlservice.wsgi"], {}),
     ],

@@ -12,12 +12,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlservice import forecast as room
-from crawlservice.forecast import Basis, forecast, forecasts
+from crawlservice.cli.terminal import share, time_left
 from crawlservice.models import Sample, Task
-from crawlservice.progress import Progress
-from crawlservice.submit import submit
-from crawlservice.terminal import share, time_left
+from crawlservice.tasks import forecast as room
+from crawlservice.tasks.forecast import Basis, forecast, forecasts
+from crawlservice.tasks.progress import Progress
+from crawlservice.tasks.submit import submit
 
 Now = Callable[..., Progress]
 

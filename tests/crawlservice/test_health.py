@@ -12,10 +12,11 @@ from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from crawlframe.frontier import Frontier
-from crawlservice import database, health
-from crawlservice.era import renew
+from crawlservice.api import health
+from crawlservice.connections import database
+from crawlservice.ledger.recovery import renew
 from crawlservice.models import Page, Schedule, Task
-from crawlservice.submit import cancel, submit
+from crawlservice.tasks.submit import cancel, submit
 from tests.conftest import NewDatabase, django_on
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import FAR, person, program

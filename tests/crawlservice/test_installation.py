@@ -17,17 +17,17 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
 from crawlframe.node.code import Code
-from crawlframe.node.generation import begin
+from crawlframe.node.master.generation import begin
 from crawlframe.request import pack_admissions, root_admission
 from crawlframe.spider import SpiderInfo
-from crawlservice import installation
-from crawlservice import redis as module
-from crawlservice.era import is_whole, renew
-from crawlservice.installation import OtherInstallation, check, of_database
+from crawlservice.connections import frontier as module
+from crawlservice.connections import installation
+from crawlservice.connections.installation import OtherInstallation, check, of_database
+from crawlservice.ledger.recovery import is_whole, renew
 from crawlservice.models import Action, Era, Generation, Installation, Task
 from crawlservice.services import DjangoServices
-from crawlservice.steward import Steward
-from crawlservice.submit import submit
+from crawlservice.steward.steward import Steward
+from crawlservice.tasks.submit import submit
 from tests.conftest import CHECKOUT, NewDatabase, django_on
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import person, program

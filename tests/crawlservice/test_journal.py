@@ -19,10 +19,10 @@ from crawlframe import faults
 from crawlframe.errors import FrontierError
 from crawlframe.faults import Faults
 from crawlframe.frontier import Frontier
-from crawlservice import schedules
-from crawlservice.journal import change, record
+from crawlservice.accounts.journal import change, record
 from crawlservice.models import Action, Schedule, Task, Token
-from crawlservice.submit import WrongState, pause, submit
+from crawlservice.scheduling import schedules
+from crawlservice.tasks.submit import WrongState, pause, submit
 
 LIST = "/admin/crawlservice/action/"
 

@@ -19,14 +19,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.node.code import Code
-from crawlservice import lives, webhooks
-from crawlservice.era import renew
+from crawlservice.ledger.recovery import renew
 from crawlservice.models import Action, Delivery, Event, Generation, Webhook
-from crawlservice.nodes import read
-from crawlservice.pruning import ended_lives
-from crawlservice.sealing import seal
+from crawlservice.monitoring import lives
+from crawlservice.monitoring.nodes import read
+from crawlservice.security.sealing import seal
 from crawlservice.services import DjangoServices
-from crawlservice.steward import Steward
+from crawlservice.steward.pruning import ended_lives
+from crawlservice.steward.steward import Steward
+from crawlservice.webhooks import deliveries
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.test_steward import turn_until
 from tests.crawlservice.web import rows
@@ -245,15 +246,15 @@ def test_a_node_that_died_while_redis_was_emptied_is_missed(
 
 
 def test_webhooks_are_told(died: int) -> None:
-    values = {"url": "http://127.0.0.1:1/", "sealed_secret": seal(webhooks.new_secret())}
+    values = {"url": "http://127.0.0.1:1/", "sealed_secret": seal(deliveries.new_secret())}
     for name, wanted in (("all", []), ("nodes", [OFFLINE]), ("tasks", ["finished"])):
         Webhook.objects.create(name=name, kinds=wanted, **values)
     Webhook.objects.create(name="shop", spider="shop", **values)
-    assert webhooks.hand_out()
+    assert deliveries.hand_out()
     assert {one.webhook.name for one in Delivery.objects.all()} == {"all", "nodes"}
-    sent = [orjson.loads(letter.body)["kind"] for _, letter in webhooks.claim([], 9)]
+    sent = [orjson.loads(letter.body)["kind"] for _, letter in deliveries.claim([], 9)]
     assert sent == ["node_offline"] * 2
-    body = orjson.loads(webhooks.body(Event.objects.get()))
+    body = orjson.loads(deliveries.body(Event.objects.get()))
     assert body["task"] is None
     assert body["node"].pop("link") == "/admin/crawlservice/generation/"
     assert body["node"] == {

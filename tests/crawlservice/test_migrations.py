@@ -15,8 +15,8 @@ from django.db.migrations.executor import MigrationExecutor
 from crawlservice.models import Generation
 from crawlservice.models import Schedule as LatestSchedule
 from crawlservice.models import Webhook as LatestWebhook
-from crawlservice.outcomes import arguments_hash
-from crawlservice.sealing import unseal
+from crawlservice.security.sealing import unseal
+from crawlservice.tasks.outcomes import arguments_hash
 
 BEFORE = "0009_words"
 ULM = {"city": "Ulm"}

@@ -15,7 +15,7 @@ from redis import Redis
 
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.records import Fitness
-from crawlservice.nodes import look, read, skew_line, versions
+from crawlservice.monitoring.nodes import look, read, skew_line, versions
 from tests.crawlservice.conftest import redis_at
 
 Join = Callable[..., int]

@@ -12,12 +12,12 @@ from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.request import ROOT_URL
-from crawlservice import outcomes
+from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Page, Task
-from crawlservice.outcomes import Unsuccessful
-from crawlservice.retry import retry
-from crawlservice.store import DjangoLedger
-from crawlservice.submit import submit
+from crawlservice.tasks import outcomes
+from crawlservice.tasks.outcomes import Unsuccessful
+from crawlservice.tasks.retry import retry
+from crawlservice.tasks.submit import submit
 
 ULM = {"city": "Ulm"}
 BONN = {"city": "Bonn"}

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from crawlservice.crawl import Crawl
-from crawlservice.export import STDOUT, ExportError, check_target, export
+from crawlservice.cli.crawl import Crawl
+from crawlservice.cli.terminal import PipeConsole
 from crawlservice.models import Page, Task
-from crawlservice.terminal import PipeConsole
+from crawlservice.tasks.export import STDOUT, ExportError, check_target, export
 from tests.crawlservice.test_commands import Manage
 
 ITEMS = [{"n": 1, "title": "ü"}, {"n": 2}]
@@ -152,8 +152,8 @@ def test_a_crawl_whose_reader_has_gone_puts_its_task_aside(
     def gone(*_: Any) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("crawlservice.crawl.LocalNode", lambda *_, **__: NoNode(tmp_path))
-    monkeypatch.setattr("crawlservice.crawl.watch", gone)
+    monkeypatch.setattr("crawlservice.cli.crawl.LocalNode", lambda *_, **__: NoNode(tmp_path))
+    monkeypatch.setattr("crawlservice.cli.crawl.watch", gone)
     monkeypatch.setattr(Crawl, "_put_aside", lambda self, task: put_aside.append(task.pk))
     crawl = Crawl("shop", {}, Console(file=StringIO()))
     task: Any = SimpleNamespace(pk=7, spider="shop")

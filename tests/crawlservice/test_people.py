@@ -23,7 +23,7 @@ from django.test import Client
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlservice import roles, setuplink
+from crawlservice.accounts import roles, setup_link
 from crawlservice.admin.readonly import ReadOnly
 from crawlservice.models import Action, SetupLink, Token
 from tests.conftest import CHECKOUT
@@ -60,7 +60,7 @@ def login(user: User) -> Client:
 
 
 def test_the_setup_link_makes_one_administrator_and_logs_in(browser: Client) -> None:
-    path = f"/{setuplink.make()}"
+    path = f"/{setup_link.make()}"
     assert "first administrator" in browser.get(path).content.decode()
     assert not User.objects.exists()
     weak = browser.post(path, {**FORM, "password1": "ada", "password2": "ada"})
@@ -75,34 +75,34 @@ def test_the_setup_link_makes_one_administrator_and_logs_in(browser: Client) -> 
 
 
 def test_it_works_once(browser: Client) -> None:
-    path = f"/{setuplink.make()}"
+    path = f"/{setup_link.make()}"
     browser.post(path, FORM)
     User.objects.update(is_active=False)  # as if there had never been one
     again = Client(SERVER_NAME="localhost").post(path, {**FORM, "username": "eve"})
     assert again.status_code == 404
     assert "This link does not work" in again.content.decode()
-    assert setuplink.use(path.split("/")[-2], "eve", PASSWORD) is None
+    assert setup_link.use(path.split("/")[-2], "eve", PASSWORD) is None
     assert not User.objects.filter(username="eve").exists()
 
 
 def test_it_works_for_a_day(browser: Client) -> None:
-    path = f"/{setuplink.make()}"
+    path = f"/{setup_link.make()}"
     SetupLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     assert browser.post(path, FORM).status_code == 404
     assert not User.objects.exists()
-    path = f"/{setuplink.make()}"
+    path = f"/{setup_link.make()}"
     left = SetupLink.objects.get().expires_at - timezone.now()
     assert timedelta(hours=23, minutes=59) < left <= timedelta(hours=24)
 
 
 def test_a_newer_one_takes_its_place(browser: Client) -> None:
-    old, new = f"/{setuplink.make()}", f"/{setuplink.make()}"
+    old, new = f"/{setup_link.make()}", f"/{setup_link.make()}"
     assert browser.get(old).status_code == 404
     assert browser.get(new).status_code == 200
 
 
 def test_it_works_only_while_there_is_no_administrator(browser: Client) -> None:
-    path = f"/{setuplink.make()}"
+    path = f"/{setup_link.make()}"
     person("boss", roles.SUPERUSER)
     assert browser.get(path).status_code == 404
     assert browser.post(path, FORM).status_code == 404
@@ -112,23 +112,23 @@ def test_it_works_only_while_there_is_no_administrator(browser: Client) -> None:
 
 @pytest.mark.parametrize("token", ["x", "%00", "a" * 5000, "..%2f"])
 def test_a_wrong_token_is_no_error(browser: Client, token: str) -> None:
-    setuplink.make()
+    setup_link.make()
     assert browser.get(f"/setup/{token}/").status_code == 404
 
 
 def test_only_a_digest_of_it_is_kept(service: Frontier) -> None:
-    token = setuplink.make().split("/")[1]
+    token = setup_link.make().split("/")[1]
     assert len(token) >= 43
     assert token not in str(SetupLink.objects.values().get())
 
 
 def test_of_two_at_the_same_time_one_wins(service: Frontier) -> None:
-    token = setuplink.make().split("/")[1]
+    token = setup_link.make().split("/")[1]
     together, made = Barrier(2), []
 
     def use(name: str) -> None:
         together.wait(30)
-        made.append(setuplink.use(token, name, PASSWORD))
+        made.append(setup_link.use(token, name, PASSWORD))
         connections.close_all()
 
     threads = [Thread(target=use, args=(name,)) for name in ("ada", "eve")]
@@ -145,7 +145,7 @@ def test_the_command_prints_it(service: Frontier, capsys: pytest.CaptureFixture[
     call_command("setuplink", "--url", "https://crawl.example.com/")
     printed = capsys.readouterr().out.strip()
     assert re.fullmatch(r"https://crawl\.example\.com/setup/[\w-]{43}/", printed)
-    assert setuplink.works(printed.split("/")[-2])
+    assert setup_link.works(printed.split("/")[-2])
 
 
 # Logins

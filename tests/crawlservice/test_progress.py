@@ -8,8 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.request import Admission, make_rid
 from crawlservice.models import Task
-from crawlservice.progress import RateMeter, read
-from crawlservice.submit import submit
+from crawlservice.tasks.progress import RateMeter, read
+from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 
 

@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
-from crawlservice import outbox, pruning, sampling
 from crawlservice.models import (
     Action,
     Delivery,
@@ -30,9 +29,11 @@ from crawlservice.models import (
     Token,
     Webhook,
 )
-from crawlservice.pruning import Pruner, delete
-from crawlservice.steward import Steward
-from crawlservice.webhooks import hand_out
+from crawlservice.steward import pruning, sampling
+from crawlservice.steward.pruning import Pruner, delete
+from crawlservice.steward.steward import Steward
+from crawlservice.webhooks import outbox
+from crawlservice.webhooks.deliveries import hand_out
 from tests.crawlservice.beside import another_transaction
 
 BIG = 20_000  # rows, of which an index is worth its while

@@ -11,23 +11,23 @@ from django.db import OperationalError
 
 from crawlframe.errors import ConfigError, FrontierError
 from crawlframe.frontier import TaskLimits
-from crawlservice import database, installation, redis
+from crawlservice.connections import database, frontier, installation
 
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
     for name in ("_frontiers", "_next_check", "_known"):
-        monkeypatch.setattr(redis, name, {})
+        monkeypatch.setattr(frontier, name, {})
 
 
 def test_one_frontier_per_process(settings_with, redis_url):
     settings_with(REDIS_URL=redis_url)
-    mine = redis.frontier()
-    assert redis.frontier() is mine
+    mine = frontier.frontier()
+    assert frontier.frontier() is mine
     readable, writable = os.pipe()
     if os.fork() == 0:
         try:
-            theirs = redis.frontier()
+            theirs = frontier.frontier()
             os.write(writable, b"own" if theirs is not mine and theirs.redis.ping() else b"shared")
         finally:
             os._exit(0)
@@ -48,34 +48,39 @@ def test_threads_that_write_at_the_same_time_do_not_doubt_the_era(
     def write(thread: int) -> None:
         together.wait(60)
         for n in range(50):
-            redis.frontier().open_task(1000 * thread + n + 1, TaskLimits(), [])
+            frontier.frontier().open_task(1000 * thread + n + 1, TaskLimits(), [])
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(8)))
-    assert [era.state for era in redis.frontier().eras.read()] == ["open"]
-    assert len(list(redis.frontier().open_tasks())) == 400
+    assert [era.state for era in frontier.frontier().eras.read()] == ["open"]
+    assert len(list(frontier.frontier().open_tasks())) == 400
 
 
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "http://127.0.0.1", "nonsense"])
 def test_a_server_that_is_not_there_is_named(settings_with, url):
     settings_with(REDIS_URL=url)
     with pytest.raises(FrontierError, match=rf"{url}.*REDIS_URL"):
-        redis.frontier()
+        frontier.frontier()
 
 
 def test_a_network_file_system_is_refused(settings_with, monkeypatch, tmp_path):
     settings_with(REDIS_URL="", VAR_DIR=tmp_path)
-    monkeypatch.setattr(redis, "network_filesystem", lambda path: "nfs4")
+    monkeypatch.setattr(frontier, "network_filesystem", lambda path: "nfs4")
     with pytest.raises(ConfigError, match=r"network file system \(nfs4\).*REDIS_URL"):
-        redis.redis_url()
+        frontier.redis_url()
 
 
 @pytest.mark.process
 def test_without_a_url_a_private_server_runs_while_the_command_does(manage, manage_env):
     del manage_env["REDIS_URL"]
-    code = "from crawlservice.redis import *; print(redis_url(), frontier().redis.ping())"
+    code = (
+        "from crawlservice.connections.frontier import *; "
+        "print(redis_url(), frontier().redis.ping())"
+    )
     outcome = manage("shell", "--no-imports", "-c", code)
-    assert outcome.stdout.startswith(f"unix://{manage_env['CRAWLFRAME_VAR_DIR']}/redis/redis.sock")
+    assert outcome.stdout.startswith(
+        f"unix://{manage_env['CRAWLFRAME_VAR_DIR']}/redis/frontier.sock"
+    )
     assert "True" in outcome.stdout
 
 
@@ -90,12 +95,12 @@ def test_a_database_that_does_not_answer_is_asked_once_for_many_calls(
 
     monkeypatch.setattr(database, "is_there", hang)
     for _ in range(5):
-        redis.frontier()
+        frontier.frontier()
     assert len(asked) == 0, "it was checked just now"
-    redis._next_check.clear()
-    redis._known.clear()
+    frontier._next_check.clear()
+    frontier._known.clear()
     for _ in range(5):
-        redis.frontier()
+        frontier.frontier()
     assert len(asked) == 1
 
 
@@ -110,15 +115,15 @@ def test_the_database_is_not_asked_while_redis_says_the_same(
         return real()
 
     monkeypatch.setattr(installation, "of_database", ask)
-    redis.frontier()
+    frontier.frontier()
     for _ in range(3):
-        redis._next_check.clear()
-        redis.frontier()
+        frontier._next_check.clear()
+        frontier.frontier()
     assert asked == []
-    monkeypatch.setattr(redis, "REREAD", 0.0)
-    redis._known.clear()
-    redis._next_check.clear()
-    redis.frontier()
-    redis._next_check.clear()
-    redis.frontier()
+    monkeypatch.setattr(frontier, "REREAD", 0.0)
+    frontier._known.clear()
+    frontier._next_check.clear()
+    frontier.frontier()
+    frontier._next_check.clear()
+    frontier.frontier()
     assert len(asked) == 2, "it may have got another id"

@@ -15,7 +15,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier, TaskLimits
-from crawlservice import removal
 from crawlservice.models import (
     Action,
     Delivery,
@@ -28,9 +27,10 @@ from crawlservice.models import (
     Task,
     Webhook,
 )
-from crawlservice.removal import Extent, ended_before, extent, remove
-from crawlservice.retry import retry
-from crawlservice.submit import submit
+from crawlservice.tasks import removal
+from crawlservice.tasks.removal import Extent, ended_before, extent, remove
+from crawlservice.tasks.retry import retry
+from crawlservice.tasks.submit import submit
 from tests.crawlservice.web import log_in_as
 
 NUMBERS = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)

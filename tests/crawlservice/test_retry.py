@@ -14,14 +14,14 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.request import make_rid, unpack_admissions
-from crawlservice import reconcile
-from crawlservice import retry as retry_module
-from crawlservice.audit import audit
-from crawlservice.era import renew
+from crawlservice.ledger import reconcile
+from crawlservice.ledger.audit import audit
+from crawlservice.ledger.recovery import renew
 from crawlservice.models import Event, Item, Page, Task
-from crawlservice.retry import retry
-from crawlservice.steward import Steward
-from crawlservice.submit import UnknownTask, WrongState, submit
+from crawlservice.steward.steward import Steward
+from crawlservice.tasks import retry as retry_module
+from crawlservice.tasks.retry import retry
+from crawlservice.tasks.submit import UnknownTask, WrongState, submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.graph import GraphCrawl
 

@@ -18,14 +18,14 @@ from rich.console import Console
 from crawlframe.errors import ArgumentError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.rollouts import Rollout
-from crawlservice import canary, rollout
-from crawlservice.canary import Trial, exception_of
 from crawlservice.management.commands import rollout as command_module
 from crawlservice.management.commands.rollout import View
 from crawlservice.models import Page, Task
-from crawlservice.rollout import Rolling, RolloutFailed, full_revision
-from crawlservice.standing import Phase, Standing, lives
-from crawlservice.submit import submit
+from crawlservice.rollouts import canary, rollout
+from crawlservice.rollouts.canary import Trial, exception_of
+from crawlservice.rollouts.rollout import Rolling, RolloutFailed, full_revision
+from crawlservice.rollouts.status import Phase, Standing, lives
+from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.fleet import Fleet
 from tests.repository import Repository

@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier
-from crawlservice import sampling
 from crawlservice.models import Sample, Task
-from crawlservice.sampling import Sampler
-from crawlservice.steward import Steward
-from crawlservice.submit import submit
+from crawlservice.steward import sampling
+from crawlservice.steward.sampling import Sampler
+from crawlservice.steward.steward import Steward
+from crawlservice.tasks.submit import submit
 
 
 @pytest.fixture(autouse=True)

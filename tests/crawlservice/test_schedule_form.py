@@ -10,7 +10,7 @@ from django.test import Client
 from crawlframe.frontier import Frontier
 from crawlframe.spider import SpiderInfo, describe
 from crawlservice.models import Action, Schedule, Task
-from crawlservice.schedules import run_now
+from crawlservice.scheduling.schedules import run_now
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.forms import Typed, fields, filled_in, problems
 from tests.crawlservice.web import log_in_as, texts

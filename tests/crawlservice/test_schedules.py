@@ -26,13 +26,13 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, FrontierError, UnknownSpider
 from crawlframe.faults import Faults
 from crawlframe.frontier import Frontier
-from crawlservice import schedules
-from crawlservice.era import renew
+from crawlservice.ledger.recovery import renew
 from crawlservice.models import Delivery, Event, Run, Schedule, Task, Webhook
-from crawlservice.schedules import plan, run_now, turn, upcoming
-from crawlservice.steward import Steward
-from crawlservice.submit import cancel, pause
-from crawlservice.webhooks import body, hand_out
+from crawlservice.scheduling import schedules
+from crawlservice.scheduling.schedules import plan, run_now, turn, upcoming
+from crawlservice.steward.steward import Steward
+from crawlservice.tasks.submit import cancel, pause
+from crawlservice.webhooks.deliveries import body, hand_out
 from tests.conftest import CHECKOUT
 from tests.crawlservice.conftest import redis_at
 
@@ -464,7 +464,7 @@ def test_many_stewards_at_a_time_end_a_wait_once(add: Add, monkeypatch: pytest.M
 CHILD = """
 import django
 django.setup()
-from crawlservice.schedules import turn
+from crawlservice.scheduling.schedules import turn
 turn()
 """
 

@@ -13,11 +13,11 @@ from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from crawlframe.frontier import Frontier
-from crawlframe.node.master import Master
-from crawlservice.installation import check_key
+from crawlframe.node.master.master import Master
+from crawlservice.connections.installation import check_key
 from crawlservice.models import Action, Delivery, Event, Generation, Installation, Task, Webhook
-from crawlservice.sealing import SealError, reseal, seal, unseal
-from crawlservice.webhooks import PAUSES, claim, hand_out, split_login
+from crawlservice.security.sealing import SealError, reseal, seal, unseal
+from crawlservice.webhooks.deliveries import PAUSES, claim, hand_out, split_login
 
 
 def test_what_is_sealed_is_read_with_the_same_key_only(settings_with: Callable[..., None]) -> None:

@@ -15,10 +15,10 @@ from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier, NodeInfo
 from crawlframe.frontier.leases import Leases
 from crawlframe.node.code import Code
-from crawlframe.node.generation import begin
-from crawlservice import lives
-from crawlservice.era import renew
+from crawlframe.node.master.generation import begin
+from crawlservice.ledger.recovery import renew
 from crawlservice.models import Event, Generation
+from crawlservice.monitoring import lives
 from crawlservice.services import DjangoServices
 
 ME = NodeInfo(0, "one", "one.example", "place", 4711, 0.0, 2, 15)
@@ -69,8 +69,8 @@ def test_a_life_that_redis_did_not_take_is_not_missed(
 def test_sqlite_needs_neither_psycopg2_nor_a_thread(tmp_path: Path) -> None:
     program = (
         "import django, sys, threading; django.setup()\n"
-        "import crawlservice.store, crawlservice.services, crawlservice.steward\n"
-        "from crawlservice.watch import watch\n"
+        "import crawlservice.ledger.store, crawlservice.services, crawlservice.steward.steward\n"
+        "from crawlservice.connections.watch import watch\n"
         "with watch(60.0): print('psycopg2' in sys.modules, threading.active_count())"
     )
     environment = {

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from crawlservice import sessions
+from crawlservice.accounts import sessions
 from crawlservice.models import Action, Task
 from tests.crawlservice.web import login
 

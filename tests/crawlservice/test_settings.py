@@ -18,9 +18,9 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlservice import webserver
-from crawlservice.databaseurl import database_config
-from crawlservice.secret import secret_key
+from crawlservice.connections.database_url import database_config
+from crawlservice.security.secret import secret_key
+from crawlservice.web import server
 
 CHECKOUT = Path(__file__).parent.parent.parent
 SECONDS = (
@@ -202,9 +202,9 @@ def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
     for name, value in shown.items():
         assert int(told[f"CRAWLFRAME_{name}"]) == int(value), name
     assert float(told["CRAWLFRAME_FAILED_SHARE"]) == show("FAILED_SHARE")["FAILED_SHARE"]
-    assert told["CRAWLFRAME_BIND"] == webserver.bind
-    assert int(told["CRAWLFRAME_WEB_PROCESSES"]) == webserver.workers
-    assert int(told["CRAWLFRAME_WEB_THREADS"]) == webserver.threads
+    assert told["CRAWLFRAME_BIND"] == server.bind
+    assert int(told["CRAWLFRAME_WEB_PROCESSES"]) == server.workers
+    assert int(told["CRAWLFRAME_WEB_THREADS"]) == server.threads
 
 
 def test_units_stand_in_the_page_as_they_do_in_the_code():

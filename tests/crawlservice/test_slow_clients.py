@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from crawlservice.webworker import LEAST_TAKEN, Deadline
+from crawlservice.web.worker import LEAST_TAKEN, Deadline
 from tests.servers import served
 
 LARGE = "/static/unfold/fonts/material-symbols/Material-Symbols-Outlined.woff2"

@@ -14,13 +14,13 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerRefused
-from crawlservice import steward as module
-from crawlservice.era import renew
+from crawlservice.ledger.cancellation import Settler
+from crawlservice.ledger.recovery import renew
 from crawlservice.models import Task
-from crawlservice.pruning import Pruner
-from crawlservice.settlement import Settler
-from crawlservice.steward import Steward
-from crawlservice.submit import submit
+from crawlservice.steward import steward as module
+from crawlservice.steward.pruning import Pruner
+from crawlservice.steward.steward import Steward
+from crawlservice.tasks.submit import submit
 from tests.servers import RedisServer
 
 pytestmark = pytest.mark.usefixtures("service")

@@ -16,9 +16,9 @@ from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission, root_admission, unpack_admissions
-from crawlservice import store
+from crawlservice.ledger import store
+from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task
-from crawlservice.store import DjangoLedger
 
 pytestmark = pytest.mark.usefixtures("orm")
 

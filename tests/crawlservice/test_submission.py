@@ -10,7 +10,7 @@ from django.test import Client
 from crawlframe.frontier import Frontier
 from crawlframe.spider import describe
 from crawlservice.models import Action, Task
-from crawlservice.submit import submit
+from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.forms import Typed, fields, filled_in, problems
 from tests.crawlservice.web import login, login_as

@@ -11,9 +11,9 @@ from crawlframe.errors import ArgumentError, FrontierError, UnknownSpider
 from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.request import Request, root_admission, unpack_admissions
 from crawlframe.spider import SpiderInfo
-from crawlservice import redis as service_redis
+from crawlservice.connections import frontier as service_redis
 from crawlservice.models import Task
-from crawlservice.submit import (
+from crawlservice.tasks.submit import (
     UnknownTask,
     WrongState,
     cancel,

@@ -1,4 +1,4 @@
-"""The page of a task: its numbers, its findings, its buttons, its files."""
+"""The page of a task: its numbers, its summary, its buttons, its files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Frontier
-from crawlservice import findings
 from crawlservice.models import Action, Item, Page, Task
-from crawlservice.submit import submit
+from crawlservice.tasks import summary
+from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.web import login, login_as, texts
 
@@ -103,14 +103,14 @@ def test_a_running_task_is_polled(admin: Client, published: Frontier) -> None:
 def test_errors_are_grouped_within_the_latest(
     admin: Client, ended_task: Task, add_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(findings, "LATEST", 5)
+    monkeypatch.setattr(summary, "LATEST", 5)
     for n in range(4):
         add_page(
             ended_task, b"e%d" % n, state="error", reason="timeout", status=None,
             url=f"http://x/{n}", detail=f"Traceback number {n}",
         )  # fmt: skip
     add_page(ended_task, b"later", state="error", reason="dns", status=None)
-    found = findings.look(ended_task)
+    found = summary.look(ended_task)
     assert [(reason.reason, reason.errors) for reason in found.reasons] == [
         ("timeout", 4),
         ("dns", 1),

@@ -10,11 +10,11 @@ from django.utils import timezone
 from rich.console import Console
 
 from crawlframe.frontier import Completion, Frontier
-from crawlservice import terminal
+from crawlservice.cli import terminal
+from crawlservice.cli.terminal import duration, plain, watch
 from crawlservice.models import Task
-from crawlservice.progress import Progress
-from crawlservice.submit import get_task, submit
-from crawlservice.terminal import duration, plain, watch
+from crawlservice.tasks.progress import Progress
+from crawlservice.tasks.submit import get_task, submit
 
 
 @pytest.mark.parametrize(

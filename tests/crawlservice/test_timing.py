@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlservice.timing import BadTiming, Timing
+from crawlservice.scheduling.timing import BadTiming, Timing
 
 BERLIN = "Europe/Berlin"  # 2026-03-29 02:00 -> 03:00, 2026-10-25 03:00 -> 02:00
 

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from crawlframe.frontier import Frontier
-from crawlservice import tokens
+from crawlservice.accounts import tokens
 from crawlservice.models import Action, Token
 from tests.crawlservice.programs import Program, person, program
 

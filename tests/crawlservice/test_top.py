@@ -19,11 +19,11 @@ from django.utils import timezone
 from rich.console import Console
 
 from crawlframe.frontier import Completion, Frontier
-from crawlservice import top
-from crawlservice.household import die_with_parent
+from crawlservice.cli import top
+from crawlservice.cli.process_group import die_with_parent
+from crawlservice.cli.top import ClusterView
 from crawlservice.models import Task
-from crawlservice.submit import pause, submit
-from crawlservice.top import ClusterView
+from crawlservice.tasks.submit import pause, submit
 from tests.conftest import CHECKOUT
 from tests.crawlservice.conftest import redis_at
 
@@ -79,7 +79,7 @@ def test_what_is_done_counts_once_also_when_the_task_ends(
     published: Frontier, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr("crawlservice.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("crawlservice.tasks.progress.time.monotonic", lambda: clock[0])
     old = submit("shop", {"city": "Ulm"})
     finish(published, old, join("alpha"))
     task = submit("shop", {"city": "Ulm"})

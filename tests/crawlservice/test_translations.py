@@ -20,7 +20,7 @@ from django.test import Client
 from django.utils import translation
 
 from crawlframe.frontier import Frontier
-from crawlservice import setuplink
+from crawlservice.accounts import setup_link
 from crawlservice.admin import journal
 from tests.conftest import CHECKOUT
 
@@ -84,7 +84,7 @@ def test_no_text_of_the_code_is_missing(tmp_path: Path) -> None:
 
 
 def test_pages_speak_the_language_of_the_browser(service: Frontier) -> None:
-    link = f"/{setuplink.make()}"
+    link = f"/{setup_link.make()}"
     for language, words in (("zh-CN,zh;q=0.9", "创建账号并登录"), ("en", "Make the account")):
         client = Client(SERVER_NAME="localhost", headers={"accept-language": language})
         page = client.get(link).content.decode()

@@ -17,11 +17,11 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Claimed, Frontier, tasks
 from crawlframe.frontier.keys import KEYS
 from crawlframe.frontier.rollouts import Rollout
-from crawlservice import nodes, overview
-from crawlservice.era import is_whole, renew
+from crawlservice.ledger.recovery import is_whole, renew
 from crawlservice.models import Action, Task
-from crawlservice.steward import Steward
-from crawlservice.submit import submit
+from crawlservice.monitoring import nodes, overview
+from crawlservice.steward.steward import Steward
+from crawlservice.tasks.submit import submit
 from tests.crawlservice.graph import GraphCrawl
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import texts

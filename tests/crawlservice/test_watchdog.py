@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from crawlservice import watchdog
-from crawlservice.databaseurl import database_config
-from crawlservice.watchdog import Connection, Cursor, Watchdog
+from crawlservice.connections import watchdog
+from crawlservice.connections.database_url import database_config
+from crawlservice.connections.watchdog import Connection, Cursor, Watchdog
 from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.postgres

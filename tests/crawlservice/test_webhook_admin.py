@@ -16,8 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from crawlservice.models import Action, Delivery, Event, Task, Webhook
-from crawlservice.sealing import seal, unseal
-from crawlservice.webhooks import hand_out
+from crawlservice.security.sealing import seal, unseal
+from crawlservice.webhooks.deliveries import hand_out
 from tests.crawlservice.receiver import Receiver
 from tests.crawlservice.web import log_in_as, texts
 

@@ -18,15 +18,15 @@ from django.utils import timezone
 from crawlframe.conf import Settings
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.frontier import Counts, Frontier
-from crawlservice import webhooks
-from crawlservice.era import renew
+from crawlservice.ledger.recovery import renew
+from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Delivery, Event, Page, Task, Webhook
-from crawlservice.post import LIMITS, Post, try_out
-from crawlservice.sealing import seal, unseal
-from crawlservice.steward import Steward
-from crawlservice.store import DjangoLedger
-from crawlservice.submit import submit
-from crawlservice.webhooks import claim, hand_out, new_secret, send_again, settle, trial
+from crawlservice.security.sealing import seal, unseal
+from crawlservice.steward.steward import Steward
+from crawlservice.tasks.submit import submit
+from crawlservice.webhooks import deliveries
+from crawlservice.webhooks.deliveries import claim, hand_out, new_secret, send_again, settle, trial
+from crawlservice.webhooks.sender import LIMITS, Post, try_out
 from tests.crawlservice.receiver import Receiver, verify
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -126,7 +126,7 @@ def test_a_new_webhook_is_not_told_of_what_was_before(hook: Hook, ended_task: Ta
 def test_more_events_than_go_at_a_time(
     hook: Hook, ended_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhooks, "BATCH", 2)
+    monkeypatch.setattr(deliveries, "BATCH", 2)
     hook("a")
     hook("b")
     Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(4))
@@ -246,7 +246,7 @@ def test_it_is_tried_again_until_it_arrives(hook: Hook, receiver: Receiver, post
     delivery = Delivery.objects.get()
     assert delivery.problem == "it answered 503: <b>sorry</b>"
     assert delivery.next_at is not None
-    assert 20 < (delivery.next_at - timezone.now()).total_seconds() <= webhooks.PAUSES[0]
+    assert 20 < (delivery.next_at - timezone.now()).total_seconds() <= deliveries.PAUSES[0]
     receiver.answers.clear()
     Delivery.objects.update(next_at=timezone.now())
     first, second = receiver.wait(2)
@@ -259,7 +259,7 @@ def test_pauses_grow_up_to_a_day_and_then_it_is_given_up(hook: Hook) -> None:
     hook()
     hand_out()
     pauses = []
-    for _ in range(len(webhooks.PAUSES) + 1):
+    for _ in range(len(deliveries.PAUSES) + 1):
         Delivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
         ((_, letter),) = claim([], 5)
         next_at = Delivery.objects.get().next_at
@@ -392,14 +392,14 @@ def test_other_problems_are_told(hook: Hook, url: str, words: str) -> None:
 def test_a_receiver_that_answers_with_too_much_is_no_danger(
     hook: Hook, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.post.LIMITS", limits(max_body=5))
+    monkeypatch.setattr("crawlservice.webhooks.sender.LIMITS", limits(max_body=5))
     assert "larger than 5 bytes" in told_of(hook("in"))
 
 
 def test_a_receiver_that_takes_too_long_is_left(
     hook: Hook, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.post.LIMITS", limits(timeout=0.3))
+    monkeypatch.setattr("crawlservice.webhooks.sender.LIMITS", limits(timeout=0.3))
     receiver.hang = {"/in"}
     assert "within 0.3 s" in told_of(hook("in"))
 

@@ -17,7 +17,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import KEYS, LASTING
-from crawlservice.audit import audit, audit_cluster
+from crawlservice.ledger.audit import audit, audit_cluster
 from crawlservice.models import Era, Event, Item, Page, Task
 from tests.faults.cluster import Cluster
 from tests.faults.kinds import KINDS, Fault

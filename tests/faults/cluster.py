@@ -16,7 +16,7 @@ from types import MappingProxyType
 import psutil
 from redis import Redis
 
-from crawlservice.household import die_with_parent
+from crawlservice.cli.process_group import die_with_parent
 from tests.faults.maze import SPIDER
 from tests.faults.proxy import Proxy
 from tests.servers import PostgresServer, RedisServer, free_port

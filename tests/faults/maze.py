@@ -14,8 +14,8 @@ from typing import Any
 
 import uvicorn
 
+from crawlservice.cli.process_group import die_with_parent
 from crawlservice.demosite.server import listen
-from crawlservice.household import die_with_parent
 
 CHILDREN, CROSSINGS = 8, 6  # links of a page to pages below it, and to any
 MOVED, FAILS, GONE = 0.02, 0.01, 0.01  # shares of pages: redirect, answer 500 first, link to a 404

@@ -12,7 +12,7 @@ import pytest
 from redis import Redis, RedisError
 
 from crawlframe.conf import Settings
-from crawlframe.embedded import server_command
+from crawlframe.embedded.server import server_command
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.request import Admission, Request, make_rid

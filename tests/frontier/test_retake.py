@@ -10,10 +10,10 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed, Frontier
 from crawlframe.frontier.tasks import mark_of
-from crawlframe.node.commit import Committer
-from crawlframe.node.sieve import Sieve
+from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
-from crawlservice.store import DjangoLedger
+from crawlservice.ledger.store import DjangoLedger
 from tests.conftest import NewDatabase, django_on
 from tests.frontier.bench import Bench
 

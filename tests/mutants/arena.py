@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawlservice.household import die_with_parent
+from crawlservice.cli.process_group import die_with_parent
 from tests.mutants.mutant import Mutant
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -11,12 +11,12 @@ from tests.mutants.mutant import Change, Mutant, mutants
 
 # File -> the functions that are part of the protocol (a class stands for all its own).
 PROTOCOL = {
-    "crawlframe/node/commit.py": (
+    "crawlframe/node/worker/commit.py": (
         *("Committer._work", "Committer._confirm", "Committer._write", "Committer._settle"),
         *("Committer._drop_known", "Committer._commit", "Committer._complete"),
     ),
-    "crawlframe/node/endings.py": ("end_tasks", "Endings"),
-    "crawlservice/store.py": (
+    "crawlframe/node/task_finisher.py": ("end_tasks", "Endings"),
+    "crawlservice/ledger/store.py": (
         *("DjangoLedger.commit", "DjangoLedger.finish", "_end", "_may_end", "_insert_postgres"),
         *("_insert_sqlite", "_read", "_named_errors", "POSTGRES"),
     ),
@@ -29,8 +29,8 @@ PROTOCOL = {
     ),
     "crawlframe/frontier/eras.py": ("Eras",),
     "crawlframe/frontier/leases.py": ("Leases.renew", "Leases.left", "Leases.replay"),
-    "crawlservice/era.py": ("is_whole", "renew", "_begin", "newest"),
-    "crawlservice/reconcile.py": (
+    "crawlservice/ledger/recovery.py": ("is_whole", "renew", "_begin", "newest"),
+    "crawlservice/ledger/reconcile.py": (
         *("Reconciliation.run", "Reconciliation._batches", "Reconciliation._admit"),
         *("Reconciliation._complete", "Reconciliation._rows", "align", "_follow_ups"),
         *("complete_recorded", "rows_of"),

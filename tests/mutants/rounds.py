@@ -115,7 +115,7 @@ class Rounds:
                 del left[row["test"]]
 
     def _fork(self, tests: dict[str, float], order: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        from crawlservice.household import die_with_parent
+        from crawlservice.cli.process_group import die_with_parent
 
         ear, mouth = os.pipe()
         pid = os.fork()

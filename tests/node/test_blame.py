@@ -13,13 +13,13 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed
-from crawlframe.node import blame
-from crawlframe.node import crew as crew_module
-from crawlframe.node.blame import Shortage, blamed
 from crawlframe.node.channel import Channel
-from crawlframe.node.child import Child
-from crawlframe.node.crew import Crew
-from crawlframe.node.marks import LOOP, Marks
+from crawlframe.node.child_process import Child
+from crawlframe.node.master import blame
+from crawlframe.node.master import worker_pool as crew_module
+from crawlframe.node.master.blame import Shortage, blamed
+from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.running_marks import LOOP, Marks
 
 A, B, C, STRANGER = (bytes([n]) * 16 for n in range(1, 5))
 KILLED, CRASHED, FAILED = -signal.SIGKILL, -signal.SIGSEGV, 1

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.node.callbacks import SLOW, Call, Callbacks
-from crawlframe.node.marks import LOOP, Marks
+from crawlframe.node.running_marks import LOOP, Marks
+from crawlframe.node.worker.callbacks import SLOW, Call, Callbacks
 
 RID = b"r" * 16
 

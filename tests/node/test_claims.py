@@ -13,9 +13,9 @@ from redis import Redis
 
 from crawlframe.frontier import Claimed, Frontier
 from crawlframe.node.channel import Channel
-from crawlframe.node.child import Child
-from crawlframe.node.claims import Claims
-from crawlframe.node.errands import Errands
+from crawlframe.node.child_process import Child
+from crawlframe.node.master.claims import Claims
+from crawlframe.node.master.deferred_calls import Errands
 from tests.frontier.bench import Bench
 
 GENERATION = 1

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from crawlframe.code.source import SourceFinder
 from crawlframe.node.code import Code
-from crawlframe.source import SourceFinder
 from tests.repository import Repository
 
 

@@ -16,13 +16,13 @@ from crawlframe.conf import Settings
 from crawlframe.faults import Faults
 from crawlframe.frontier import Completion, Frontier, TaskLimits
 from crawlframe.ledger import Recorded
-from crawlframe.node import commit
-from crawlframe.node.commit import Committer
-from crawlframe.node.sieve import Sieve
+from crawlframe.node.worker import commit
+from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import pack_admissions, unpack_admissions
+from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task
-from crawlservice.store import DjangoLedger
 from tests.frontier.bench import Bench
 
 pytestmark = pytest.mark.usefixtures("orm")
@@ -435,7 +435,7 @@ def test_pages_do_not_wait_for_tasks_that_cannot_be_ended(
 
 
 def test_a_large_task_is_left_to_a_steward(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawlframe.node.endings.LARGE", len(PAGES) - 1)
+    monkeypatch.setattr("crawlframe.node.task_finisher.LARGE", len(PAGES) - 1)
     desk.write(*(desk.outcome(page) for page in PAGES))
     assert Task.objects.get().state == "running"
     assert desk.bench.frontier.open_tasks() == [1]
@@ -465,7 +465,7 @@ def ended(desk: Desk) -> bool:
 def test_who_ends_leaves_no_task_behind_that_waits_for_others(
     two: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlframe.node.endings.EVERY", 60.0)
+    monkeypatch.setattr("crawlframe.node.task_finisher.EVERY", 60.0)
     two.write(*(two.outcome(page) for page in PAGES))
     assert ended(two)
 
@@ -474,7 +474,7 @@ def test_who_ends_leaves_no_task_behind_that_waits_for_others(
 def test_tasks_are_ended_while_nothing_else_happens(
     two: Desk, monkeypatch: pytest.MonkeyPatch, every: float
 ) -> None:
-    monkeypatch.setattr("crawlframe.node.endings.EVERY", every)
+    monkeypatch.setattr("crawlframe.node.task_finisher.EVERY", every)
     committer, seen = two.committer(), []
     for page in PAGES:
         committer.put(two.outcome(page))

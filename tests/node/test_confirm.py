@@ -9,9 +9,9 @@ from redis import Redis
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
-from crawlframe.node.commit import Committer
-from crawlframe.node.sieve import Sieve
-from crawlservice.store import DjangoLedger
+from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.sieve import Sieve
+from crawlservice.ledger.store import DjangoLedger
 from tests.frontier.bench import Bench
 
 

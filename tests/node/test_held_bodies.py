@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 
 import pytest
 
+from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import BadEncoding, ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
-from crawlframe.node import starved
-from crawlframe.node.run_request import RequestRunner
-from crawlframe.node.sieve import Sieve
+from crawlframe.node.worker import memory_waits
+from crawlframe.node.worker.run_request import RequestRunner
+from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.registry import Registry
 from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
 from crawlframe.spider import Spider
@@ -193,11 +193,11 @@ def test_an_idempotent_one_is_fetched_again_without_retries(
 
 
 def test_as_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starved, "MAX_STARVED", 2)
+    monkeypatch.setattr(memory_waits, "MAX_STARVED", 2)
     memory = TransferMemory()
     account = memory.account()
     account.wait_begins()
-    excused = starved.Starved()
+    excused = memory_waits.Starved()
     for rid in (b"a", b"b", b"c"):
         assert excused.excuses(rid, ConnectionLost(), account)
     assert [rid in excused for rid in (b"a", b"b", b"c")] == [False, True, True]

@@ -13,11 +13,11 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Claimed
 from crawlframe.frontier.records import TaskView
-from crawlframe.node import isolation
 from crawlframe.node.channel import Channel
-from crawlframe.node.child import Child
-from crawlframe.node.crew import Crew
-from crawlframe.node.isolation import LATER, LINE, STALE, Isolation
+from crawlframe.node.child_process import Child
+from crawlframe.node.master import isolation
+from crawlframe.node.master.isolation import LATER, LINE, STALE, Isolation
+from crawlframe.node.master.worker_pool import Crew
 
 Given = list[tuple[bytes, str, int]]
 

@@ -12,8 +12,8 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier.records import Claimed, TaskView
-from crawlframe.node.relief import _callbacks
-from crawlframe.node.run_request import RequestRunner
+from crawlframe.node.master.stalls import _callbacks
+from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from crawlframe.node import offspring
+from crawlframe.node.master import offspring
 
 SCRIPT = """
 import os, subprocess, sys, time
 from crawlframe.node import offspring
-from crawlframe.node.child import adopt_orphans
+from crawlframe.node.child_process import adopt_orphans
 
 adopt_orphans()
 child = subprocess.Popen(["sleep", "600"], start_new_session=True)

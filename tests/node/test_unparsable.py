@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
-from crawlframe.node.run_request import RequestRunner
-from crawlframe.node.sieve import Sieve
+from crawlframe.node.worker.run_request import RequestRunner
+from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.registry import Registry
 from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
 

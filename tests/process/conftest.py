@@ -16,9 +16,9 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier
-from crawlservice.audit import audit
+from crawlservice.ledger.audit import audit
 from crawlservice.models import Event, Item, Page, Task
-from crawlservice.submit import submit as submit_task
+from crawlservice.tasks.submit import submit as submit_task
 from tests.conftest import EXTERNAL_POSTGRES, Running, template_on
 from tests.crawlservice.conftest import redis_at
 from tests.stock import StockPostgres, StockRedis

@@ -12,10 +12,10 @@ import psutil
 
 from crawlframe.frontier.records import CodeState, Counts
 from crawlframe.request import ROOT_URL
-from crawlservice.audit import audit
 from crawlservice.demosite import DemoServer
+from crawlservice.ledger.audit import audit
 from crawlservice.models import Item, Page, Task
-from crawlservice.submit import submit
+from crawlservice.tasks.submit import submit
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import Look

@@ -15,13 +15,13 @@ from typing import Any
 
 import psutil
 
-from crawlframe.checkout import SHORT
+from crawlframe.code.checkout import SHORT
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.records import CodeState
 from crawlframe.request import ROOT_URL, pack_admissions, root_admission, unpack_admissions
-from crawlservice.household import die_with_parent
+from crawlservice.cli.process_group import die_with_parent
 from crawlservice.models import Item, Page, Task
-from crawlservice.submit import limits_of
+from crawlservice.tasks.submit import limits_of
 from tests.conftest import CHECKOUT, Running
 from tests.process.conftest import Look
 

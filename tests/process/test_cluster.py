@@ -12,10 +12,10 @@ import psutil
 import pytest
 from redis import Redis
 
-from crawlservice import lives
 from crawlservice.models import Era, Event, Generation, Page, Task
-from crawlservice.nodes import read
-from crawlservice.submit import submit
+from crawlservice.monitoring import lives
+from crawlservice.monitoring.nodes import read
+from crawlservice.tasks.submit import submit
 from tests.conftest import NewDatabase, Running, django_on
 from tests.crawlservice.conftest import redis_at
 from tests.frontier.snapshot import Snapshot

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.db import connections
 
-from crawlservice.audit import audit
+from crawlservice.ledger.audit import audit
 from crawlservice.models import Task
 from tests.conftest import Running, django_on
 from tests.process.conftest import Look, OddWeb

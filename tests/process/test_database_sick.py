@@ -22,10 +22,10 @@ from django.db import connections
 
 from crawlframe.frontier import Counts
 from crawlframe.request import root_admission
-from crawlservice import nodes
-from crawlservice.audit import audit, audit_cluster
+from crawlservice.ledger.audit import audit, audit_cluster
 from crawlservice.models import Era, Page, Task
-from crawlservice.submit import submit
+from crawlservice.monitoring import nodes
+from crawlservice.tasks.submit import submit
 from tests.conftest import Running, django_on
 from tests.crawlservice.conftest import redis_at
 from tests.faults.cluster import Cluster

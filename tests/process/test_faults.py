@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlservice.audit import audit
+from crawlservice.ledger.audit import audit
 from crawlservice.models import Task
 from tests.conftest import Running
 from tests.process.conftest import Look, OddWeb, Submit

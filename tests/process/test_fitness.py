@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from crawlservice import nodes
-from crawlservice.nodes import Node
+from crawlservice.monitoring import nodes
+from crawlservice.monitoring.nodes import Node
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
 from tests.servers import PostgresServer

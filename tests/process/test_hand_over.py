@@ -71,7 +71,7 @@ def test_a_new_master_takes_over(
     pk = node.start(web.url)
     node.until(lambda: web.hits.total() == 6)
 
-    _append(project, "crawlframe/node/worker.py", "# changed\n")
+    _append(project, "crawlframe/node/worker/worker.py", "# changed\n")
     source = shop("second").replace("url: str", "url: str, more: int = 0")
     project.write("shops/shop.py", source)
     after = project.commit()
@@ -119,7 +119,7 @@ def test_every_change_of_the_framework_goes_live(node: View, project: Project, w
     node.running.wait_for("keeps no append-only file" if STOCK else "generation 1")
     masters = {node.node.pid}
     for n in range(HAND_OVERS):
-        _append(project, "crawlframe/node/worker.py", f"# change {n}\n")
+        _append(project, "crawlframe/node/worker/worker.py", f"# change {n}\n")
         node.until(lambda: node.node.pid not in masters and node.code.seconds)
         masters.add(node.node.pid)
         assert node.code.state == "live"
@@ -131,9 +131,13 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
     good = node.code.version
     master = node.node.pid
     for name, text, error in (
-        ("crawlframe/node/worker.py", "def (\n", "SyntaxError"),
+        ("crawlframe/node/worker/worker.py", "def (\n", "SyntaxError"),
         ("crawlservice/settings.py", "nobody_knows_this\n", "NameError"),
-        ("crawlframe/node/reload.py", "1 / 0\n", "ZeroDivisionError"),  # only the supervisor's
+        (
+            "crawlframe/node/supervisor/watcher.py",
+            "1 / 0\n",
+            "ZeroDivisionError",
+        ),  # only the supervisor's
         ("crawlframe/spider.py", "from crawlframe.errors import Nothing\n", "ImportError"),
     ):
         _append(project, name, text)
@@ -149,17 +153,17 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
         assert node.node.pid == master
 
     # Broken, then mended otherwise: that goes live.
-    _append(project, "crawlframe/node/worker.py", "def (\n")
+    _append(project, "crawlframe/node/worker/worker.py", "def (\n")
     node.refused("SyntaxError")
     project.git("checkout", "--quiet", "--", ".")
-    _append(project, "crawlframe/node/worker.py", "# mended\n")
+    _append(project, "crawlframe/node/worker/worker.py", "# mended\n")
     node.until(lambda: node.node.pid != master and node.code.seconds)
     assert node.crawl(web.url) == "first"
     node.running.wait_for("the supervisor is a fresh one")
 
     # A supervisor that would not work is found out before this one becomes it.
     master = node.node.pid
-    path = project.root / "crawlframe/node/supervisor.py"
+    path = project.root / "crawlframe/node/supervisor/supervisor.py"
     sound = path.read_text()
     path.write_text(sound.replace("        self._command = command\n", "        1 / 0\n"))
     assert path.read_text() != sound

@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import NoPermissionError
 
-from crawlservice.checks import rights
+from crawlservice.connections.checks import rights
 from crawlservice.demosite import DemoServer
 from tests.conftest import CHECKOUT, Running
 from tests.crawlservice.conftest import redis_at

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crawlservice.audit import audit
+from crawlservice.ledger.audit import audit
 from crawlservice.models import Item, Page
 from tests.conftest import Running
 from tests.process.conftest import Look, OddWeb, Submit

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from crawlframe.frontier import NodeInfo
-from crawlservice.household import die_with_parent
+from crawlservice.cli.process_group import die_with_parent
 from crawlservice.models import Page
 from tests.conftest import CHECKOUT, Running
 from tests.process.conftest import Look, OddWeb, Submit

@@ -18,10 +18,10 @@ from crawlframe.frontier.tasks import mark_of
 from crawlframe.ledger import LedgerAway
 from crawlframe.outcome import Outcome
 from crawlframe.request import Admission, make_rid, pack_admissions, unpack_admissions
-from crawlservice.era import is_whole, newest, renew
+from crawlservice.ledger.cancellation import _end, _write
+from crawlservice.ledger.recovery import is_whole, newest, renew
+from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Era, Event, Generation, Item, Page, Task
-from crawlservice.settlement import _end, _write
-from crawlservice.store import DjangoLedger
 from tests.frontier.snapshot import Snapshot
 from tests.protocol import model
 

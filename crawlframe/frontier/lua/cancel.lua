@@ -1,5 +1,5 @@
 -- cancel: requests of a task that is being cancelled and that wait in these lanes end at once. Their
--- ledger rows are written later, from what the database knows (crawlservice/settlement.py).
+-- ledger rows are written later, from what the database knows (crawlservice/ledger/cancellation.py).
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack list of lanes, at most 500
 -- Answer: how many of the lanes, in order, are empty now; call again with the others. At most 500

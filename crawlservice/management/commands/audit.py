@@ -8,11 +8,11 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from crawlservice.audit import Found, audit_cluster, audit_group, groups, sizes
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.connections.frontier import frontier
+from crawlservice.ledger.audit import Found, audit_cluster, audit_group, groups, sizes
 from crawlservice.models import Task
-from crawlservice.redis import frontier
-from crawlservice.submit import get_task
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.tasks.submit import get_task
 
 
 class Command(ServiceCommand):

@@ -9,10 +9,10 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from rich.table import Table
 
-from crawlframe.registry import Registry
+from crawlframe.code.registry import Registry
 from crawlframe.spider import SpiderInfo, SpiderSettings
-from crawlservice.arguments import signature
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.tasks.arguments import signature
 
 DEFAULTS = msgspec.structs.asdict(SpiderSettings())
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
-from crawlservice.arguments import parse_pairs
-from crawlservice.crawl import Crawl, Demo
-from crawlservice.export import STDOUT
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import add_output
+from crawlservice.cli.crawl import Crawl, Demo
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import add_output
+from crawlservice.tasks.arguments import parse_pairs
+from crawlservice.tasks.export import STDOUT
 
 
 class Command(ServiceCommand):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from crawlservice.export import STDOUT, check_target, export, place_of
-from crawlservice.journal import record
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import add_output
 from crawlservice.models import Task
-from crawlservice.submit import get_task
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import add_output
+from crawlservice.tasks.export import STDOUT, check_target, export, place_of
+from crawlservice.tasks.submit import get_task
 
 
 class Command(ServiceCommand):

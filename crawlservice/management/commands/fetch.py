@@ -8,11 +8,11 @@ from typing import Any, TextIO
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from crawlframe.registry import Registry
+from crawlframe.code.registry import Registry
 from crawlframe.response import Response
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import plain
-from crawlservice.tryout import Tryout, shell
+from crawlservice.cli.fetch_shell import Tryout, shell
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import plain
 
 
 class Command(ServiceCommand):

@@ -9,11 +9,11 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from crawlframe.frontier import Frontier
-from crawlservice import installation
-from crawlservice.journal import record
-from crawlservice.redis import redis_url
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import facts_table
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import facts_table
+from crawlservice.connections import installation
+from crawlservice.connections.frontier import redis_url
 
 DIFFER = (
     "they differ: this Redis belongs to another database, and is not used. Give this installation "

@@ -15,9 +15,11 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 from rich.table import Table
 
-from crawlservice.journal import record
-from crawlservice.lives import forget
-from crawlservice.nodes import (
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import duration, plain
+from crawlservice.monitoring.lives import forget
+from crawlservice.monitoring.nodes import (
     OFFLINE,
     Node,
     look,
@@ -27,8 +29,6 @@ from crawlservice.nodes import (
     versions,
     why_unknown,
 )
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import duration, plain
 
 
 class Command(ServiceCommand):

@@ -10,10 +10,10 @@ from typing import Any
 from django.core.management.base import CommandError
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from crawlservice import clock
-from crawlservice.journal import record
-from crawlservice.removal import Extent, ended_before, extent, remove
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.connections import clock
+from crawlservice.tasks.removal import Extent, ended_before, extent, remove
 
 MOST = 36_500  # days
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.table import Table
 
-from crawlservice.journal import record
-from crawlservice.redis import frontier
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import plain
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import plain
+from crawlservice.connections.frontier import frontier
 
 
 class Command(ServiceCommand):

@@ -6,12 +6,12 @@ import time
 from argparse import ArgumentParser
 from typing import Any
 
-from crawlservice.journal import record
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.connections.frontier import frontier
+from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.models import Task
-from crawlservice.reconcile import Reconciliation
-from crawlservice.redis import frontier
-from crawlservice.submit import get_task
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.tasks.submit import get_task
 
 
 class Command(ServiceCommand):

@@ -7,11 +7,11 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db import transaction
 
-from crawlservice.installation import keep_key
-from crawlservice.journal import record
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.connections.installation import keep_key
 from crawlservice.models import Webhook
-from crawlservice.sealing import SealError, reseal
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.security.sealing import SealError, reseal
 
 
 class Command(ServiceCommand):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from crawlservice.journal import change
-from crawlservice.submit import resume
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.accounts.journal import change
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.tasks.submit import resume
 
 
 class Command(ServiceCommand):

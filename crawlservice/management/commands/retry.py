@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from crawlservice.journal import record
-from crawlservice.retry import retry
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.tasks.retry import retry
 
 
 class Command(ServiceCommand):

@@ -15,15 +15,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from crawlframe.checkout import SHORT
+from crawlframe.code.checkout import SHORT
 from crawlframe.errors import ArgumentError
-from crawlservice.database import prepare
-from crawlservice.journal import record
-from crawlservice.redis import frontier
-from crawlservice.rollout import Rolling, full_revision
-from crawlservice.standing import Standing, standings
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import plain
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import plain
+from crawlservice.connections.database import prepare
+from crawlservice.connections.frontier import frontier
+from crawlservice.rollouts.rollout import Rolling, full_revision
+from crawlservice.rollouts.status import Standing, standings
 
 NOTE_EVERY = 2.0  # seconds between two notes where no live view is possible
 PAGES, TIMEOUT = 100, 300.0

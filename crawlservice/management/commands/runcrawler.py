@@ -15,19 +15,19 @@ from django.db import connections
 from django.utils.autoreload import get_child_arguments
 
 from crawlframe import logs
+from crawlframe.code.registry import find_package
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlframe.node import succession
 from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
-from crawlframe.node.follow import Follower
+from crawlframe.node.supervisor import reexec
+from crawlframe.node.supervisor.git import Follower
 
 # Also for masters: a version in which it cannot be imported must be refused.
-from crawlframe.node.supervisor import Supervisor
-from crawlframe.registry import find_package
-from crawlservice.checks import check_redis, network_filesystem
-from crawlservice.redis import redis_url
-from crawlservice.terminal import Command as BaseCommand
+from crawlframe.node.supervisor.supervisor import Supervisor
+from crawlservice.cli.terminal import Command as BaseCommand
+from crawlservice.connections.checks import check_redis, network_filesystem
+from crawlservice.connections.frontier import redis_url
 
 
 def code_of(settings: Settings) -> Code:
@@ -69,7 +69,7 @@ class Command(BaseCommand):
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         # A fresh supervisor must not fail for what its master can wait for.
-        self.needs_database = not succession.follows()
+        self.needs_database = not reexec.follows()
         return super().execute(*args, **options)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -127,13 +127,13 @@ class Command(BaseCommand):
             )
         if options["follow_every"] < 0:
             raise ConfigError("--follow-every takes seconds, 0 or more")
-        return Follower.of(code.checkout, options["follow"], check=not succession.follows())
+        return Follower.of(code.checkout, options["follow"], check=not reexec.follows())
 
     def _work(self, settings: Settings, options: dict[str, Any]) -> int:
         url = redis_url()
         # A supervisor starts without all this.
-        from crawlframe.node.master import Master
-        from crawlframe.node.oversight import Oversight, release_output
+        from crawlframe.node.master.master import Master
+        from crawlframe.node.master.supervisor_link import Oversight, release_output
         from crawlservice.services import DjangoServices
 
         services = DjangoServices(settings, url, code_of(settings), once=options["once"])

@@ -8,12 +8,12 @@ from django.db.models import OuterRef, Subquery
 from rich.table import Table
 from rich.text import Text
 
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import plain, status
 from crawlservice.models import Run, Schedule, Task
-from crawlservice.schedules import upcoming
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import plain, status
-from crawlservice.timewords import in_words
-from crawlservice.timing import BadTiming
+from crawlservice.scheduling.schedules import upcoming
+from crawlservice.scheduling.timing import BadTiming
+from crawlservice.scheduling.timing_words import in_words
 
 LAST = {"task": "task", "state": "task__state", "ended": "task__outcome"}
 

@@ -8,9 +8,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from crawlservice import setuplink
-from crawlservice.journal import record
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.accounts import setup_link
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
 
 
 class Command(ServiceCommand):
@@ -26,10 +26,10 @@ class Command(ServiceCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not setuplink.is_needed():
+        if not setup_link.is_needed():
             raise CommandError(
                 "there is an administrator already, who can make further accounts; for a forgotten "
                 "password: python manage.py changepassword NAME"
             )
         record("make setup link", command=True)
-        self.stdout.write(f"{options['url'].rstrip('/')}/{setuplink.make()}")
+        self.stdout.write(f"{options['url'].rstrip('/')}/{setup_link.make()}")

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.conf import settings
 
-from crawlframe.registry import find_package
-from crawlservice.newspider import write_spider
-from crawlservice.terminal import Command as ServiceCommand
+from crawlframe.code.registry import find_package
+from crawlservice.cli.new_spider import write_spider
+from crawlservice.cli.terminal import Command as ServiceCommand
 
 
 class Command(ServiceCommand):

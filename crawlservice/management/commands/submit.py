@@ -7,10 +7,10 @@ from typing import Any
 
 from django.db import transaction
 
-from crawlservice.arguments import parse_pairs
-from crawlservice.journal import record
-from crawlservice.submit import published, submit
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.accounts.journal import record
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.tasks.arguments import parse_pairs
+from crawlservice.tasks.submit import published, submit
 
 
 class Command(ServiceCommand):

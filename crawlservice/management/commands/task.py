@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from crawlservice import outcomes
-from crawlservice.report import report
-from crawlservice.submit import get_task
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import watch
+from crawlservice.cli.report import report
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import watch
+from crawlservice.tasks import outcomes
+from crawlservice.tasks.submit import get_task
 
 
 class Command(ServiceCommand):

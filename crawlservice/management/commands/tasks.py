@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import status, task_table
 from crawlservice.models import Task
-from crawlservice.progress import read
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import status, task_table
+from crawlservice.tasks.progress import read
 
 
 class Command(ServiceCommand):

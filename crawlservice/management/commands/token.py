@@ -10,10 +10,10 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from rich.table import Table
 
-from crawlservice import journal, tokens
+from crawlservice.accounts import journal, tokens
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import plain
 from crawlservice.models import Token
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.terminal import plain
 
 
 class Command(ServiceCommand):

@@ -9,10 +9,10 @@ from typing import Any
 from rich.live import Live
 
 from crawlframe.errors import ArgumentError
-from crawlservice.keyboard import keyboard
-from crawlservice.terminal import PLAIN_EVERY
-from crawlservice.terminal import Command as ServiceCommand
-from crawlservice.top import ClusterView
+from crawlservice.cli.keyboard import keyboard
+from crawlservice.cli.terminal import PLAIN_EVERY
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.top import ClusterView
 
 
 class Command(ServiceCommand):

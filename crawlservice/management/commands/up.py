@@ -14,13 +14,14 @@ from django.core.management.base import CommandError
 from django.db import connection
 
 from crawlframe.errors import ConfigError
-from crawlservice import exposure, setuplink
-from crawlservice.checks import check_redis
-from crawlservice.household import Household
-from crawlservice.journal import record
-from crawlservice.localnode import manage_command
-from crawlservice.redis import frontier
-from crawlservice.terminal import Command as ServiceCommand
+from crawlservice.accounts import setup_link
+from crawlservice.accounts.journal import record
+from crawlservice.cli.local_node import manage_command
+from crawlservice.cli.process_group import Household
+from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.connections.checks import check_redis
+from crawlservice.connections.frontier import frontier
+from crawlservice.security import exposure
 
 DEFAULT_BIND = "127.0.0.1:8000"
 PATIENCE = 10.0  # seconds beyond the grace time until what does not stop is killed
@@ -67,9 +68,9 @@ class Command(ServiceCommand):
                 "warning: only requests to localhost are answered; name the hosts this server is "
                 "reached by in CRAWLFRAME_ALLOWED_HOSTS"
             )
-        if setuplink.is_needed():
+        if setup_link.is_needed():
             record("make setup link", command=True)
-            self.stdout.write(f"Make the first administrator: {url}{setuplink.make()}")
+            self.stdout.write(f"Make the first administrator: {url}{setup_link.make()}")
         self.stdout.write("Ctrl-C stops everything.")
         self.stdout.flush()
 

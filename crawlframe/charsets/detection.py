@@ -1,0 +1,224 @@
+"""The encoding of a body that declares none: UTF-8 where its bytes are valid UTF-8, else what its
+bytes clearly say, else the usual one of its language, its host or its top-level domain.
+
+The bytes say it clearly only for scripts other than Latin: the encodings of Western and Central
+Europe differ in so few letters that a guess varies from page to page of one site. The guess is made
+by chardetng, the detector of Firefox, and then checked."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import OrderedDict
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from crawlframe.charsets.labels import codec_of
+from crawlframe.charsets.regions import WESTERN, encoding_of_domain, encoding_of_language
+
+_BLOCK = 1 << 16  # bytes looked at, from the first block that is not ASCII
+_DIGEST = 1 << 11  # bytes that the detector gets: those around characters that are not ASCII
+_SURE = 100  # letters with which a page decides for itself, whatever its host's others are in
+_HOSTS = 10_000  # remembered
+_ASCII = bytes(range(128))
+
+# One ASCII byte stays before a run: it may be the second half of a character.
+_ASCII_RUN = re.compile(rb"(?<=[\x00-\x7f])[\x00-\x7f]{24,}")
+_HTML = re.compile(rb"<html\s([^>]*+)", re.I)
+_HTML_WITHIN = 4 << 10  # bytes, of which comments before it may take most
+_LANGUAGE = re.compile(rb"\blang\s*+=\s*+[\"']?+\s*+([a-z]{2,3}(?:[-_]\w+)*)", re.I)
+
+
+class _Script(NamedTuple):
+    """``letter`` is a set for regular expressions. ``least``: letters that make a case, which stand
+    in runs of at least ``run``."""
+
+    letter: str
+    least: int
+    run: int
+
+
+_CYRILLIC = _Script("\u0400-\u04ff", 8, 3)
+_GREEK = _Script("\u0370-\u03ff", 8, 3)
+_HEBREW = _Script("\u05d0-\u05ea", 8, 2)
+_ARABIC = _Script("\u0620-\u06d3", 8, 2)
+_THAI = _Script("\u0e01-\u0e5b", 8, 3)
+_CJK = _Script("\u3005-\u30ff\u3400-\u9fff\uac00-\ud7a3", 4, 2)
+
+_SCRIPTS = {
+    **dict.fromkeys(("cp1251", "koi8-r", "koi8-u", "iso8859-5", "cp866"), _CYRILLIC),
+    **dict.fromkeys(("cp1253", "iso8859-7"), _GREEK),
+    **dict.fromkeys(("cp1255", "iso8859-8"), _HEBREW),
+    **dict.fromkeys(("cp1256", "iso8859-6"), _ARABIC),
+    "cp874": _THAI,
+    **dict.fromkeys(("cp932", "euc_jp", "iso2022_jp", "gb18030", "big5hkscs", "cp949"), _CJK),
+}
+# Where the language is known, the bytes may choose among its encodings.
+_KIN_LEAST = 8  # bytes that are not ASCII
+_KIN = ({"cp1250", "iso8859-2"}, {"cp1257", "iso8859-13", "iso8859-4"})
+
+
+class _Hosts:
+    """What the pages of a host that this process saw were found to be in, while they agree."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, str | None] = OrderedDict()  # None: they do not agree
+
+    def get(self, host: str) -> str | None:
+        return self._found.get(host)
+
+    def add(self, host: str, encoding: str) -> None:
+        if host:
+            self._found[host] = encoding if self._found.get(host, encoding) == encoding else None
+            if len(self._found) > _HOSTS:
+                self._found.popitem(last=False)  # one step, which threads may take at once
+
+    def clear(self) -> None:
+        self._found.clear()
+
+
+hosts = _Hosts()
+
+
+def undeclared(body: bytes, kind: str, url: str) -> str:
+    """Python's name of the encoding. ``kind`` is that of a Response."""
+    sample = _sample(body)
+    if sample.isascii():
+        return "iso2022_jp" if b"\x1b$" in sample and _is_iso_2022_jp(sample) else "utf-8"
+    if _is_utf8(sample):
+        return "utf-8"
+    if kind == "binary":
+        return _codec(WESTERN)
+    host = urlsplit(url).hostname or ""
+    return _by_bytes_or_place(sample, body[:_HTML_WITHIN], host)
+
+
+def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
+    digest = _digest(sample)
+    domain = host.rpartition(".")[2]
+    guess, confident = _guess(digest, domain)
+    of_kin = guess if confident and len(digest.translate(None, _ASCII)) >= _KIN_LEAST else ""
+    letters = _letters(digest, guess)
+    known = hosts.get(host)
+    if letters and known is not None and letters < _SURE and _is_alike(digest, known, guess):
+        return known
+    if letters:
+        hosts.add(host, guess)
+        return guess
+    label = encoding_of_language(_language(head))
+    if label is not None:
+        usual = _kin(_codec(label), of_kin)
+        hosts.add(host, usual)
+        return usual
+    if known is not None and _fits(digest, known):
+        return known
+    return _kin(_codec(encoding_of_domain(domain)), of_kin)
+
+
+def _language(head: bytes) -> str:
+    """What the first ``<html>`` tag says, or nothing."""
+    tag = _HTML.search(head)
+    found = _LANGUAGE.search(tag[1]) if tag else None
+    return found[1].decode("ascii", "ignore") if found else ""
+
+
+def _sample(body: bytes) -> bytes:
+    """The first block that is not ASCII, else the first one."""
+    if len(body) > _BLOCK and not body.isascii():
+        for start in range(0, len(body), _BLOCK):
+            block = body[start : start + _BLOCK]
+            if not block.isascii():
+                return block
+    return body[:_BLOCK]
+
+
+def _digest(sample: bytes) -> bytes:
+    digest = b""
+    for start in range(0, len(sample), 4 * _DIGEST):
+        digest += _ASCII_RUN.sub(b" ", sample[start : start + 4 * _DIGEST])
+        if len(digest) >= _DIGEST:
+            break
+    return digest[:_DIGEST]
+
+
+def _is_utf8(sample: bytes) -> bool:
+    try:
+        codecs.utf_8_decode(sample, "strict", len(sample) < _BLOCK)  # else a character may be torn
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_iso_2022_jp(sample: bytes) -> bool:
+    decoder = codecs.getincrementaldecoder("iso2022_jp")()
+    try:
+        decoder.decode(sample)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _guess(digest: bytes, domain: str) -> tuple[str, bool]:
+    """Python's name of the likeliest encoding, and whether it is likelier than the usual one of the
+    top-level domain."""
+    from chardetng_py.detector import EncodingDetector
+
+    hint = domain.encode() if domain.isascii() and domain.replace("-", "").isalpha() else None
+    detector = EncodingDetector()
+    detector.feed(digest, last=False)
+    label, confident = detector.guess_assess(tld=hint, allow_utf8=False)
+    # Of some encodings it says Python's name.
+    return codec_of(label) or codecs.lookup(label).name, confident
+
+
+def _letters(digest: bytes, encoding: str) -> int:
+    """How many letters of the encoding's script there are, if the text is clearly in it, else 0:
+    hardly anything else than ASCII beside them, most in words, and these not of two scripts."""
+    script = _SCRIPTS.get(encoding)
+    if script is None:
+        return 0
+    text = digest.decode(encoding, "replace").removesuffix("\ufffd")
+    words = _words(script.letter).findall(text)
+    letters = sum(map(len, words))
+    strange = sum(char.isalpha() or char == "\ufffd" for char in text if char > "\x7f") - letters
+    in_runs = sum(len(word) for word in words if len(word) >= script.run)
+    clear = letters >= script.least and strange * 10 <= letters and in_runs * 10 >= letters * 6
+    return letters if clear and _fits(digest, encoding) else 0
+
+
+def _is_alike(digest: bytes, known: str, guess: str) -> bool:
+    """Whether the text is as clearly in ``known``, another encoding of the same script."""
+    return _SCRIPTS.get(known) is _SCRIPTS[guess] and _letters(digest, known) > 0
+
+
+def _fits(digest: bytes, encoding: str) -> bool:
+    """Whether the bytes can be text in this encoding."""
+    text = digest.decode(encoding, "replace").removesuffix("\ufffd")
+    if "\ufffd" in text:
+        return False
+    script = _SCRIPTS.get(encoding)
+    if script is None:
+        return True
+    words = len(_words(script.letter).findall(text))
+    # Chinese and Japanese stand beside Latin words without a space.
+    return script is _CJK or len(_mixed(script.letter).findall(text)) * 4 <= words
+
+
+@lru_cache(maxsize=16)
+def _words(letter: str) -> re.Pattern[str]:
+    return re.compile(f"[{letter}]+")
+
+
+@lru_cache(maxsize=16)
+def _mixed(letter: str) -> re.Pattern[str]:
+    """Where a Latin letter stands beside one of the script."""
+    return re.compile(f"[A-Za-z](?=[{letter}])|[{letter}](?=[A-Za-z])")
+
+
+def _kin(usual: str, guess: str) -> str:
+    return guess if any(usual in kin and guess in kin for kin in _KIN) else usual
+
+
+def _codec(label: str) -> str:
+    return codec_of(label) or "cp1252"

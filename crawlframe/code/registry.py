@@ -1,0 +1,340 @@
+"""Registry: imports every module of the spiders package; knows spiders and broken modules.
+
+Whoever runs or checks spiders loads one; the service itself never imports spiders."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.machinery import SourceFileLoader
+from os import PathLike
+from os.path import normpath
+from pathlib import Path
+from types import ModuleType
+
+from crawlframe.code import source
+from crawlframe.code.source import Bytecode, SourceFinder, TookTooLong, within
+from crawlframe.code.version import files
+from crawlframe.errors import SpiderError, UnknownSpider, did_you_mean
+from crawlframe.porting import INHERITS, is_scrapy_spider
+from crawlframe.spider import Spider, SpiderInfo, describe
+
+SPIDER_NAME = re.compile(r"[\w.-]{1,100}")
+ENGINE = Path(__file__).parent.parent
+_OUR_FRAMES = ("<frozen importlib", __file__, importlib.__file__, source.__file__)
+
+
+class Registry:
+    """The spiders of one package.
+
+    ``spiders``: name -> class. ``infos``: what is published of them, by name. ``broken``: module ->
+    what is wrong with it; the first line names file, line and error, a traceback may follow.
+    ``files``: what lies outside the package and belongs to the code: the authors' modules that were
+    imported for it, and what spiders declare; a directory stands for all files below."""
+
+    def __init__(self, finder: SourceFinder, limit: float | None) -> None:
+        self.spiders: dict[str, type[Spider]] = {}
+        self.infos: list[SpiderInfo] = []
+        self.broken: dict[str, str] = {}
+        self.files: list[Path] = []
+        self._finder = finder
+        self._limit = limit
+        self._found: dict[str, list[tuple[type[Spider], SpiderInfo]]] = defaultdict(list)
+
+    @classmethod
+    def load(
+        cls,
+        package: Path | str = "spiders",
+        *,
+        skip: Mapping[str, str] = {},
+        limit: float | None = None,
+        loading: Callable[[str], None] = lambda module: None,
+        bytecode: Path | None = None,
+    ) -> Registry:
+        """Imports all modules of a package, given by name or by its directory, from source. Never
+        raises on what a module does; only KeyboardInterrupt passes.
+
+        Modules in ``skip`` are not imported, and broken for the reason given there. One import may
+        take ``limit`` seconds. ``loading`` is told each module before its import. The directory
+        ``bytecode`` keeps compiled code, which makes later loads faster."""
+        finder = SourceFinder.install()
+        finder.bytecode = Bytecode(bytecode) if bytecode else None
+        finder.refused, finder.sealed = dict(skip), False
+        registry = cls(finder, limit)
+        try:
+            registry._load(package, loading)
+        finally:
+            finder.refused = {}
+        return registry
+
+    def _load(self, package: Path | str, loading: Callable[[str], None]) -> None:
+        name = package.resolve().name if isinstance(package, Path) else package
+        directory = _enter(package) if isinstance(package, Path) else find_package(package)
+        if directory is None or not directory.is_dir():
+            place = directory or f"package {name!r}"
+            self._break(name, f"{place}: there is no such directory; make it, or start in the "
+                              "directory that holds it")  # fmt: skip
+            return
+        finder = self._finder
+        finder.trees.add(str(directory))
+        before = {*finder.loaded}
+        _forget(name, _from_bytecode)
+        for module_name, path in _modules(name, directory):
+            module = self._import(module_name, path, loading)
+            if module is not None:
+                for kind in _classes_of(module):
+                    if issubclass(kind, Spider) and kind.name:
+                        self._take(kind, path)
+                    elif is_scrapy_spider(kind):
+                        self._break(
+                            module_name, f"{_place(kind, path)}: {kind.__name__}: {INHERITS}"
+                        )
+        self._settle()
+        outside = {*self.files, *(path for path in finder.loaded if path not in before)}
+        self.files = sorted(
+            path
+            for path in outside
+            if not path.is_relative_to(directory) and not path.is_relative_to(ENGINE)
+        )
+
+    def seal(self) -> None:
+        """Nothing more belongs to this version: a later import of the authors' own is warned of."""
+        self._finder.sealed = True
+
+    def changed(self) -> list[Path]:
+        """Files of modules that are no longer what was imported."""
+        return self._finder.changed()
+
+    def get(self, name: str) -> type[Spider]:
+        """The spider of this name. Raises UnknownSpider, which lists the known ones."""
+        spider = self.spiders.get(name)
+        if spider is None:
+            raise unknown_spider(name, self.spiders, self.broken)
+        return spider
+
+    def info(self, name: str) -> SpiderInfo:
+        """What is published of a spider. Raises UnknownSpider."""
+        self.get(name)
+        return next(info for info in self.infos if info.name == name)
+
+    def _import(self, name: str, path: Path, loading: Callable[[str], None]) -> ModuleType | None:
+        if not all(part.isidentifier() for part in name.split(".")):
+            self._break(name, f"{path}:1: a module's name may have only letters, digits and _")
+            return None
+        refused = self._finder.refused
+        if name in refused:
+            self._break(name, refused[name])
+            return None
+        loading(name)
+        try:
+            return within(self._limit, lambda: importlib.import_module(name))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a module may raise anything, sys.exit() included
+            text = self._describe(error, path)
+            self._break(name, text)
+            if isinstance(error, TookTooLong):
+                # The others that import it must not wait in turn.
+                refused[_standing_in(error) or name] = text
+            return None
+
+    def _take(self, spider: type[Spider], path: Path) -> None:
+        name: object = spider.name
+        if not isinstance(name, str) or not SPIDER_NAME.fullmatch(name):
+            problem = f"name {name!r} must be up to 100 letters, digits and . _ -"
+            self._break(spider.__module__, f"{_place(spider, path)}: {spider.__name__}: {problem}")
+            return
+        try:
+            info = within(self._limit, lambda: describe(spider))
+            self._declare(spider)
+        except SpiderError as error:
+            self._break(spider.__module__, f"{_place(spider)}: {error}")
+        except (Exception, TookTooLong) as error:  # metaclasses and annotations of authors run here
+            self._break(spider.__module__, self._describe(error, _file(spider)))
+        else:
+            self._found[name].append((spider, info))
+
+    def _declare(self, spider: type[Spider]) -> None:
+        owner = next(owner for owner in spider.__mro__ if "files" in vars(owner))
+        names: object = spider.files
+        if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+            raise SpiderError(
+                f'files must be a list of paths, such as ["prices.csv"], not {names!r}'
+            )
+        for name in names if owner is not Spider else ():
+            if not isinstance(name, str | PathLike) or not str(name):
+                raise SpiderError(f"files: {name!r} is not a path")
+            # As written, not resolved: a link may point elsewhere in the next version.
+            path = Path(normpath(_file(owner).parent / name))
+            self.files.append(path)  # also a missing one: it may come
+            if not path.exists():
+                raise SpiderError(
+                    f"files: {path} does not exist; correct the path, or add the file"
+                )
+
+    def _settle(self) -> None:
+        for name, found in sorted(self._found.items()):
+            if len(found) == 1:
+                self.spiders[name], info = found[0]
+                self.infos.append(info)
+                continue
+            spiders = [spider for spider, _ in found]
+            places = [f"{spider.__module__}.{spider.__name__}" for spider in spiders]
+            text = f"the spider name {name!r} is used by {' and '.join(places)}; change one"
+            for module in {spider.__module__: None for spider in spiders}:
+                first = next(spider for spider in spiders if spider.__module__ == module)
+                self._break(module, f"{_place(first)}: {text}")
+
+    def _describe(self, error: BaseException, path: Path) -> str:
+        return _describe_failure(error, path, self._finder.owns)
+
+    def _break(self, module: str, text: str) -> None:
+        # File names that are no text have surrogates, which cannot be sent anywhere.
+        module, text = (
+            words.encode("utf-8", "backslashreplace").decode() for words in (module, text)
+        )
+        before = self.broken.get(module)
+        self.broken[module] = f"{before}\n{text}" if before else text
+
+
+def unknown_spider(
+    name: str, known: dict[str, type[Spider]] | dict[str, SpiderInfo], broken: dict[str, str]
+) -> UnknownSpider:
+    """The error for a name that is not among ``known``, naming those and the nearest."""
+    text = f"there is no spider {name!r}{did_you_mean(name, known)}. "
+    text += f"Known: {', '.join(sorted(known))}" if known else "None is known"
+    if not broken:
+        text += "; python manage.py checkspiders says what does not load"
+    for first_line in (problem.partition("\n")[0] for problem in broken.values()):
+        text += f"\nNot loaded: {first_line}"
+    return UnknownSpider(text)
+
+
+def _enter(directory: Path) -> Path:
+    """Makes ``directory`` importable under its name, before any other package of that name."""
+    directory = directory.resolve()
+    loaded = sys.modules.get(directory.name)
+    # Read before sys.path changes: a namespace package's path follows it.
+    if loaded is not None and next(iter(getattr(loaded, "__path__", [])), "") != str(directory):
+        _forget(directory.name, lambda module: True)
+    parent = str(directory.parent)
+    sys.path[:] = [parent, *(place for place in sys.path if place != parent)]
+    importlib.invalidate_caches()
+    return directory
+
+
+def _forget(package: str, which: Callable[[ModuleType | None], bool]) -> None:
+    for name, module in [*sys.modules.items()]:
+        if (name == package or name.startswith(f"{package}.")) and which(module):
+            del sys.modules[name]
+
+
+def _from_bytecode(module: ModuleType | None) -> bool:
+    """Was it imported before, by Python's own loader, which may take old bytecode?"""
+    return type(getattr(module, "__loader__", None)) is SourceFileLoader
+
+
+def find_package(package: str) -> Path | None:
+    """The directory of a package, which is not imported for that; None when there is none."""
+    importlib.invalidate_caches()
+    top, *parts = package.split(".")  # find_spec would import the parents of a dotted name
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    places = [Path(place, *parts) for place in spec.submodule_search_locations]
+    return next(filter(Path.is_dir, places), None)
+
+
+def _modules(package: str, directory: Path) -> Iterator[tuple[str, Path]]:
+    """Dotted name and path of every module, packages before what they hold."""
+    for path in files(directory):
+        parts = path.relative_to(directory).with_suffix("").parts
+        if path.suffix != ".py" or "__main__" in parts:
+            continue
+        if parts[-1] == "__init__":
+            parts = parts[:-1]
+        yield ".".join((package, *parts)), path
+
+
+def _classes_of(module: ModuleType) -> list[type]:
+    """Those that the module defines; what it only imports belongs elsewhere."""
+    values = [value for value in vars(module).values() if isinstance(value, type)]
+    return [value for value in dict.fromkeys(values) if value.__module__ == module.__name__]
+
+
+def _describe_failure(error: BaseException, path: Path, owns: Callable[[str], bool]) -> str:
+    report = traceback.TracebackException.from_exception(error)
+    links: list[traceback.TracebackException | None] = [report]
+    while links:
+        link = links.pop()
+        if link is not None:
+            kept = [frame for frame in link.stack if not frame.filename.startswith(_OUR_FRAMES)]
+            link.stack = traceback.StackSummary.from_list(kept)
+            links += [link.__cause__, link.__context__]
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f"{error.filename}:{error.lineno or 1}"
+    else:
+        # The innermost line of the author's own files says more than one deep in a library.
+        stack = report.stack
+        mine = [frame for frame in stack if owns(frame.filename) and not _engine(frame.filename)]
+        mine = mine or [*stack]
+        place = f"{mine[-1].filename}:{mine[-1].lineno}" if mine else f"{path}:1"
+    text = "".join(report.format()).rstrip()
+    if not report.stack:
+        text = text.removeprefix("Traceback (most recent call last):\n")
+    return f"{place}: {_one_line(error)}\n{text}"
+
+
+def _one_line(error: BaseException) -> str:
+    words = error.msg if isinstance(error, SyntaxError) else str(error)
+    line = words.strip().partition("\n")[0]
+    if isinstance(error, TookTooLong):
+        return line
+    if isinstance(error, ModuleNotFoundError) and _is_to_install(error.name):
+        line += ": install it on this node"
+    return f"{type(error).__name__}: {line}".removesuffix(": ")
+
+
+def _is_to_install(module: str | None) -> bool:
+    """Is there nothing of that name? Where there is a package, only a part is named wrongly."""
+    top = (module or "").partition(".")[0]
+    try:
+        return bool(top) and top not in sys.modules and importlib.util.find_spec(top) is None
+    except (ImportError, ValueError):
+        return False
+
+
+def _engine(file: str) -> bool:
+    return Path(file).is_relative_to(ENGINE)
+
+
+def _standing_in(error: BaseException) -> str | None:
+    """The module whose import an error interrupted."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    names = [
+        frame.f_globals.get("__name__") for frame in frames if frame.f_code.co_name == "<module>"
+    ]
+    return names[-1] if names else None
+
+
+def _file(spider: type) -> Path:
+    return Path(getattr(sys.modules.get(spider.__module__), "__file__", None) or spider.__module__)
+
+
+def _place(spider: type, path: Path | None = None) -> str:
+    """File and line of a class, also of one that the source does not show plainly."""
+    path = path or _file(spider)
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        lines = []
+    start = re.compile(rf"\s*class\s+{re.escape(spider.__name__)}\b")
+    return f"{path}:{next((n for n, line in enumerate(lines, 1) if start.match(line)), 1)}"

@@ -1,0 +1,211 @@
+"""Child: the master's view of one forked process, and what a fork does to become one."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import NoReturn
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier import Claimed
+from crawlframe.node.channel import Channel
+from crawlframe.node.running_marks import Marks
+
+log = logging.getLogger(__name__)
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+WORKERS = (
+    "worker",  # takes any request
+    "aside",  # for callbacks that compute
+    "lone",  # for requests that must run alone, one at a time
+)
+ADOPTION = 5.0  # seconds a process may take to become the master's child
+CAN_ADOPT = sys.platform == "linux"
+
+
+class Child:
+    """One steward, template or worker. ``held`` are the requests it has been given and not settled,
+    ``version`` the code that it runs."""
+
+    def __init__(
+        self, role: str, pid: int, channel: Channel, marks: Marks | None = None, place: int = 0
+    ) -> None:
+        self.role = role
+        self.pid = pid
+        self.channel = channel
+        self.origin: object = None  # the Loaded code that a worker runs
+        self.held: dict[bytes, Claimed] = {}
+        self._again: dict[bytes, int] = {}  # rid -> times it came back before it was settled
+        self.credits = 0
+        self.ready = False
+        self.relieved = False  # it finishes the callbacks that hold it up, and ends
+        self.retiring_since: float | None = None
+        self.dismissed = False  # it was killed because it did not leave in time, or at all
+        self.overdue = False  # it was killed because it stood still
+        self.born = self.last_beat = time.monotonic()
+        self.rss = 0  # bytes
+        self.waits = ""  # for what its results wait
+        self._marks, self._place = marks, place
+
+    @classmethod
+    def spawn(cls, role: str, main: Callable[[Channel], None]) -> Child:
+        """Forks. The child runs ``main`` with its end of the channel, and exits."""
+        ours, theirs = Channel.pair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            become_child(role, parent, lambda: main(theirs))
+        theirs.close()
+        return cls(role, pid, ours)
+
+    @property
+    def staying(self) -> bool:
+        return self.retiring_since is None and not self.relieved
+
+    @property
+    def in_loop(self) -> bytes | None:
+        """The request whose callback holds its event loop."""
+        return self._marks.in_loop(self._place) if self._marks else None
+
+    @property
+    def running(self) -> frozenset[bytes]:
+        """The requests whose callbacks run in it, or ran to its end."""
+        return self._marks.running(self._place) if self._marks else frozenset()
+
+    @property
+    def works(self) -> bool:
+        """Is it a worker, of whatever kind?"""
+        return self.role in WORKERS
+
+    @property
+    def taking(self) -> bool:
+        """May it be given requests?"""
+        return self.ready and self.staying and self.credits > 0
+
+    def hold(self, request: Claimed) -> None:
+        """It has been given this request."""
+        if request.rid in self.held:
+            self._again[request.rid] = self._again.get(request.rid, 0) + 1
+        self.held[request.rid] = request
+
+    def report(self, credits: int, settled: Iterable[bytes]) -> None:
+        """It says that it has so many more free slots, and what it has done with."""
+        self.credits += credits
+        for rid in settled:
+            self.settle(rid)
+
+    def settle(self, rid: bytes) -> None:
+        """It says that it has done with this request. A retry may be claimed again, and be given to
+        the same worker, before that word of the first try arrives."""
+        again = self._again.pop(rid, 0)
+        if again == 0:
+            self.held.pop(rid, None)
+        elif again > 1:
+            self._again[rid] = again - 1
+
+    def relieve(self, rids: Collection[bytes]) -> list[tuple[bytes, str, int]]:
+        """It keeps these requests only. Returns the others as ``legacy`` does."""
+        self.relieved = True
+        others = [(rid, held.host, 0) for rid, held in self.held.items() if rid not in rids]
+        self.held = {rid: held for rid, held in self.held.items() if rid in rids}
+        self._again.clear()
+        return others
+
+    def legacy(self, blamed: Collection[bytes]) -> list[tuple[bytes, str, int]]:
+        """After its death: rid, host and penalty of what it held, in the form of ``release``."""
+        return [(rid, one.host, int(rid in blamed)) for rid, one in self.held.items()]
+
+    def signal(self, number: int) -> None:
+        """Sends a signal; the child is ours and not reaped yet, so the pid cannot be another's."""
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            if CAN_ADOPT:
+                raise
+
+    def kill(self) -> None:
+        """Ends it at once, as one who was asked to leave."""
+        if self.retiring_since is None:
+            self.retiring_since = time.monotonic()
+        self.dismissed = True
+        self.signal(signal.SIGKILL)
+
+    def forget(self) -> None:
+        """Frees what the master kept for it."""
+        self.channel.close()
+        if self._marks:
+            self._marks.give_back(self._place)
+
+
+def become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
+    """What a freshly forked process does: runs ``main`` as a child of ``parent``, and exits."""
+    status = 1
+    try:
+        # The terminal's Ctrl-C and a supervisor's TERM reach the whole group; the master decides.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        _die_with(parent)
+        _reseed()
+        main()
+        status = 0
+    except CrawlframeError as error:
+        log.error("%s %d failed: %s", role, os.getpid(), error)
+    except BaseException:
+        log.exception("%s %d failed", role, os.getpid())
+    finally:
+        # No atexit handlers and no destructors: what was inherited belongs to the master.
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:  # their readers may be gone
+            os._exit(status)
+
+
+def adopt_orphans(adopt: bool = True) -> None:
+    """Descendants whose parent ends become children of this process, or no longer (Linux)."""
+    _prctl(PR_SET_CHILD_SUBREAPER, int(adopt))
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def _die_with(parent: int) -> None:
+    """Elsewhere than on Linux a process that was forked by a template is nobody's child; the end of
+    its channel tells it that the master is gone."""
+    if not CAN_ADOPT:
+        return
+    give_up = time.monotonic() + ADOPTION
+    while os.getppid() != parent and os.getppid() != 1 and time.monotonic() < give_up:
+        time.sleep(0.0005)  # the process in between has not ended yet
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)
+
+
+def _reseed() -> None:
+    random.seed()
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()
+
+
+def describe_exit(code: int) -> str:
+    """An exit code as a person says it."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"signal {-code}"

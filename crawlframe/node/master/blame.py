@@ -1,0 +1,78 @@
+"""Blame: which requests are held responsible for the death of a worker."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from crawlframe.node.child_process import Child
+
+CGROUP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+VMSTAT = Path("/proc/vmstat")
+LOOK = 1.0  # seconds between two looks at the count
+TOGETHER = 5.0  # seconds in which one lack of memory may kill several workers
+
+
+def blamed(child: Child, code: int | None, *, lack_of_memory: bool) -> frozenset[bytes]:
+    """The rids of those that a dead worker held. ``code`` is its exit code, None if unknown;
+    ``lack_of_memory``: the kernel has just killed something for it.
+
+    A worker that was killed because it did not leave in time blames nobody. Else those are blamed
+    whose callbacks were running. If none was, one that was killed from outside (SIGKILL, neither
+    from us nor for lack of memory) blames nobody, and any other all that it held."""
+    held = frozenset(child.held)
+    if code == 0 or child.dismissed:
+        return frozenset()
+    if running := child.running:
+        return running & held
+    from_outside = code == -signal.SIGKILL and not child.overdue and not lack_of_memory
+    return frozenset() if from_outside else held
+
+
+class Shortage:
+    """Knows when the kernel kills processes for lack of memory, where it tells (Linux)."""
+
+    def __init__(self, sources: Collection[Path] | None = None) -> None:
+        """``sources``: files with a line ``oom_kill <count>``; the first that has one counts."""
+        self._sources = (_own_cgroup(), VMSTAT) if sources is None else sources
+        self._count = self._read()
+        self._seen = -TOGETHER  # time.monotonic() at which the count had grown
+        self._next_look = 0.0
+
+    def watch(self) -> None:
+        """To be called all the time, for the count does not say when it grew."""
+        if time.monotonic() >= self._next_look:
+            self._look()
+
+    def is_here(self) -> bool:
+        """Has it killed just now?"""
+        self._look()
+        return time.monotonic() - self._seen < TOGETHER
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        before, self._count, self._next_look = self._count, self._read(), now + LOOK
+        if self._count > before:
+            self._seen = now
+
+    def _read(self) -> int:
+        for source in self._sources:
+            try:
+                lines = source.read_text().splitlines()
+            except OSError:
+                continue
+            for line in lines:
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+        return 0
+
+
+def _own_cgroup() -> Path:
+    """The file that counts for the control group of this process alone (cgroup v2)."""
+    try:
+        group = CGROUP.read_text().partition("0::")[2].partition("\n")[0]
+    except OSError:
+        group = ""
+    return CGROUPS / group.strip("/") / "memory.events"

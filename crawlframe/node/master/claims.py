@@ -1,0 +1,104 @@
+"""Claims: when a master asks the frontier for requests, and what it says on that way: which fetches
+are over, so that the slots of their hosts are free before their results are written."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Collection, Iterable
+from itertools import islice
+
+from crawlframe.frontier import Claim, Fetched, Frontier
+from crawlframe.frontier.batches import MAX_ENTRIES
+from crawlframe.node.child_process import Child
+from crawlframe.node.master.deferred_calls import Errands
+
+log = logging.getLogger(__name__)
+
+IDLE = 0.1  # seconds between claims while nothing is due
+RETAKE = 1.0  # seconds between two looks for parked requests that this code has not tried
+AWAY = 0.5  # seconds after a claim that failed
+PATIENCE = 0.01  # seconds that fetches wait to be told when no worker has a free slot
+
+
+class Claims:
+    """Of one master."""
+
+    def __init__(self, errands: Errands) -> None:
+        self._errands = errands
+        self._over: dict[Fetched, None] = {}
+        self._next_retake = 0.0
+        self.start_over()
+
+    def start_over(self) -> None:
+        """A generation begins: it holds nothing."""
+        self._sequence = 0
+        self._over.clear()
+        self._answered = True
+        self._next = self._next_telling = 0.0
+        self._astray: Collection[bytes] = ()
+
+    def retake(self, frontier: Frontier, version: str, n: int) -> None:
+        """Lets the next claim find up to n parked requests that this version has not tried, once
+        in a while."""
+        now = time.monotonic()
+        if self._errands.away or now < self._next_retake:  # claims ask if it is back
+            return
+        self._next_retake = now + RETAKE
+        if self._errands.attempt(lambda: frontier.retake(version, n)):
+            self.hurry(retake=True)
+
+    def hurry(self, *, retake: bool = False) -> None:
+        """The next one may bring something; so may a look for parked requests, if ``retake``."""
+        self._next = 0.0
+        if retake:
+            self._next_retake = 0.0
+
+    def end_fetches(self, child: Child, over: Iterable[tuple[bytes, int]]) -> None:
+        """A worker says (rid, number of the claim) of fetches that are over."""
+        if not self._over:
+            self._next_telling = time.monotonic() + PATIENCE
+        for rid, claim in over:
+            held = child.held.get(rid)
+            if held is not None and held.claim == claim:
+                self._over[Fetched(rid, held.host, claim)] = None
+
+    def due(self, *, taking: bool) -> float:
+        """time.monotonic() of the next one. ``taking``: has any worker a free slot?"""
+        # What an answer that was lost gave is given again, and somebody must be there to take it.
+        telling = self._next_telling if self._over and self._answered else math.inf
+        return min(telling, self._next) if taking else telling
+
+    def make(self, frontier: Frontier, generation: int, n: int) -> Claim | None:
+        """Claims up to n requests; None when Redis is away or the generation dead."""
+        now = time.monotonic()
+        sequence, fetched = self._sequence, [*islice(self._over, MAX_ENTRIES)]
+        claim = self._errands.attempt(lambda: frontier.claim(generation, sequence, n, fetched))
+        self._answered = claim is not None
+        if claim is None:
+            self._next = now + AWAY
+            return None
+        self._sequence += 1
+        for one in fetched:
+            del self._over[one]
+        self._next_telling = now
+        if not claim.requests or claim.wait != 0:
+            pause = IDLE if claim.wait < 0 else min(IDLE, claim.wait / 1000)
+            self._next = now + max(0.001, pause)
+        return claim
+
+    def strays(
+        self, frontier: Frontier, generation: int, held: Collection[bytes]
+    ) -> list[tuple[bytes, str, int]]:
+        """What Redis says this generation holds though no worker does, now and at the look before:
+        Redis has lost the end of a request, and all who were told of it are gone; or a claim that
+        was given up reached it after all. In the form of ``release``."""
+        if not self._answered or self._errands.owing:
+            return []  # some of it is on its way
+        hosts, before = frontier.leases.strays(generation, held), self._astray
+        self._astray = hosts.keys()
+        strays = [(rid, host, 0) for rid, host in hosts.items() if rid in before]
+        if strays:
+            log.warning("%d requests that no worker has are given back", len(strays))
+        return strays

@@ -1,0 +1,76 @@
+"""Isolation: requests that are blamed for the death of a worker run one at a time, in a worker
+that runs nothing else meanwhile. What kills it again is to blame for sure."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from crawlframe.frontier import Claim, Claimed
+from crawlframe.frontier.records import TaskView
+from crawlframe.node.master.worker_pool import Crew
+
+LINE = 2  # requests that wait here; each keeps the slot of its host
+LATER = 500  # milliseconds after which those for which there is no room may be claimed again
+STALE = 2.0  # seconds for which what a claim said of their tasks is relied on
+IDLE = 10.0  # seconds after the last such request until their worker ends
+
+
+class _Waiting(NamedTuple):
+    request: Claimed
+    view: TaskView
+    since: float  # time.monotonic() of its claim
+
+
+class Isolation:
+    """Of one master. ``defer`` is called with (rid, host, milliseconds) of held requests that are
+    to wait in the frontier, for this node or another."""
+
+    def __init__(self, crew: Crew, defer: Callable[[list[tuple[bytes, str, int]]], None]) -> None:
+        self._crew = crew
+        self._defer = defer
+        self._line: deque[_Waiting] = deque()
+        self._idle_at = 0.0  # time.monotonic() from which on their worker is not needed
+
+    @property
+    def held(self) -> set[bytes]:
+        """The rids of those that wait here."""
+        return {waiting.request.rid for waiting in self._line}
+
+    def take(self, claim: Claim) -> list[Claimed]:
+        """Takes in those that must run alone. Returns the others."""
+        alone = [request for request in claim.requests if request.alone]
+        if not alone:
+            return claim.requests
+        room, now = max(0, LINE - len(self._line)), time.monotonic()
+        self._line += [_Waiting(one, claim.tasks[one.task], now) for one in alone[:room]]
+        self._put_off(alone[room:])
+        return [request for request in claim.requests if not request.alone]
+
+    def turn(self) -> None:
+        """Gives the next one to their worker, when that holds nothing. Those that have waited for
+        long are claimed anew first: their tasks may be paused or cancelled by now."""
+        stale = time.monotonic() - STALE
+        self._put_off([waiting.request for waiting in self._line if waiting.since < stale])
+        self._line = deque(waiting for waiting in self._line if waiting.since >= stale)
+        workers = [child for child in self._crew.members if child.role == "lone"]
+        if self._line or any(child.held for child in workers):
+            self._idle_at = time.monotonic() + IDLE
+        self._crew.lone_wanted = time.monotonic() < self._idle_at
+        free = [child for child in workers if child.ready and child.staying and not child.held]
+        if self._line and free:
+            request, view, _ = self._line.popleft()
+            free[0].hold(request)
+            self._crew.say(free[0], "run", [request], {request.task: view})
+
+    def empty(self) -> list[tuple[bytes, str, int]]:
+        """Nobody waits here any more. Returns those that did, in the form of ``release``."""
+        left = [(waiting.request.rid, waiting.request.host, 0) for waiting in self._line]
+        self._line.clear()
+        return left
+
+    def _put_off(self, requests: list[Claimed]) -> None:
+        if requests:
+            self._defer([(request.rid, request.host, LATER) for request in requests])

@@ -1,0 +1,350 @@
+"""Master: the loop of verbs of one node. It forks, claims and hands out; it runs no user code, and
+no thread while it forks: the one that looks after a call of the ledger ends with the call."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+import os
+import selectors
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from crawlframe import faults
+from crawlframe.conf import Settings
+from crawlframe.frontier import Claim, Frontier
+from crawlframe.node.child_process import Child, adopt_orphans
+from crawlframe.node.master.claims import Claims
+from crawlframe.node.master.code_reload import Renewal
+from crawlframe.node.master.deferred_calls import Errands
+from crawlframe.node.master.generation import Life
+from crawlframe.node.master.isolation import Isolation
+from crawlframe.node.master.stalls import LOOK, Relief
+from crawlframe.node.master.supervisor_link import Oversight
+from crawlframe.node.master.template import Loaded, Template
+from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.services import Services
+from crawlframe.node.signals import Signals
+from crawlframe.node.supervisor.master_processes import HANDED_OVER
+
+log = logging.getLogger(__name__)
+
+FULL_TURN = 0.5  # seconds a turn waits at most
+ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
+BEGIN_AGAIN = 0.1  # seconds between two tries to begin a life
+SPAWN_CHECK = 0.05  # seconds a turn waits at most while templates or workers are missing
+
+
+class Master:
+    """One node, for the length of ``run``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        *,
+        once: bool = False,
+        oversight: Oversight | None = None,
+    ) -> None:
+        """``once``: end when no open task has anything left that can run. ``oversight``: the line
+        to the supervisor, which tells of changed code."""
+        self._settings = settings
+        self._services = services
+        self._once = once
+        self._oversight = oversight
+        self._selector = selectors.DefaultSelector()
+        self._crew = Crew(settings, self._selector, self._hear, self._bury)
+        self._relief = Relief(self._crew, self._give_back)
+        self._isolation = Isolation(self._crew, self._defer)
+        self._renewal = Renewal(settings, self._spawn_template, self._on_code)
+        self._stopping_since: float | None = None
+        self._code = 0  # the exit code
+        self._next_beat = self._next_once = 0.0
+        self._unparked = self._untold = False
+        self._published: Loaded | None = None  # what the cluster was told of
+        self._errands = Errands(self._start_over)
+        self._claims = Claims(self._errands)
+
+    def run(self) -> int:
+        """Works until told to stop. Answers the exit code."""
+        adopt_orphans()
+        gc.collect()
+        gc.freeze()  # nor do forks of this process go through what it has imported
+        if self._oversight is not None:
+            self._oversight.greet(self._renewal)
+            self._selector.register(self._oversight.channel, selectors.EVENT_READ, self._oversight)
+        self._frontier: Frontier = self._services.frontier()
+        self._life = Life(self._settings, self._services)
+        self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+        self._selector.register(self._signals, selectors.EVENT_READ, None)
+        if self._oversight is not None:
+            self._listen(self._oversight)  # what came with the welcome
+        while not self._ended():
+            self._turn()
+        self._leave()
+        return self._code
+
+    def _begin(self) -> None:
+        if self._life.alive or self._stopping_since is not None:
+            return
+        if time.monotonic() < self._next_beat:
+            return
+        self._next_beat = time.monotonic() + BEGIN_AGAIN
+        if self._life.begin(self._frontier, self._oversight.beside if self._oversight else ()):
+            self._next_beat = 0.0
+            self._untold, self._published = True, None
+            self._claims.start_over()
+
+    def _turn(self) -> None:
+        self._take_signals()
+        self._crew.reap()
+        self._crew.watch()
+        self._begin()
+        self._renew_code()
+        if self._life.alive:
+            self._relief.turn()
+            self._isolation.turn()
+            self._renew_lease()
+            self._retake()
+            self._claim()
+            self._tell()
+        self._wait()
+
+    # -- signals and the supervisor ---------------------------------------------------------------
+
+    def _take_signals(self) -> None:
+        for number in self._signals.take():
+            if number == signal.SIGCHLD:
+                continue
+            if self._stopping_since is None:
+                log.info("stopping: finishing what is in flight (%g s)", self._settings.grace)
+                self._stop()
+            else:
+                log.info("stopping at once")
+                self._crew.hurried = True
+
+    def _stop(self, code: int = 0) -> None:
+        self._stopping_since, self._code = time.monotonic(), code
+        self._life.change(leaving=True)
+        self._untold = True
+        self._renewal.end()
+        self._crew.dismiss()
+        self._give_back(self._isolation.empty())
+
+    def _listen(self, oversight: Oversight) -> None:
+        """What the supervisor says."""
+        for kind, *rest in oversight.receive():
+            if self._stopping_since is not None:
+                continue
+            if self._renewal.heed(kind, *rest):
+                continue
+            if kind == "report":
+                oversight.tell_code(self._renewal)
+            elif kind == "replay":
+                self._errands.owe(lambda: self._life.replay_dead(self._frontier))
+            elif kind == "hand over":
+                log.info("handing over to the new master; finishing what is in flight")
+                self._stop(HANDED_OVER)
+        if oversight.gone:
+            self._selector.unregister(oversight.channel)
+            if self._stopping_since is None:
+                log.warning("the supervisor is gone; stopping")
+                self._stop()
+
+    # -- code and children ------------------------------------------------------------------------
+
+    def _renew_code(self) -> None:
+        if self._stopping_since is not None or not self._crew.may_spawn:
+            return
+        if not any(child.role == "steward" and child.staying for child in self._crew):
+            self._crew.add(Child.spawn("steward", self._services.run_steward))
+        self._renewal.turn(sum(child.staying for child in self._crew.workers))
+        if self._renewal.live is not None and self._life.alive:
+            self._crew.staff(self._renewal.live, self._life.generation)
+
+    def _spawn_template(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> Template:
+        template = Template.spawn(
+            self._settings, self._services, self._crew.marks, skip, cold, tolerant
+        )
+        self._crew.add(template.child)
+        return template
+
+    def _on_code(self) -> None:
+        """Another version lives, is on trial or was refused."""
+        self._untold = True
+        if self._oversight is not None:
+            self._oversight.tell_code(self._renewal)
+            if self._renewal.strict and self._renewal.state.state == "refused":
+                self._stop(HANDED_OVER)  # the supervisor keeps the master that was there before
+
+    def _hear(self, child: Child, kind: str, *rest: Any) -> None:
+        if child.role == "template":
+            self._renewal.hear(child, kind, *rest)
+            if self._oversight is not None:
+                self._oversight.tell_progress()
+        elif kind == "report":
+            credits, fetched, settled = rest
+            child.report(credits, settled)
+            self._claims.end_fetches(child, fetched)
+            self._claims.hurry()
+        elif kind == "slow":
+            self._relief.learn(*rest)
+        elif kind == "tables" and self._oversight is not None:
+            self._oversight.tell(kind, *rest)
+        elif kind == "ready" and child.role != "steward":
+            (child.credits,) = rest
+            self._claims.hurry(retake=True)
+            self._relief.brief(child)
+            self._renewal.worker_ready(child)
+            if self._oversight is not None:
+                self._oversight.tell("serving")
+            if not self._unparked:
+                self._unparked = True
+                # What was missing may be there now; what still lacks it is parked again.
+                self._errands.owe(self._frontier.unpark_all)
+
+    def _bury(self, child: Child, code: int | None) -> None:
+        if child.role == "template":
+            self._renewal.bury(child, code)
+        if child.held:
+            self._give_back(child.legacy(self._crew.blamed(child, code)))
+
+    def _give_back(self, requests: list[tuple[bytes, str, int]]) -> None:
+        """Requests of a worker that has died or stands still are claimable again at once."""
+        generation = self._life.generation
+        self._errands.owe(lambda: self._frontier.release(generation, requests))
+
+    def _defer(self, requests: list[tuple[bytes, str, int]]) -> None:
+        generation = self._life.generation
+        self._errands.owe(lambda: self._frontier.defer(generation, requests))
+
+    # -- claim and dispatch -----------------------------------------------------------------------
+
+    def _retake(self) -> None:
+        """Requests that other nodes parked for lack of code that lives here go to the head of their
+        queues, and so into the next claim."""
+        credits = sum(child.credits for child in self._crew.workers if child.taking)
+        if credits and self._stopping_since is None:
+            self._claims.retake(self._frontier, self._renewal.state.version, credits)
+
+    @property
+    def _claim_due(self) -> float:
+        if self._stopping_since is not None or not self._life.alive:
+            return math.inf
+        return self._claims.due(taking=any(child.taking for child in self._crew.workers))
+
+    def _claim(self) -> None:
+        if time.monotonic() < self._claim_due:
+            return
+        workers = [child for child in self._crew.workers if child.taking]
+        credits = sum(child.credits for child in workers)
+        claim = self._claims.make(self._frontier, self._life.generation, credits)
+        if claim is not None:
+            self._dispatch(claim, workers)
+
+    def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
+        faults.at("dispatch.before")
+        together = self._isolation.take(claim)
+        for child, requests in self._relief.share_out(together, workers):
+            views = {request.task: claim.tasks[request.task] for request in requests}
+            self._crew.say(child, "run", requests, views)
+        faults.at("dispatch.after")
+
+    # -- lease, Redis -----------------------------------------------------------------------------
+
+    def _renew_lease(self) -> None:
+        now = time.monotonic()
+        if now >= self._next_beat:
+            self._next_beat = now + self._settings.beat
+            self._errands.attempt(self._beat)
+            if not self._errands.away:
+                self._errands.pay()
+
+    def _beat(self) -> None:
+        leases = self._frontier.leases
+        forgotten = not leases.knows(self._life.generation)
+        leases.renew(self._life.generation, self._settings.lease)
+        if forgotten:  # Redis was emptied, is older than we are, or could not read what it was told
+            self._untold, self._published = True, None
+        held = self._crew.held | self._isolation.held
+        self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
+        self._untold |= self._crew.fitness != self._life.me.fitness
+        if self._oversight is not None:
+            self._oversight.tell_rollout(self._frontier, self._life.me.node)
+
+    def _tell(self) -> None:
+        if self._untold and not self._errands.away:
+            self._untold = self._errands.attempt(self._publish) is None
+
+    def _publish(self) -> bool:
+        infos = loaded.infos if (loaded := self._renewal.accepted) else []
+        spiders = tuple(info.name for info in infos)
+        fitness = self._crew.fitness
+        self._life.change(spiders=spiders, code=self._renewal.state, fitness=fitness)
+        self._frontier.leases.announce(self._life.me)
+        if loaded is not self._published:
+            self._frontier.publish_spiders(infos)
+            self._published = loaded
+        return True
+
+    def _start_over(self) -> None:
+        """This generation was declared dead, its requests belong to others: kill the workers and go
+        on as a new one."""
+        if not self._life.alive:
+            return
+        log.warning("generation %d was declared dead; starting as a new one", self._life.generation)
+        self._crew.abandon()
+        self._isolation.empty()
+        self._errands.forget()
+        self._life.end()
+        self._next_beat = 0.0
+
+    # -- waiting and ending -----------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        now = time.monotonic()
+        timeout = min(FULL_TURN, max(0.0, min(self._next_beat, self._claim_due) - now))
+        if self._renewal.live is None and self._stopping_since is None:
+            timeout = min(timeout, SPAWN_CHECK)
+        if any(child.held for child in self._crew):
+            timeout = min(timeout, LOOK)
+        if self._signals.pending:
+            timeout = 0.0
+        for key, events in self._selector.select(timeout):
+            who = key.data
+            if who is None:
+                self._signals.drain()
+            elif isinstance(who, Oversight):
+                self._listen(who)
+            else:
+                if events & selectors.EVENT_WRITE:
+                    self._crew.flush(who)
+                if events & selectors.EVENT_READ:
+                    self._crew.hear(who)
+
+    def _ended(self) -> bool:
+        if self._stopping_since is not None:
+            return not self._crew.members
+        if self._once and time.monotonic() >= self._next_once:
+            self._next_once = time.monotonic() + ONCE_CHECK
+            busy = self._crew.held or self._isolation.held
+            ready = any(child.ready for child in self._crew.workers)
+            if ready and not busy and self._errands.attempt(self._nothing_left):
+                log.info("no task is left that could go on")
+                self._stop()
+        return False
+
+    def _nothing_left(self) -> bool:
+        stuck = self._frontier.stuck()
+        for task, c in (stuck or {}).items():
+            log.warning("task %d is left: %s, %d parked of %d", task, c.state, c.parked, c.nr)
+        return stuck is not None
+
+    def _leave(self) -> None:
+        self._life.leave()
+        if self._life.alive and not self._errands.away:  # else the next life of this node does it
+            self._errands.attempt(lambda: self._life.replay(self._frontier))
+        log.info("node %s ended (process %d)", self._settings.node, os.getpid())

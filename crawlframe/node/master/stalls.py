@@ -1,0 +1,237 @@
+"""Relief: when callbacks hold up a worker, in its event loop or in a thread that keeps the
+interpreter's lock, other workers take over what waits behind them. The callbacks go on to their
+end, and their worker with them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from crawlframe.errors import BadRequest
+from crawlframe.frontier import Claimed
+from crawlframe.node.child_process import Child
+from crawlframe.node.master.worker_pool import Crew
+from crawlframe.record import read_head
+
+log = logging.getLogger(__name__)
+
+STALL = 0.5  # seconds in one callback, after which the others need not wait any longer
+AGAIN = 5.0  # the same, of one that is known to be slow and still holds the event loop
+SILENCE = 2.5  # seconds without a beat, after which a thread must be holding the interpreter's lock
+LOOK = 0.1  # seconds between two looks
+MOST = 16  # workers that may be left in such callbacks; each costs memory
+HEARD = 2.0  # seconds after which every worker knows which callbacks are slow
+REMEMBERED = 1000  # slow callbacks
+AFFINITY_SLACK = 4  # requests more than the least loaded worker that a host's own worker may hold
+
+
+class _Worked(NamedTuple):
+    """Seconds of processor time that a process has used, and its event loop's thread."""
+
+    all: float
+    loop: float
+
+
+class _Sight(NamedTuple):
+    """A worker that may stand still. ``rid``: the request whose callback holds its event loop;
+    None: no callback does, but it is silent."""
+
+    rid: bytes | None
+    since: float  # time.monotonic() at which that began
+    seen: float  # time.monotonic() at which this was seen
+    worked: _Worked  # until then
+
+
+class _Stall(NamedTuple):
+    """What holds up a worker: the callbacks of these requests, in its event loop or in threads."""
+
+    child: Child
+    requests: list[Claimed]
+    since: float  # time.monotonic()
+    computes: bool
+    in_loop: bool
+
+
+class Relief:
+    """Of one master. ``give_back`` is told (rid, host, 0) of requests that others may have."""
+
+    def __init__(
+        self, crew: Crew, give_back: Callable[[list[tuple[bytes, str, int]]], None]
+    ) -> None:
+        self._crew = crew
+        self._give_back = give_back
+        self._sights: dict[int, _Sight] = {}
+        self._next_look = 0.0
+        self._code: object = None  # what _slow is about
+        self._slow: dict[tuple[int, str], tuple[bool, float]] = {}  # -> computes, time.monotonic()
+        self._computing: set[int] = set()  # tasks
+
+    def brief(self, child: Child) -> None:
+        """Tells a new worker which callbacks are slow. Another version's are judged anew."""
+        if child.origin is not self._code:
+            self._code = child.origin
+            self._slow.clear()
+            self._computing.clear()
+            self._crew.aside_wanted = False
+        for (task, name), (computes, _) in self._slow.items():
+            self._crew.say(child, "slow", task, name, computes)
+
+    def turn(self) -> None:
+        """Looks at the workers, and relieves those that stand still."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + LOOK
+        for stall in [*self._stalls(now)]:
+            if sum(member.relieved for member in self._crew) < MOST:
+                self._relieve(stall, now)
+
+    def _relieve(self, stall: _Stall, now: float) -> None:
+        seconds = now - stall.since
+        names = {(one.task, name): None for one in stall.requests for name in _callbacks(one)}
+        if stall.in_loop and seconds < AGAIN:
+            learnt = [self._slow[name][1] for name in names if name in self._slow]
+            if any(stall.since > moment + HEARD for moment in learnt):
+                return  # it should be in a thread, and cannot: it is async, or no callback yet
+        for task, name in names:
+            self.learn(task, name, stall.computes)
+        rids = [one.rid for one in stall.requests]
+        others = stall.child.relieve(rids)
+        log.warning(
+            "worker %d has been held up by callback %s for %.1f s; others take over the %d "
+            "requests that wait behind it, and from now on it runs in threads",
+            stall.child.pid, " or ".join(f"{name} of task {task}" for task, name in names),
+            seconds, len(others),
+        )  # fmt: skip
+        self._give_back(others)
+        self._crew.say(stall.child, "relieve", rids)
+
+    def learn(self, task: int, name: str, computes: bool) -> None:
+        """A callback is slow, because it computes or because it waits. All workers are told."""
+        if len(self._slow) >= REMEMBERED:
+            del self._slow[next(iter(self._slow))]
+        _, learnt = self._slow.get((task, name), (computes, time.monotonic()))
+        self._slow[task, name] = computes, learnt
+        if computes:
+            self._computing.add(task)
+            self._crew.aside_wanted = True
+        for member in self._crew:
+            if member.origin is self._code:
+                self._crew.say(member, "slow", task, name, computes)
+
+    def share_out(
+        self, requests: list[Claimed], workers: list[Child]
+    ) -> list[tuple[Child, list[Claimed]]]:
+        """Gives each request to a worker; those whose callbacks compute to one of their own, as far
+        as it has credits."""
+        aside = self._crew.aside if self._computing else None
+        if aside is None:
+            return share_out(requests, workers)
+        theirs = [request for request in requests if self._computes(request)][: aside.credits]
+        rids = {request.rid for request in theirs}
+        others = [request for request in requests if request.rid not in rids]
+        return share_out(others, workers) + share_out(theirs, [aside])
+
+    def _computes(self, request: Claimed) -> bool:
+        return request.task in self._computing and any(
+            self._slow.get((request.task, name), (False, 0.0))[0] for name in _callbacks(request)
+        )
+
+    def _stalls(self, now: float) -> Iterator[_Stall]:
+        """Workers that stand still. One that has a single request anyway need not be relieved."""
+        before, self._sights = self._sights, {}
+        for child in self._crew:
+            if not child.works or child.role == "lone" or not child.staying:
+                continue
+            rid = child.in_loop
+            if rid not in child.held:
+                rid = None
+                if now - child.last_beat < SILENCE or child.running.isdisjoint(child.held):
+                    continue
+            try:
+                process = psutil.Process(child.pid)
+                sight = before.get(child.pid)
+                if sight is None or sight.rid != rid:
+                    sight = _Sight(rid, now if rid else child.last_beat, now, _worked(process))
+                self._sights[child.pid] = sight
+                if (stall := _judge(child, sight, process, now)) is not None:
+                    yield stall
+            except psutil.Error:  # it has just died
+                continue
+
+
+def _judge(child: Child, sight: _Sight, process: psutil.Process, now: float) -> _Stall | None:
+    """What has held it up since it was seen; None when that is not sure yet."""
+    seconds = now - sight.seen
+    if seconds < STALL:
+        return None
+    after = _worked(process)
+    worked, in_loop = after.all - sight.worked.all, after.loop - sight.worked.loop
+    computes = worked > seconds / 2
+    # On a busy machine it may only be waiting for its turn.
+    if not computes and _could_run(process, any_thread=sight.rid is None):
+        return None
+    if sight.rid is not None and not (computes and in_loop < worked / 2):
+        return _Stall(child, [child.held[sight.rid]], sight.since, computes, True)
+    # Which of the threads keeps the interpreter's lock cannot be seen: all that run are kept.
+    requests = [child.held[rid] for rid in child.running if rid in child.held]
+    return _Stall(child, requests, sight.since, computes, False) if requests else None
+
+
+def _could_run(process: psutil.Process, *, any_thread: bool) -> bool:
+    """Has its event loop's thread, or any, something to do? Linux numbers threads as processes."""
+    if any_thread and sys.platform == "linux":
+        threads = (psutil.Process(thread.id) for thread in process.threads())
+        return any(thread.status() == psutil.STATUS_RUNNING for thread in threads)
+    return bool(process.status() == psutil.STATUS_RUNNING)
+
+
+def _worked(process: psutil.Process) -> _Worked:
+    times = process.cpu_times()
+    everything = float(times.user + times.system)
+    try:
+        stat = Path(f"/proc/{process.pid}/task/{process.pid}/stat").read_bytes()
+    except OSError:  # not Linux: all counts as the event loop's
+        return _Worked(everything, everything)
+    user, system = stat.rpartition(b")")[2].split()[11:13]
+    return _Worked(everything, (int(user) + int(system)) / os.sysconf("SC_CLK_TCK"))
+
+
+def _callbacks(request: Claimed) -> list[str]:
+    """The names of what may run for this request."""
+    try:
+        asked = read_head(request.record)
+    except BadRequest:
+        return []
+    return [name for name in (asked.callback, asked.errback) if name]
+
+
+def share_out(requests: list[Claimed], workers: list[Child]) -> list[tuple[Child, list[Claimed]]]:
+    """Gives each request to a worker, as far as it can to one with credits, and books it there.
+
+    A batch claimed again after a lost answer may be larger than the credits of today."""
+    parcels: dict[int, tuple[Child, list[Claimed]]] = {}
+    for request in requests:
+        child = _choose(workers, request.host)
+        child.hold(request)
+        child.credits -= 1
+        parcels.setdefault(child.pid, (child, []))[1].append(request)
+    return [*parcels.values()]
+
+
+def _choose(workers: list[Child], host: str) -> Child:
+    """The worker that has the host's warm connections, unless another has clearly less to do."""
+    taking = [child for child in workers if child.credits > 0] or workers
+    idlest = min(taking, key=lambda child: len(child.held))
+    own = workers[zlib.crc32(host.encode()) % len(workers)]
+    if own.credits > 0 and len(own.held) <= len(idlest.held) + AFFINITY_SLACK:
+        return own
+    return idlest

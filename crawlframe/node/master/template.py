@@ -1,0 +1,298 @@
+"""Template: a process that has loaded one version of the spiders' code, and from which the workers
+of that version are forked. So all workers run the same code, whatever the disk holds by then, and
+the spiders are imported once."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import itemadapter  # noqa: F401
+import msgspec
+import parsel  # noqa: F401  # once here, and not again in each worker of each version
+import psutil
+import selectolax.lexbor  # noqa: F401
+
+import crawlframe.fetch.requests_client  # noqa: F401  # later, the disk may hold another one
+from crawlframe import faults
+from crawlframe.code.registry import Registry
+from crawlframe.code.version import files
+from crawlframe.conf import Settings
+from crawlframe.node.channel import Channel
+from crawlframe.node.child_process import Child, adopt_orphans, become_child
+from crawlframe.node.master import offspring
+from crawlframe.node.running_marks import Marks
+from crawlframe.node.services import Services
+from crawlframe.node.worker.worker import run_worker
+from crawlframe.spider import SpiderInfo
+
+log = logging.getLogger(__name__)
+
+ORDER = struct.Struct("!IQ")  # place of the mark, generation
+ANSWER = struct.Struct("!Q")  # pid of the new worker; 0 when the fork failed
+PATIENCE = 5.0  # seconds a fork may take
+TICK = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
+NICE = 5  # workers leave the processor to those that steer: master, supervisor, a new template
+GIT_PATIENCE = 30.0  # seconds git may hold its lock until it counts as left behind
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """What a template says of the code that it loaded."""
+
+    tree: str  # the directory of the spiders
+    version: str
+    digest: str  # of the spiders' tree and the files that belong to it
+    revision: str  # 40 digits; "" without git
+    infos: list[SpiderInfo]
+    broken: dict[str, str]  # module -> file:line: error, traceback
+    files: list[str]  # outside the spiders' tree
+
+
+@dataclass
+class Template:
+    """The master's view of a template process."""
+
+    child: Child
+    orders: socket.socket
+    changed_at: float = 0.0  # time.monotonic() of the last write of the change that it loads
+    ahead: bool = False  # nobody has asked for it yet
+    expected: tuple[str, str] | None = None  # digest and revision, if it was asked for while it ran
+    version: str = ""  # what it is loading, before it is loaded
+    loading: str = ""  # the module that it imports now
+    loaded: Loaded | None = None
+
+    @classmethod
+    def spawn(
+        cls,
+        settings: Settings,
+        services: Services,
+        marks: Marks,
+        skip: Mapping[str, str],
+        cold: bool,
+        tolerant: bool,
+    ) -> Template:
+        """Forks a process that loads the spiders, without the modules in ``skip``. ``cold``: no
+        version is there to fall back on; ``tolerant``: nor is one that stands still."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        master = os.getpid()
+
+        def main(channel: Channel) -> None:
+            ours.close()
+            process = _TemplateProcess(settings, services, marks, channel, theirs, master)
+            process.live(skip, cold, tolerant)
+
+        child = Child.spawn("template", main)
+        theirs.close()
+        ours.settimeout(PATIENCE)
+        return cls(child, ours)
+
+    def fork(self, role: str, marks: Marks, generation: int) -> Child:
+        """A worker of this version. Raises OSError when the template cannot fork or is gone."""
+        ours, theirs = Channel.pair()
+        place = marks.take()
+        try:
+            socket.send_fds(self.orders, [ORDER.pack(place, generation)], [theirs.fileno()])
+            answer = self.orders.recv(ANSWER.size)
+            if len(answer) < ANSWER.size:
+                raise ConnectionError("it is gone")
+            (pid,) = ANSWER.unpack(answer)
+            if pid == 0:
+                raise OSError("it cannot fork")
+        except OSError:
+            ours.close()
+            marks.give_back(place)
+            raise
+        finally:
+            theirs.close()
+        worker = Child(role, pid, ours, marks, place)
+        worker.origin = self.loaded
+        return worker
+
+    def kill(self) -> None:
+        """While it loads, with all that its modules have started so far."""
+        started = offspring.of(self.child.pid)
+        self.child.kill()
+        offspring.kill(started)
+
+    def end(self) -> None:
+        """It ends by itself when nobody gives orders any more; one that loads still is killed."""
+        with contextlib.suppress(OSError):  # it is dead
+            self.orders.shutdown(socket.SHUT_RDWR)  # later forks of the master hold it too
+        self.orders.close()
+        if self.loaded is None:
+            self.kill()
+        elif self.child.staying:
+            self.child.retiring_since = time.monotonic()
+
+
+def _written(trees: list[Path], since: int) -> bool:
+    """Was a file of these changed from then on (time.time_ns())? Times to come do not count: the
+    clock was put back."""
+    now = time.time_ns()
+    for path in (path for tree in trees for path in files(tree)):
+        with contextlib.suppress(OSError):
+            if since <= path.stat().st_ctime_ns <= now:
+                return True
+    return False
+
+
+class _TemplateProcess:
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        marks: Marks,
+        channel: Channel,
+        orders: socket.socket,
+        master: int,
+    ) -> None:
+        self._settings = settings
+        self._services = services
+        self._marks = marks
+        self._channel = channel
+        self._orders = orders
+        self._master = master
+
+    def live(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> None:
+        registry = self._load(skip, cold, tolerant)
+        if registry is None:
+            return
+        while True:
+            order, fds, _, _ = socket.recv_fds(self._orders, ORDER.size, 1)
+            if not fds:
+                return
+            place, generation = ORDER.unpack(order)
+            pid = self._fork(registry, place, generation, fds[0])
+            os.close(fds[0])
+            if pid == 0:
+                self._orders.send(ANSWER.pack(0))
+
+    def _load(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> Registry | None:
+        """None when the tree changed meanwhile, or git is about to change it. When ``cold``,
+        nothing else could run: a lock that git may have left behind does not keep the node down;
+        nor, when ``tolerant``, a file that changes all the time."""
+        code = self._services.code()
+        give_up = time.monotonic() + GIT_PATIENCE
+        while code.busy and time.monotonic() < give_up:
+            self._tell("waiting")
+            time.sleep(0.05)
+        began = time.time_ns() - TICK
+        before = code.snapshot()
+        lock = code.checkout and code.checkout.lock
+        if before.busy:
+            log.warning("git's lock %s is there for long", lock)
+            if not cold:
+                self._tell("unsteady", f"git holds {lock}; if none runs, remove it")
+                return None
+        self._tell("trying", before.version)
+        gc.disable()  # nothing of what is imported will be freed
+        threads = psutil.Process().num_threads()
+        faults.at("reload.load")
+        adopt_orphans()  # what the modules start stays below this process
+        registry = self._services.registry(
+            skip, self._settings.load_timeout, lambda module: self._tell("loading", module)
+        )
+        adopt_orphans(False)  # the workers are the master's
+        self._tell("loading", "")
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a module may have changed it
+        started = psutil.Process().num_threads() - threads
+        if started > 0:
+            log.warning(
+                "importing the spiders started %d threads; workers are forked afterwards and do "
+                "not have them: start them in the spider's start or __init__",
+                started,
+            )
+        if started_too := offspring.of(os.getpid()):
+            log.warning(
+                "processes that the import of the spiders started: %d; they end with this version "
+                "and its workers",
+                len(started_too),
+            )
+            offspring.end_with_us(started_too)
+        taken, same = before, code.identity() == (before.digest, before.revision)
+        if registry.files or not same:
+            taken = code.snapshot(registry.files)
+            same &= code.identity(registry.files) == (taken.digest, taken.revision)
+            same &= not _written(registry.files, began)
+        if not cold and code.busy:
+            self._tell("unsteady", f"git holds {lock}; if none runs, remove it")
+            return None
+        changed = registry.changed()
+        if changed or not same:
+            names = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
+            self._tell("unsteady", f"{names} changed while the code was loaded")
+            if not tolerant:
+                return None
+        loaded = Loaded(
+            str(code.spiders),
+            taken.version,
+            taken.digest,
+            taken.revision,
+            registry.infos,
+            registry.broken,
+            [str(path) for path in registry.files],
+        )
+        self._version = loaded.version
+        registry.seal()
+        gc.freeze()  # what all workers share is not to be copied by their collectors
+        self._tell("ready", msgspec.to_builtins(loaded))
+        return registry
+
+    def _tell(self, *message: Any) -> None:
+        self._channel.send(*message)
+        while self._channel.pending:
+            select.select([], [self._channel], [])
+            self._channel.flush()
+
+    def _fork(self, registry: Registry, place: int, generation: int, end: int) -> int:
+        """Forks twice: what is in between ends at once, and the worker becomes the master's child.
+        Answers 0 when that failed."""
+        try:
+            between = os.fork()
+        except OSError as error:
+            log.error("no further worker can be forked: %s", error)
+            return 0
+        if between == 0:
+            self._bear(lambda: self._work(registry, place, generation, end))
+        os.waitpid(between, 0)
+        return between
+
+    def _bear(self, work: Callable[[], None]) -> None:
+        try:
+            worker = os.fork()
+            if worker == 0:
+                become_child("worker", self._master, work)
+            self._orders.send(ANSWER.pack(worker))
+        except OSError as error:
+            log.error("no further worker can be forked: %s", error)
+            self._orders.send(ANSWER.pack(0))
+        finally:
+            os._exit(0)
+
+    def _work(self, registry: Registry, place: int, generation: int, end: int) -> None:
+        self._channel.close()
+        self._orders.close()
+        gc.enable()
+        os.nice(NICE)
+        channel = Channel(socket.socket(fileno=end))
+        run_worker(
+            self._settings,
+            self._services,
+            registry,
+            self._version,
+            generation,
+            channel,
+            partial(self._marks.write, place),
+        )

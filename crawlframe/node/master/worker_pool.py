@@ -1,0 +1,287 @@
+"""Crew: the processes of one master. How they come, are heard, leave and die; what their requests
+are is the master's business."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from crawlframe.conf import Settings
+from crawlframe.frontier.records import DEATHS_WITHIN, Fitness
+from crawlframe.node.channel import ChannelClosed
+from crawlframe.node.child_process import CAN_ADOPT, Child, describe_exit
+from crawlframe.node.master.blame import Shortage, blamed
+from crawlframe.node.master.template import Template
+from crawlframe.node.running_marks import Marks
+
+log = logging.getLogger(__name__)
+
+WRITING = 5.0  # seconds beyond the grace time in which a worker may write what it has finished
+PURPOSES = {"aside": "callbacks that compute", "lone": "requests that must run alone"}
+BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed boots
+LACKING = 10.0  # seconds in which a worker may be replaced, before one is called missing
+LONGEST = 200  # characters of what results wait for
+
+
+class Crew:
+    """``hear`` is told every message of a child, ``bury`` every death with its exit code (None
+    where the system does not tell it)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        selector: selectors.BaseSelector,
+        hear: Callable[..., None],
+        bury: Callable[[Child, int | None], None],
+    ) -> None:
+        self._settings = settings
+        self._selector = selector
+        self._on_message = hear
+        self._on_death = bury
+        # Twice the workers live during a reload; those of a reload before may still be leaving.
+        self.marks = Marks(8 * settings.workers + 1024, settings.concurrency)
+        self.members: list[Child] = []
+        self._watch = Watch(settings)
+        self.hurried = False  # nobody gets the grace time
+        self.aside_wanted = False  # one worker more, for callbacks that compute
+        self.lone_wanted = False  # and one for requests that must run alone
+        self._shortage = Shortage()
+        self._failed_boots = 0
+        self._next_spawn = 0.0
+
+    def __iter__(self) -> Any:
+        return iter(self.members)
+
+    @property
+    def workers(self) -> list[Child]:
+        """Those that take any request."""
+        return [child for child in self.members if child.role == "worker"]
+
+    @property
+    def aside(self) -> Child | None:
+        """The worker that callbacks which compute are for, when it can be given requests."""
+        found = [child for child in self.members if child.role == "aside" and child.taking]
+        return found[0] if found else None
+
+    @property
+    def fitness(self) -> Fitness:
+        """How well they do."""
+        return self._watch.look(self.members)
+
+    @property
+    def held(self) -> set[bytes]:
+        """The rids of all requests that somebody holds."""
+        return {rid for child in self.members for rid in child.held}
+
+    def blamed(self, child: Child, code: int | None) -> frozenset[bytes]:
+        """The requests that are responsible for the death of a worker."""
+        return blamed(child, code, lack_of_memory=self._shortage.is_here())
+
+    # -- coming -----------------------------------------------------------------------------------
+
+    def add(self, child: Child) -> None:
+        self.members.append(child)
+        self._selector.register(child.channel, selectors.EVENT_READ, child)
+
+    @property
+    def may_spawn(self) -> bool:
+        """Not in the pause after failed boots."""
+        return time.monotonic() >= self._next_spawn
+
+    def failed_boot(self) -> None:
+        """A child ended before it was ready: the next ones wait a little, once per round."""
+        if self.may_spawn:
+            self._failed_boots += 1
+            pause = BOOT_PAUSE[min(self._failed_boots, len(BOOT_PAUSE) - 1)]
+            self._next_spawn = time.monotonic() + pause
+
+    def staff(self, template: Template, generation: int) -> None:
+        """Forks the workers that are missing from the live template, and lets as many older ones
+        leave as new ones are ready: at no time do fewer than all work."""
+        self._watch.staffed = True
+        self._staff_one("aside", self.aside_wanted, template, generation)
+        self._staff_one("lone", self.lone_wanted, template, generation)
+        staying = [child for child in self.workers if child.staying]
+        ours = [child for child in staying if child.origin is template.loaded]
+        for _ in range(self._settings.workers - len(ours)):
+            if not self._fork("worker", template, generation):
+                return
+        older = [child for child in staying if child.origin is not template.loaded]
+        for child in older:
+            if not child.ready:  # it holds nothing, and will never be needed
+                child.kill()
+        working = [child for child in older if child.ready]
+        ready = sum(child.ready for child in ours)
+        for child in working[: max(0, len(working) + ready - self._settings.workers)]:
+            self.retire(child)
+
+    def _staff_one(self, role: str, wanted: bool, template: Template, generation: int) -> None:
+        """One worker of this role, when it is wanted."""
+        present = [child for child in self.members if child.role == role and child.staying]
+        missing = wanted and not any(child.origin is template.loaded for child in present)
+        if missing and self._fork(role, template, generation):
+            log.info("worker %d is for %s", self.members[-1].pid, PURPOSES[role])
+        for child in present:
+            if child.ready and not (wanted and child.origin is template.loaded):
+                self.retire(child)
+
+    def _fork(self, role: str, template: Template, generation: int) -> bool:
+        try:
+            self.add(template.fork(role, self.marks, generation))
+            return True
+        except IndexError:  # so many are leaving still
+            return False
+        except OSError as error:
+            log.error("the template %d forks no worker: %s", template.child.pid, error)
+            template.child.kill()
+            self.failed_boot()
+            return False
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def say(self, child: Child, *message: Any) -> None:
+        try:
+            child.channel.send(*message)
+        except ChannelClosed:
+            return  # it died; reap gives back what it held
+        if child.channel.pending:
+            self._selector.modify(
+                child.channel, selectors.EVENT_READ | selectors.EVENT_WRITE, child
+            )
+
+    def hear(self, child: Child) -> None:
+        """Passes on what it said."""
+        try:
+            messages = child.channel.receive()
+        except ChannelClosed:
+            if not CAN_ADOPT and child.works:
+                self._lose(child, None)
+            return  # it is dead or dying; reap sees to it
+        for kind, *rest in messages:
+            child.last_beat = time.monotonic()
+            if kind == "beat":
+                child.rss, child.waits = rest
+                continue
+            if kind == "ready":
+                child.ready = True
+                self._failed_boots = 0
+            self._on_message(child, kind, *rest)
+
+    def flush(self, child: Child) -> None:
+        try:
+            child.channel.flush()
+        except ChannelClosed:
+            return
+        if not child.channel.pending:
+            self._selector.modify(child.channel, selectors.EVENT_READ, child)
+
+    # -- leaving and dying ------------------------------------------------------------------------
+
+    def retire(self, child: Child) -> None:
+        """It takes nothing new, finishes what it has, and ends."""
+        if child.retiring_since is None:
+            child.retiring_since = time.monotonic()
+            self.say(child, "retire")
+
+    def dismiss(self) -> None:
+        """All are to leave."""
+        for child in self.members:
+            if child.ready and child.role != "template":
+                self.retire(child)
+            elif child.staying:  # it holds nothing, and an import may take for ever
+                child.kill()
+
+    def abandon(self) -> None:
+        """Kills the workers; what they hold belongs to others."""
+        for child in self.members:
+            if child.works:
+                child.held.clear()
+                child.kill()
+
+    def watch(self) -> None:
+        """Replaces workers that hang or grew, and kills those whose time to leave is over."""
+        self._shortage.watch()
+        now = time.monotonic()
+        limit = self._settings.max_memory << 20
+        for child in self.members:
+            if child.retiring_since is not None:
+                if self.hurried or now - child.retiring_since > self._settings.grace + WRITING:
+                    child.kill()
+            elif child.role == "template":
+                continue  # renewal sees to it
+            elif now - child.last_beat > self._settings.deadline:
+                log.warning("%s %d stands still and is killed", child.role, child.pid)
+                child.overdue = True
+                child.signal(signal.SIGKILL)
+                child.last_beat = now
+            elif (
+                child.role != "steward"
+                and child.staying
+                and (child.rss > limit or now - child.born > self._settings.max_age)
+            ):
+                rss, age = child.rss >> 20, now - child.born
+                log.info("worker %d, %d MiB, %.0f s old, is replaced", child.pid, rss, age)
+                self.retire(child)
+
+    def reap(self) -> None:
+        """Buries the dead. Those that are not ours were left behind by spiders' own processes."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for child in [child for child in self.members if child.pid == pid]:
+                self.hear(child)  # what it said before it died
+                self._lose(child, os.waitstatus_to_exitcode(status))
+
+    def _lose(self, child: Child, code: int | None) -> None:
+        self.members.remove(child)
+        self._selector.unregister(child.channel)
+        if code != 0 and child.staying:
+            how = "its channel is closed" if code is None else describe_exit(code)
+            log.warning("%s %d died (%s)", child.role, child.pid, how)
+            if child.works:
+                self._watch.note_death()
+        if not child.ready and child.staying:
+            self.failed_boot()
+        self._on_death(child, code)
+        child.forget()
+
+
+class Watch:
+    """Of one crew."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._deaths: deque[float] = deque(maxlen=1000)
+        self._full = 0.0  # when all workers were there last; 0 before any should be
+        self.staffed = False  # there is code to make workers of
+
+    def note_death(self) -> None:
+        """A worker has died that was to stay."""
+        self._deaths.append(time.monotonic())
+
+    def look(self, members: Iterable[Child]) -> Fitness:
+        now = time.monotonic()
+        members = [*members]
+        while self._deaths and now - self._deaths[0] > DEATHS_WITHIN:
+            self._deaths.popleft()
+        able = sum(one.ready and one.staying for one in members if one.role == "worker")
+        missing = max(0, self._settings.workers - able) if self.staffed else 0
+        if not missing or not self._full:
+            self._full = now
+        return Fitness(
+            lease=self._settings.lease,
+            beat=self._settings.beat,
+            missing=missing if now - self._full > LACKING else 0,
+            deaths=len(self._deaths),
+            waits=next((one.waits[:LONGEST] for one in members if one.waits), ""),
+        )

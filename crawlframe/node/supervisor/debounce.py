@@ -1,0 +1,86 @@
+"""Changes: what the watch saw, until the code has been quiet."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+from crawlframe.code.source import INSTALLED
+from crawlframe.node.code import Code
+
+log = logging.getLogger(__name__)
+
+BUSY_LOOK = 0.05  # seconds between two looks whether git has let go of its lock
+BUSY_WARN = 10.0  # seconds after which a lock is told of
+PACKAGES_QUIET = 2.0  # seconds without change after which an installation counts as done
+
+
+class Changes:
+    """``at`` is when the last change was seen (time.monotonic()), None when all are dealt with;
+    ``installed``: packages are among them; ``again``: also what was refused is to be tried again.
+    """
+
+    def __init__(self, code: Code, quiet: float) -> None:
+        self.at: float | None = None
+        self.installed = self.again = False
+        self._code = code
+        self._quiet = quiet  # seconds
+        self._quiet_at = 0.0
+        self._busy_since: float | None = None
+        self._went_ahead = False
+
+    def add(self, when: float, path: Path, *, again: bool) -> None:
+        """A path changed at that time; if ``again``, it is to be tried again though it is what was
+        refused, unless it is only git that changed a file of its own."""
+        log.debug("%s changed", path)
+        installed = path.name in INSTALLED
+        self.installed |= installed
+        again &= path not in self._code.marks
+        self.note(when, PACKAGES_QUIET if installed else self._quiet, again=again)
+
+    def note(self, when: float, quiet: float | None = None, *, again: bool = False) -> None:
+        """There is a change to deal with, after ``quiet`` seconds without another."""
+        self.at = when
+        self.again |= again
+        self._quiet_at = max(self._quiet_at, when + (self._quiet if quiet is None else quiet))
+
+    def go_ahead(self) -> bool:
+        """May the code be loaded ahead, before it is quiet? Once for all changes up to then."""
+        if self.at is None or self._went_ahead or self._code.busy:
+            return False
+        self._went_ahead = True
+        return True
+
+    def wait(self) -> None:
+        """They cannot be dealt with yet."""
+        self._quiet_at = time.monotonic() + BUSY_LOOK
+
+    def take(self) -> float:
+        """They are being dealt with; answers when the last one was seen."""
+        at, self.at = self.at, None
+        self.installed = self.again = self._went_ahead = False
+        assert at is not None
+        return at
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until ``are_due`` is to be asked; None when nothing changed."""
+        return None if self.at is None else max(0.0, self._quiet_at - time.monotonic())
+
+    def are_due(self) -> bool:
+        """Has the code changed and been quiet since, and does git leave it alone?"""
+        if self.at is None or time.monotonic() < self._quiet_at:
+            return False
+        if not self._code.busy:
+            self._busy_since = None
+            return True
+        now = time.monotonic()
+        if self._busy_since is None:
+            self._busy_since = now
+        elif now - self._busy_since > BUSY_WARN:
+            self._busy_since = now
+            lock = self._code.checkout and self._code.checkout.lock
+            log.warning("a reload waits for git; if none runs, remove %s", lock)
+        self.wait()
+        return False

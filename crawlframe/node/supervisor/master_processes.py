@@ -1,0 +1,202 @@
+"""Wards: the masters of one supervisor, and which of them is what."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crawlframe.node.channel import Channel, ChannelClosed
+from crawlframe.node.child_process import describe_exit
+
+HANDED_OVER = 3  # exit code of a master that made room for another; Django's reloader uses it too
+MAX_WORDS = 16384  # bytes of its standard error that a master's failure is told with
+PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next one, by deaths in a row
+STEADY = 30.0  # seconds of life after which a death does not count as a repetition
+
+
+class Ward:
+    """``engine`` is the digest of the framework that it runs, ``code`` its CodeState, ``loaded``
+    what it has loaded, if anything."""
+
+    def __init__(self, pid: int, channel: Channel, engine: str) -> None:
+        self.pid = pid
+        self.channel = channel
+        self.engine = engine
+        self.started = time.monotonic()
+        self.changed_at = self.started  # when the change was seen that it is to bring live
+        self.heard = self.started  # when it last said something
+        self.late = False  # it said nothing for too long
+        self.dropped = False  # it is not of the version that the disk holds by now
+        self.version = ""  # label of the code that it is to bring live
+        self.greeted = False  # it knows how things stand
+        self.serving = False  # at least one worker is ready
+        self.leaving = False
+        self.code: dict[str, Any] = {}
+        self.loaded: dict[str, Any] | None = None
+        self._capture: Any = None
+
+    @classmethod
+    def start(cls, command: list[str], cwd: Path, engine: str, *, captured: bool) -> Ward:
+        """Runs ``command`` in ``cwd``, which is to become a master. ``captured``: what it writes to
+        standard error before it is one is kept for ``words``."""
+        ours, theirs = socket.socketpair()
+        fds = [theirs.fileno()]
+        command = [*command, "--supervised", str(fds[0])]
+        capture = tempfile.TemporaryFile() if captured else None  # noqa: SIM115
+        if captured:
+            fds.append(os.dup(2))
+            command += ["--log-fd", str(fds[1])]
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            stderr=capture,
+            pass_fds=fds,
+            start_new_session=True,  # the terminal's Ctrl-C reaches only the supervisor
+        )
+        process.returncode = 0  # it is waited for by its pid, as one that was adopted is
+        theirs.close()
+        for fd in fds[1:]:
+            os.close(fd)
+        ward = cls(process.pid, Channel(ours), engine)
+        ward._capture = capture
+        return ward
+
+    @classmethod
+    def adopt(cls, state: dict[str, Any]) -> Ward:
+        """One that another supervisor in this very process had started."""
+        os.set_inheritable(state["fd"], False)
+        ward = cls(state["pid"], Channel(socket.socket(fileno=state["fd"])), state["engine"])
+        ward.greeted = ward.serving = True
+        ward.tell("report")
+        return ward
+
+    def give_away(self) -> dict[str, Any]:
+        """What ``adopt`` needs in the program that this process executes next."""
+        os.set_inheritable(self.channel.fileno(), True)
+        return {"pid": self.pid, "fd": self.channel.fileno(), "engine": self.engine}
+
+    def keep(self) -> None:
+        """It is not given away after all."""
+        os.set_inheritable(self.channel.fileno(), False)
+
+    def tell(self, *message: Any) -> None:
+        try:
+            self.channel.send(*message)
+        except ChannelClosed:
+            pass  # its end is noticed by its exit code
+
+    def signal(self, number: signal.Signals) -> None:
+        """It is our child and was not waited for yet, so the pid cannot be another's."""
+        os.kill(self.pid, number)
+
+    def failure(self, code: int) -> str:
+        """Why it did not get so far as to serve."""
+        if self.code.get("state") == "refused":
+            return str(self.code["problem"])
+        how = "was silent for too long" if self.late else f"died ({describe_exit(code)})"
+        words = self.words()
+        reason = words.rpartition("\n")[2]  # of a traceback the line that names the error
+        first = f"its master {how}: {reason}" if reason else f"its master {how}"
+        return f"{first}\n{words}" if words != reason else first
+
+    def words(self) -> str:
+        """What it wrote to standard error before it was a master. Can be read once."""
+        capture, self._capture = self._capture, None
+        if capture is None:
+            return ""
+        with capture:
+            size = capture.seek(0, os.SEEK_END)
+            capture.seek(max(0, size - MAX_WORDS))
+            text: bytes = capture.read()
+        return text.decode("utf-8", "replace").strip()
+
+
+class Wards:
+    """They are registered with ``selector``, each with itself as the data."""
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
+        self._selector = selector
+        self._all: list[Ward] = []
+
+    def __iter__(self) -> Iterator[Ward]:
+        return iter([*self._all])
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def add(self, ward: Ward) -> None:
+        self._all.append(ward)
+        self._selector.register(ward.channel, selectors.EVENT_READ, ward)
+
+    def remove(self, ward: Ward) -> None:
+        self._all.remove(ward)
+        self._selector.unregister(ward.channel)
+        ward.channel.close()
+
+    @property
+    def present(self) -> Ward | None:
+        """The master that runs the node: the one that serves, else the oldest."""
+        staying = [ward for ward in self._all if not ward.leaving]
+        return next((ward for ward in staying if ward.serving), staying[0] if staying else None)
+
+    @property
+    def successor(self) -> Ward | None:
+        """The one that is to follow it."""
+        present = self.present
+        others = (ward for ward in self._all if not ward.leaving and ward is not present)
+        return next(others, None)
+
+    @property
+    def only(self) -> Ward | None:
+        """The present one, when it serves, and no other lives, and no message is half read."""
+        present = self.present
+        calm = present is not None and present.serving and present.channel.idle
+        return present if calm and len(self._all) == 1 else None
+
+    def dead(self) -> Iterator[tuple[Ward, int]]:
+        """Those that have ended since the last question, with their exit codes."""
+        for ward in self:
+            pid, status = os.waitpid(ward.pid, os.WNOHANG)
+            if pid:
+                yield ward, os.waitstatus_to_exitcode(status)
+
+    def stop(self, *, again: bool) -> None:
+        """All are to stop; a master that is asked again gives up what it is fetching."""
+        for ward in self._all:
+            if again or not ward.leaving:
+                ward.signal(signal.SIGTERM)
+
+
+class Restarts:
+    """``deaths`` in a row."""
+
+    def __init__(self) -> None:
+        self.deaths = 0
+        self._at: float | None = None
+
+    def plan(self, lived: float) -> None:
+        """A master died that lived so many seconds."""
+        if lived > STEADY:
+            self.deaths = 0
+        self._at = time.monotonic() + PAUSES[min(self.deaths, len(PAUSES) - 1)]
+        self.deaths += 1
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the next one is due; None when none is."""
+        return None if self._at is None else max(0.0, self._at - time.monotonic())
+
+    def take(self) -> bool:
+        """Is one due? If so, it is being made."""
+        if self._at is None or time.monotonic() < self._at:
+            return False
+        self._at = None
+        return True

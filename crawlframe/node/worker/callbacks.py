@@ -1,0 +1,280 @@
+"""Callbacks: how the methods of spiders are run. In the event loop, which costs the least, as long
+as they are quick; one that has been slow runs in threads from then on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import sys
+import time
+import types
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from crawlframe.conf import Settings
+from crawlframe.node.running_marks import LOOP
+from crawlframe.request import Request
+
+log = logging.getLogger(__name__)
+
+SLOW = 0.1  # seconds of one call; more than that is no longer done in the event loop
+LOUD = 1.0  # seconds of one step of an async callback, which has to stay there, worth a warning
+LONG = 8  # computing callbacks that may go on beside the one whose turn it is
+SWITCH = 0.001  # seconds until another thread gets the processor, while callbacks compute
+REMEMBERED = 10_000  # slow callbacks
+AT_A_TIME = 4  # callbacks in one iteration of the event loop
+
+
+class Call(NamedTuple):
+    """``function`` is the callback ``name`` with its arguments; ``take`` is given everything that
+    it returns or yields."""
+
+    task: int
+    name: str
+    rid: bytes
+    function: Callable[[], Any]
+    take: Callable[[Any], None]
+
+
+class Callbacks:
+    """Of one worker. ``mark`` is told (slot, rid) whose callback is running, b"" when none is;
+    ``tell`` (task, callback, does it compute) when it is known why one is slow.
+
+    Callbacks that wait (for a file, a database, another server) run in as many threads as there are
+    requests in flight. Those that compute take turns, because the interpreter runs one thread at a
+    time and the event loop must get its share; a long one lets the next begin, a few times."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        mark: Callable[[int, bytes], None],
+        tell: Callable[[int, str, bool], None] = lambda task, name, computes: None,
+    ) -> None:
+        self._tell = tell
+        self._deadline = settings.deadline
+        self._mark = mark
+        self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="callback")
+        self._slots = [*range(LOOP + 1, LOOP + 1 + settings.concurrency)]
+        self._began: dict[int, tuple[float, bytes]] = {}  # slot -> time.monotonic(), rid
+        self._pace = Pace()
+        self._computing = _Queue()
+        self._slow: dict[tuple[int, str], bool] = {}  # (task, callback) -> does it compute?
+        self._told: set[tuple[int, str]] = set()
+
+    def expect(self, task: int, name: str, computes: bool) -> None:
+        """This callback is slow, because it computes or because it waits."""
+        if len(self._slow) >= REMEMBERED:
+            self._slow.clear()
+            self._told.clear()
+        if computes:
+            sys.setswitchinterval(SWITCH)
+        self._slow[task, name] = computes
+
+    def is_slow(self, task: int, name: str) -> bool:
+        """Is this callback known to be?"""
+        return bool(self._slow) and (task, name) in self._slow
+
+    async def run(self, call: Call) -> None:
+        """Raises what its ``function`` and ``take`` raise."""
+        computes = self._slow.get((call.task, call.name)) if self._slow else None
+        if computes is None:
+            await self._pace.turn()
+            unfinished = self._in_loop(call)
+        elif computes:
+            async with self._computing.next():
+                unfinished = await self._in_thread(call)
+        else:
+            unfinished = await self._in_thread(call)
+        if unfinished is not None:
+            async with asyncio.timeout(self._deadline):
+                await self._finish(unfinished, call)
+
+    def overdue(self) -> bytes | None:
+        """A request whose callback has been in a thread for longer than the deadline. Threads
+        cannot be ended, so the worker must be; it is the only one marked then."""
+        limit = time.monotonic() - self._deadline
+        for slot, (began, rid) in [*self._began.items()]:
+            if began < limit:
+                for other in [*self._began]:
+                    if other != slot:
+                        self._mark(other, b"")
+                return rid
+        return None
+
+    # -- functions and generators -----------------------------------------------------------------
+
+    def _in_loop(self, call: Call) -> Any:
+        began = time.monotonic()
+        self._mark(LOOP, call.rid)
+        try:
+            return _collect(call.function, call.take)
+        finally:
+            self._mark(LOOP, b"")
+            if (seconds := time.monotonic() - began) > SLOW:
+                self.expect(call.task, call.name, computes=True)  # until its first time in a thread
+                log.info(
+                    "callback %s took %.2f s; from now on it runs in threads", call.name, seconds
+                )
+
+    async def _in_thread(self, call: Call) -> Any:
+        loop = asyncio.get_running_loop()
+
+        def work() -> Any:
+            slot = self._slots.pop()
+            began, worked = time.monotonic(), time.thread_time()
+            self._began[slot] = began, call.rid
+            self._mark(slot, call.rid)
+            try:
+                return _collect(call.function, call.take)
+            finally:
+                self._mark(slot, b"")
+                del self._began[slot]
+                self._slots.append(slot)
+                if time.monotonic() - began > SLOW:
+                    computes = time.thread_time() - worked > SLOW
+                    loop.call_soon_threadsafe(self._learn, call.task, call.name, computes)
+
+        return await loop.run_in_executor(self._threads, work)
+
+    def _learn(self, task: int, name: str, computes: bool) -> None:
+        if (task, name) not in self._told or self._slow.get((task, name)) != computes:
+            self.expect(task, name, computes)
+            self._told.add((task, name))
+            self._tell(task, name, computes)
+
+    # -- coroutines and async generators ----------------------------------------------------------
+
+    async def _finish(self, unfinished: Any, call: Call) -> None:
+        """They belong to the event loop, which they leave whenever they wait."""
+        if isinstance(unfinished, AsyncGenerator):
+            while True:
+                try:
+                    thing = await self._stepwise(anext(unfinished), call)
+                except StopAsyncIteration:
+                    return
+                call.take(thing)
+        result = await self._stepwise(unfinished, call)
+        self._mark(LOOP, call.rid)
+        try:
+            _collect(lambda: result, call.take)
+        finally:
+            self._mark(LOOP, b"")
+
+    @types.coroutine
+    def _stepwise(self, awaitable: Awaitable[Any], call: Call) -> Generator[Any, Any, Any]:
+        """``await awaitable``, marked whenever it holds the event loop: others run in between."""
+        steps: Any = awaitable.__await__()
+        step: Callable[[], Any] = steps.__next__
+        while True:
+            began = time.monotonic()
+            self._mark(LOOP, call.rid)
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                return end.value
+            finally:
+                self._mark(LOOP, b"")
+                if (seconds := time.monotonic() - began) > LOUD:
+                    log.warning(
+                        "callback %s held the event loop for %.1f s, and with it all requests of "
+                        "this worker; let it wait with await, or make it a plain method",
+                        call.name,
+                        seconds,
+                    )
+            try:
+                yield waits_for
+                step = steps.__next__
+            except BaseException as error:
+                step = _throwing(steps, error)
+
+
+class _Queue:
+    """Who computes next: one after the other, and not behind a long one for ever."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._long = 0  # that go on although their turn is over
+
+    @contextlib.asynccontextmanager
+    async def next(self) -> AsyncGenerator[None]:
+        await self._lock.acquire()
+        overtaken = False
+
+        def give_way() -> None:
+            nonlocal overtaken
+            if self._long < LONG:
+                overtaken = True
+                self._long += 1
+                self._lock.release()
+
+        timer = asyncio.get_running_loop().call_later(SLOW, give_way)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if overtaken:
+                self._long -= 1
+            else:
+                self._lock.release()
+
+
+def _throwing(steps: Any, error: BaseException) -> Callable[[], Any]:
+    return lambda: steps.throw(error)
+
+
+def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
+    """Gives on what a plain function returns or yields; answers what has to be awaited, or None."""
+    try:
+        result = function()
+    except StopIteration as error:  # coroutines and futures give it a meaning of their own
+        message = "the callback raised StopIteration; did next() find nothing?"
+        raise RuntimeError(message).with_traceback(error.__traceback__) from None
+    if type(result) is not types.GeneratorType:
+        if inspect.isawaitable(result) or isinstance(result, AsyncGenerator):
+            return result
+        if result is None or isinstance(result, dict | Request):
+            take(result)
+            return None
+    for thing in result:
+        take(thing)
+    return None
+
+
+class Pace:
+    """Of one event loop; first come, first served."""
+
+    def __init__(self) -> None:
+        self._left = AT_A_TIME
+        self._due = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def turn(self) -> None:
+        """Returns when the caller may hold the event loop."""
+        if self._left and not self._waiting:
+            self._left -= 1
+            self._look_again()
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._look_again()
+        await turn
+
+    def _look_again(self) -> None:
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._next)
+
+    def _next(self) -> None:
+        self._due = False
+        self._left = AT_A_TIME
+        while self._waiting and self._left:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else whoever waited was cancelled
+                turn.set_result(None)
+                self._left -= 1
+        if self._waiting or not self._left:
+            self._look_again()

@@ -1,0 +1,246 @@
+"""Committer: the one thread of a worker that writes. Outcomes go in, and in batches become ledger
+rows and items (database), and then completions, retries and parkings (frontier)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from redis import RedisError
+
+from crawlframe.conf import Settings
+from crawlframe.errors import Fenced, FrontierError
+from crawlframe.frontier import Completion, Frontier
+from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
+from crawlframe.node.task_finisher import Endings
+from crawlframe.node.worker.sieve import Sieve
+from crawlframe.outcome import Outcome, Verdict
+
+log = logging.getLogger(__name__)
+
+GATHER = 0.005  # seconds after the first outcome of a batch, in which others join it
+LOOKS = 4  # times that, while more are worth waiting for
+PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between tries while the database or Redis is away
+
+
+class Committer(threading.Thread):
+    """Takes outcomes with ``put``; tells ``settled`` (from this thread) the rids that are done.
+
+    What cannot be written now is held and tried again as long as it takes: nothing is dropped.
+    ``on_fenced`` is called when this generation turns out to be dead;
+    ``worth_waiting_for`` tells how many more outcomes a batch should have."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        generation: int,
+        frontier: Frontier,
+        ledger: Ledger,
+        sieve: Sieve,
+        settled: Callable[[list[bytes]], None],
+        on_fenced: Callable[[], None],
+        worth_waiting_for: Callable[[], int] = lambda: 0,
+    ) -> None:
+        super().__init__(name="commit", daemon=True)
+        self._batch_size = settings.commit_batch
+        self._generation = generation
+        self._frontier = frontier
+        self._ledger = ledger
+        self._sieve = sieve
+        self._settled = settled
+        self._on_fenced = on_fenced
+        self._worth_waiting_for = worth_waiting_for
+        self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
+        self._put = self._done = 0  # outcomes; each is counted by one thread only
+        self._confirming = False
+        self._endings = Endings(frontier, ledger)
+        self._waits = ""  # what the last try failed of
+
+    @property
+    def waits(self) -> str:
+        """For what the outcomes that are held wait; "" when they do not."""
+        return self._waits or self._ledger.waits
+
+    @property
+    def held(self) -> int:
+        """Outcomes put and not settled yet; the loop reads it for back-pressure."""
+        return self._put - self._done
+
+    def put(self, outcome: Outcome) -> None:
+        """Hands an outcome over; called by one thread."""
+        self._put += 1
+        self._inbox.put(outcome)
+
+    def call(self, job: Callable[[], None]) -> None:
+        """Runs ``job`` in this thread, which owns the connections. It must not raise."""
+        self._inbox.put(job)
+
+    def confirm(self) -> None:
+        """Asks Redis whether it still knows what it said is done, if that is not asked already."""
+        if not self._confirming:
+            self._confirming = True
+            self.call(self._confirm)
+
+    def close(self) -> None:
+        """Writes what is held, and ends; join() afterwards."""
+        self._inbox.put(None)
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException:  # without this thread the worker would hold requests for ever
+            log.exception("the commit thread failed; the worker ends")
+            os._exit(1)
+
+    def _work(self) -> None:
+        open_ = True
+        while open_:
+            batch: list[Outcome] = []
+            try:
+                entry = self._inbox.get(timeout=self._endings.left)
+            except queue.Empty:
+                self._end_tasks()
+                continue
+            if isinstance(entry, Outcome):
+                self._gather()
+            while True:
+                if entry is None:
+                    open_ = False
+                elif isinstance(entry, Outcome):
+                    batch.append(entry)
+                else:
+                    entry()
+                if len(batch) >= self._batch_size or self._inbox.empty():
+                    break
+                entry = self._inbox.get()
+            if batch:
+                self._write(batch)
+                self._done += len(batch)
+                self._settled([outcome.rid for outcome in batch])
+            if self._endings.left == 0:
+                self._end_tasks()
+        self._end_tasks()
+        self._ledger.close()
+
+    def _end_tasks(self) -> None:
+        try:
+            self._endings.end()
+        except Fenced:
+            self._on_fenced()
+        except (LedgerAway, LedgerRefused, FrontierError, RedisError, OSError) as error:
+            log.warning("a steward ends tasks that could not be ended here: %s", error)
+
+    def _confirm(self) -> None:
+        self._confirming = False
+        try:
+            self._frontier.eras.confirm()
+        except Fenced:
+            self._on_fenced()
+        except (RedisError, OSError):
+            pass  # it is away; the next time tells
+
+    def _gather(self) -> None:
+        for _ in range(LOOKS):
+            time.sleep(GATHER)
+            if self._inbox.qsize() >= min(self._batch_size, self._worth_waiting_for()):
+                return
+
+    def _write(self, batch: list[Outcome]) -> None:
+        tries = 0
+        while True:
+            try:
+                self._settle(batch)
+                self._waits = ""
+                return
+            except Fenced:
+                self._on_fenced()
+                return
+            except (LedgerAway, FrontierError, RedisError, OSError) as error:
+                if tries == 0:
+                    log.warning("%d results wait: %s", len(batch), error)
+                self._waits = " ".join(str(error).split())
+                time.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
+                tries += 1
+
+    def _settle(self, batch: list[Outcome]) -> None:
+        for outcome in batch:
+            if outcome.cookies:  # before the completion lets follow-ups go that need them
+                self._frontier.share_cookies(outcome.task, outcome.cookies)
+        final = [outcome for outcome in batch if outcome.verdict.final]
+        if final:
+            self._drop_known(final)
+            recorded = self._commit(final)
+            self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
+        for verdict, give in (
+            (Verdict.RETRY, self._frontier.retry),
+            (Verdict.DEFER, self._frontier.defer),
+            (Verdict.RELEASE, self._frontier.release),
+        ):
+            some = [(o.rid, o.host, o.delay) for o in batch if o.verdict is verdict]
+            if some:
+                give(self._generation, some)
+        parked = [o for o in batch if o.verdict is Verdict.PARK]
+        for version in {o.version for o in parked}:
+            reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]
+            self._frontier.park(self._generation, reasons, version)
+
+    def _drop_known(self, outcomes: list[Outcome]) -> None:
+        """The second sieve: what Redis has admitted was recorded in the database before."""
+        asking = [outcome for outcome in outcomes if outcome.follow_ups]
+        if not asking:
+            return
+        answers = self._frontier.known([(o.task, o.follow_ups) for o in asking])
+        for outcome, known in zip(asking, answers, strict=True):
+            if not any(known):
+                continue
+            links = list(zip(outcome.follow_ups, outcome.fingerprints, known, strict=True))
+            self._sieve.add(outcome.task, (mark for _, mark, old in links if old))
+            outcome.follow_ups = [link for link, _, old in links if not old]
+            outcome.fingerprints = [mark for _, mark, old in links if not old]
+            outcome.duplicates += len(links) - len(outcome.follow_ups)
+
+    def _commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
+        try:
+            return self._ledger.commit(outcomes)
+        except LedgerRefused as error:
+            if len(outcomes) > 1:
+                recorded: dict[bytes, Recorded] = {}
+                for outcome in outcomes:
+                    recorded.update(self._commit([outcome]))
+                return recorded
+            log.error("the database refuses the result of %s: %s", outcomes[0].url, error)
+            outcomes[0].end(Verdict.ERROR, "refused", str(error))
+        try:
+            return self._ledger.commit(outcomes)
+        except LedgerRefused as error:  # its task was deleted from the database, for one
+            log.error("the database refuses any row of %s: %s", outcomes[0].url, error)
+            outcomes[0].end(Verdict.PARK, f"the database refuses its row: {error}"[:500])
+            outcomes[0].version = ""  # no other code would help
+            return {}
+
+    def _complete(self, outcomes: list[Outcome], recorded: dict[bytes, Recorded]) -> None:
+        completions = []
+        for outcome in outcomes:
+            row = recorded[outcome.rid]
+            completions.append(
+                Completion(
+                    outcome.rid,
+                    outcome.task,
+                    outcome.host,
+                    row.failed,
+                    row.follow_ups,
+                    outcome.duplicates,
+                    row.items,
+                    row.cancelled,
+                )
+            )
+        ended = self._frontier.complete(completions)
+        for outcome in outcomes:
+            # Only what this run recorded is marked; a winner's list may differ from ours.
+            if recorded[outcome.rid].follow_ups is outcome.follow_ups:
+                self._sieve.add(outcome.task, outcome.fingerprints)
+        self._endings.add(ended)

@@ -1,0 +1,290 @@
+"""Worker: a forked process with one event loop, in which many requests run at a time, and one
+commit thread. Takes requests from its master, says what it has fetched and what it has settled."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import psutil
+import uvloop
+from redis import RedisError
+
+from crawlframe import faults
+from crawlframe.code.registry import Registry
+from crawlframe.conf import Settings
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.memory import return_large_blocks
+from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.ledger import LedgerAway
+from crawlframe.node.channel import Channel, ChannelClosed
+from crawlframe.node.services import Services
+from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.run_request import RequestRunner, callback_traceback, is_cancelled
+from crawlframe.node.worker.sieve import Sieve
+from crawlframe.outcome import Outcome, Verdict
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REPORT_EVERY = 0.004  # seconds; reports of that time go in one message
+BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker has enough to do until then, mostly
+BEAT_EVERY = 1.0  # seconds
+BUSY = 0.4  # share of one processor from which a worker counts as busy
+
+
+def run_worker(
+    settings: Settings,
+    services: Services,
+    registry: Registry,
+    version: str,
+    generation: int,
+    channel: Channel,
+    mark: Callable[[int, bytes], None],
+) -> None:
+    """The child's whole life. ``mark`` is told (slot, rid) whose callback is running."""
+    return_large_blocks()
+    worker = Worker(settings, services, registry, version, generation, channel, mark)
+    uvloop.run(worker.live())
+
+
+class Worker:
+    """State of one worker process; everything but the committer lives on the loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        registry: Registry,
+        version: str,
+        generation: int,
+        channel: Channel,
+        mark: Callable[[int, bytes], None],
+    ) -> None:
+        self._settings = settings
+        self._services = services
+        self._registry = registry
+        self._version = version  # of the registry's code
+        self._generation = generation
+        self._channel = channel
+        self._mark = mark
+        self._sieve = Sieve()
+        self._running: dict[asyncio.Task[None], Claimed] = {}
+        self._foreign: set[bytes] = set()  # rids of requests that others have taken over
+        self._fetched: list[tuple[bytes, int]] = []  # rid, number of its claim
+        self._settled: list[bytes] = []
+        self._busy = False
+        self._credits = 0  # free slots not reported yet
+        self._timer: asyncio.TimerHandle | None = None  # of the next report
+        self._end = asyncio.Event()
+
+    async def live(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._frontier = self._services.frontier()
+        ledger = self._ledger = self._services.ledger()
+        self._committer = Committer(
+            self._settings,
+            self._generation,
+            self._frontier,
+            ledger,
+            self._sieve,
+            self._on_settled,
+            self._on_fenced,
+            self._worth_waiting_for,
+        )
+        downloader = Downloader(self._settings)
+        self._runner = RequestRunner(
+            self._settings,
+            self._registry,
+            self._version,
+            downloader,
+            self._sieve,
+            load_task=lambda task: self._in_commit_thread(lambda: ledger.task(task)),
+            load_cookies=lambda task: self._in_commit_thread(lambda: self._frontier.cookies(task)),
+            mark=self._mark,
+            tell_slow=partial(self._send, "slow"),
+            fetched=self._on_fetched,
+        )
+        self._committer.start()
+        self._send("ready", self._settings.concurrency)
+        self._loop.add_reader(self._channel.fileno(), self._on_readable)
+        beat = self._loop.create_task(self._beat())
+        await self._end.wait()
+        beat.cancel()
+        await self._finish()
+        await downloader.close()
+
+    # -- master -> worker -------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        try:
+            for kind, *rest in self._channel.receive():
+                if kind == "run":
+                    self._start(*rest)
+                elif kind == "slow":
+                    self._runner.callbacks.expect(*rest)
+                elif kind == "relieve":
+                    self._let_go(*rest)
+                elif kind == "retire":
+                    self._end.set()
+        except ChannelClosed:
+            os._exit(1)  # the master is dead: its successor replays what we hold
+        except Exception:
+            log.exception("a message of the master cannot be read")
+            os._exit(1)  # the master gives back what we hold
+
+    def _start(self, requests: list[list[Any]], views: dict[int, list[Any]]) -> None:
+        for fields in requests:
+            claimed = Claimed(*fields)
+            view = TaskView(*views[claimed.task])
+            task = self._loop.create_task(self._run(claimed, view))
+            self._running[task] = claimed
+            task.add_done_callback(self._on_done)
+
+    def _let_go(self, rids: list[bytes]) -> None:
+        """Others have taken over all requests but these, whose callbacks held up this worker."""
+        for task, claimed in self._running.items():
+            if claimed.rid not in rids:
+                self._foreign.add(claimed.rid)
+                task.cancel()
+        self._end.set()
+
+    async def _run(self, claimed: Claimed, view: TaskView) -> None:
+        try:
+            outcome = await self._runner.run(claimed, view)
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                if claimed.rid in self._foreign:
+                    return
+                outcome = self._of(claimed).end(Verdict.RELEASE)
+            else:  # a defect of ours must not lose the request
+                log.exception("request %s failed inside the engine", claimed.rid.hex())
+                outcome = self._of(claimed).end(Verdict.ERROR, "engine", callback_traceback(error))
+        self._committer.put(outcome)
+
+    def _of(self, claimed: Claimed) -> Outcome:
+        rid, task, host, attempts, deliveries, record, *_ = claimed
+        return Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
+
+    # -- worker -> master -------------------------------------------------------------------------
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        self._credits += 1
+        self._report_soon()
+
+    def _on_fetched(self, claimed: Claimed) -> None:
+        self._fetched.append((claimed.rid, claimed.claim))
+        self._report_soon()
+
+    def _on_settled(self, rids: list[bytes]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            self._loop.call_soon_threadsafe(self._add_settled, rids)
+
+    def _add_settled(self, rids: list[bytes]) -> None:
+        self._settled += rids
+        self._report_soon()
+
+    def _report_soon(self) -> None:
+        if 2 * self._credits >= self._settings.concurrency:
+            self._report()
+        elif self._timer is None:
+            pause = BUSY_REPORT_EVERY if self._busy else REPORT_EVERY
+            self._timer = self._loop.call_later(pause, self._report)
+
+    def _report(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        fetched, self._fetched = self._fetched, []
+        settled, self._settled = self._settled, []
+        credits = 0
+        if self._committer.held < self._settings.backlog:
+            credits, self._credits = self._credits, 0
+        if fetched or settled or credits:
+            self._send("report", credits, fetched, settled)
+
+    async def _beat(self) -> None:
+        process = psutil.Process()
+        then = used = 0.0
+        while True:
+            now, total = time.monotonic(), time.process_time()
+            self._busy = total - used > BUSY * (now - then)
+            then, used = now, total
+            if rid := self._runner.callbacks.overdue():
+                log.error("the callback of request %s does not end; the worker does", rid.hex())
+                os._exit(1)  # the master gives back what we hold
+            self._send("beat", process.memory_info().rss, self._committer.waits)
+            self._committer.confirm()
+            await asyncio.sleep(BEAT_EVERY)
+
+    def _worth_waiting_for(self) -> int:
+        """Large batches cost less, which counts when there is no time to spare. But the outcomes
+        that wait must not be more than the requests that could still join them."""
+        return len(self._running) if self._busy else 0
+
+    def _send(self, *message: Any) -> None:
+        try:
+            self._channel.send(*message)
+        except ChannelClosed:
+            os._exit(1)
+        if self._channel.pending:
+            self._loop.add_writer(self._channel.fileno(), self._on_writable)
+
+    def _on_writable(self) -> None:
+        self._channel.flush()
+        if not self._channel.pending:
+            self._loop.remove_writer(self._channel.fileno())
+
+    # -- end --------------------------------------------------------------------------------------
+
+    async def _finish(self) -> None:
+        """Finishes what runs within the grace time, gives the rest back, writes everything."""
+        faults.at("drain.begin")
+        if self._running:
+            await asyncio.wait(self._running, timeout=self._settings.grace)
+        for task in [*self._running]:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=5)
+        self._committer.close()
+        await asyncio.to_thread(self._committer.join)
+        await asyncio.sleep(0)  # lets the last settled rids arrive
+        faults.at("drain.end")
+        self._credits = 0
+        self._report()
+
+    def _on_fenced(self) -> None:
+        """Our generation was declared dead: others run our requests. Say nothing, die."""
+        log.warning("this generation was declared dead; worker %d ends", os.getpid())
+        os._exit(1)
+
+    # -- threads ----------------------------------------------------------------------------------
+
+    async def _in_commit_thread(self, job: Callable[[], T]) -> T:
+        """Runs a read on the commit thread's connections; tries again while they are away."""
+        while True:
+            future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+            def run(future: concurrent.futures.Future[T] = future) -> None:
+                if not future.set_running_or_notify_cancel():
+                    return  # whoever asked was cancelled
+                try:
+                    future.set_result(job())
+                except Exception as error:
+                    future.set_exception(error)
+
+            self._committer.call(run)
+            try:
+                return await asyncio.wrap_future(future)
+            except (LedgerAway, RedisError) as error:
+                log.warning("a request waits: %s", error)
+                await asyncio.sleep(1.0)

@@ -1,0 +1,83 @@
+"""Tokens: how programs are known. A token is shown once, when it is made; its digest is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from crawlservice.connections import clock
+from crawlservice.models import Token
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+PREFIX = "cf_"  # so that a token is recognised where it should not be, as in a log
+SHOWN = 9  # first characters that are kept to recognise it
+DAYS, MAX_DAYS = 90, 3650  # until a token expires, if nothing else is said; and at most
+USED_EVERY = timedelta(minutes=1)  # how exact `used_at` is
+SCOPES = (Token.Scope.READ, Token.Scope.SUBMIT, Token.Scope.OPERATE)  # each allows those before it
+
+
+def make(user: User, name: str, scope: str, days: int | None = None) -> tuple[Token, str]:
+    """A new token of a user and its secret, which cannot be had again. ``days``: until it expires;
+    None: never."""
+    secret = PREFIX + secrets.token_urlsafe(32)
+    token = Token.objects.create(
+        user=user,
+        name=name,
+        start=secret[:SHOWN],
+        digest=digest(secret),
+        scopes=[str(scope)],
+        expires_at=clock.now() + timedelta(days=days) if days is not None else None,
+    )
+    return token, secret
+
+
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+
+
+def living() -> QuerySet[Token]:
+    """Tokens that open something: neither revoked nor expired, of users who are active."""
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
+    return Token.objects.filter(unexpired, revoked_at=None, user__is_active=True)
+
+
+def find(secret: str) -> Token | None:
+    """The living token of this secret, with its user."""
+    if not secret.startswith(PREFIX):
+        return None
+    return living().select_related("user").filter(digest=digest(secret)).first()
+
+
+def allows(token: Token, scope: str) -> bool:
+    held = [SCOPES.index(Token.Scope(one)) for one in token.scopes if one in Token.Scope]
+    return max(held, default=-1) >= SCOPES.index(Token.Scope(scope))
+
+
+def used(token: Token) -> None:
+    """Notes that it is used now; the database is told at most every USED_EVERY."""
+    now = timezone.now()
+    if token.used_at is None or token.used_at < now - USED_EVERY:
+        old = Q(used_at=None) | Q(used_at__lt=Now() - USED_EVERY)
+        Token.objects.filter(old, pk=token.pk).update(used_at=Now())
+
+
+def state(token: Token) -> str:
+    """valid, revoked, expired, or inactive (its user is)."""
+    if token.revoked_at:
+        return "revoked"
+    if token.expires_at and token.expires_at <= timezone.now():
+        return "expired"
+    return "valid" if token.user.is_active else "inactive"
+
+
+def revoke(tokens: QuerySet[Token]) -> int:
+    """It opens nothing from now on. Answers how many of them were not revoked before."""
+    return tokens.filter(revoked_at=None).update(revoked_at=Now())

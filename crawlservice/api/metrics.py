@@ -1,0 +1,184 @@
+"""Metrics for Prometheus: the work of the cluster, and of each node what it publishes."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import Count, Model
+from django.http import HttpRequest, HttpResponse
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.api import health
+from crawlservice.api.auth import caller_of
+from crawlservice.api.errors import NotAllowed, answer
+from crawlservice.ledger.recovery import newest
+from crawlservice.models import Generation, Item, Page, Schedule, Task
+from crawlservice.monitoring import nodes
+from crawlservice.monitoring.nodes import Node
+from crawlservice.tasks.progress import read
+
+ACTIVE = [str(state) for state in Task.ACTIVE]
+PROXIED = ("X-Forwarded-For", "X-Real-IP", "Forwarded", "Via")
+
+
+def metrics(request: HttpRequest) -> HttpResponse:
+    """For addresses in CRAWLFRAME_METRICS_ALLOW, and for tokens of scope read."""
+    if not (_is_near(request) or _may_read(request)):
+        return answer(401, "unauthorized", "send a token, or see CRAWLFRAME_METRICS_ALLOW")
+    registry = CollectorRegistry()
+    registry.register(Cluster())
+    encode, kind = choose_encoder(request.headers.get("Accept", ""))
+    return HttpResponse(encode(registry), content_type=kind, headers={"Cache-Control": "no-store"})
+
+
+def _is_near(request: HttpRequest) -> bool:
+    """What a proxy passes on comes from somewhere else than the proxy."""
+    if any(name in request.headers for name in PROXIED):
+        return False
+    try:
+        address = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
+    except ValueError:
+        return False
+    return any(address in network for network in settings.METRICS_ALLOW)
+
+
+def _may_read(request: HttpRequest) -> bool:
+    try:
+        caller = caller_of(request)
+    except NotAllowed:
+        return False
+    return (
+        caller is not None
+        and caller.allows("read")
+        and caller.user.has_perm("crawlservice.view_task")
+        and caller.user.has_perm("crawlservice.view_generation")
+    )
+
+
+class Cluster(Collector):
+    """What a scrape finds. What a server that is away would tell is left out, not zero."""
+
+    def collect(self) -> Iterable[Metric]:
+        up = GaugeMetricFamily("crawlframe_up", "does it answer", labels=["server"])
+        for server, parts in (("database", _of_database), ("redis", _of_redis)):
+            try:
+                yield from list(parts())
+            except (DatabaseError, RedisError, CrawlframeError):
+                up.add_metric([server], 0)
+            else:
+                up.add_metric([server], 1)
+        yield up
+
+
+def _of_database() -> Iterator[Metric]:
+    for name, model, what in (
+        ("pages", Page, "ledger rows written: requests that ended, also cancelled ones"),
+        ("items", Item, "items stored"),
+        ("tasks_submitted", Task, "tasks submitted"),
+        ("generations", Generation, "lives that nodes began"),
+    ):
+        yield CounterMetricFamily(f"crawlframe_{name}", what, value=_given(model))
+    counts = Task.objects.order_by().values_list("state").annotate(n=Count("pk"))
+    found = dict.fromkeys(Task.State.values, 0) | dict(counts)
+    yield _gauges("tasks", "tasks by state", "state", found)
+    yield from _of_schedules()
+    ended = Task.objects.order_by().exclude(outcome="").values_list("outcome")
+    outcomes = dict.fromkeys(Task.Outcome.values, 0) | dict(ended.annotate(n=Count("pk")))
+    yield _gauges("ended_tasks", "tasks that have ended, by outcome", "outcome", outcomes)
+    yield GaugeMetricFamily("crawlframe_era", "number of the latest era", value=newest())
+
+
+def _of_schedules() -> Iterator[Metric]:
+    rows = Schedule.objects.order_by("name").values_list("name", "spider", "enabled", "problem")
+    states = dict.fromkeys(("enabled", "disabled"), 0)
+    labels = ["schedule", "spider"]
+    failing = GaugeMetricFamily(
+        "crawlframe_schedule_failing", "1: it cannot start its spider", labels=labels
+    )
+    for name, spider, enabled, problem in rows:
+        states["enabled" if enabled else "disabled"] += 1
+        failing.add_metric([name, spider], bool(problem))
+    yield _gauges("schedules", "schedules by state", "state", states)
+    yield failing
+
+
+def _given(model: type[Model]) -> int:
+    """The last number that the database gave to a row: it never goes back, and costs nothing."""
+    table = model._meta.db_table
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(
+                "SELECT pg_sequence_last_value(pg_get_serial_sequence(%s, 'id'))", [table]
+            )
+        else:
+            cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = %s", [table])
+        row = cursor.fetchone()
+    return int(row[0] or 0) if row else 0
+
+
+def _of_redis() -> Iterator[Metric]:
+    known = nodes.read()
+    tasks = read(
+        Task.objects.filter(state__in=ACTIVE).only("state", "na", "nf", "ne", "cancelled", "items")
+    )
+    live = [progress for progress in tasks if progress.live]
+
+    def total(name: str) -> int:
+        return sum(getattr(progress, name) for progress in live)
+
+    counters = {name.upper(): total(name) for name in ("na", "nf", "ne", "nr")}
+    counters |= {name: total(name) for name in ("errors", "cancelled")}
+    what = "of active tasks: NA, NF, NE (= errors + cancelled), NR"
+    yield _gauges("active_requests", what, "count", counters)
+    places = {name: total(name) for name in ("ready", "in_progress", "delayed", "parked")}
+    yield _gauges("remaining_requests", "where they wait", "place", places)
+    yield GaugeMetricFamily("crawlframe_active_items", "of active tasks", value=total("items"))
+    yield GaugeMetricFamily(
+        "crawlframe_era_whole", "is nothing lost in Redis", value=health.era_is_whole()
+    )
+    yield _gauges("nodes", "nodes by state", "state", Counter(node.state for node in known))
+    versions = {version: len(names) for version, names in nodes.versions(known).items()}
+    yield _gauges("code_versions", "working nodes by code version", "version", versions)
+    yield GaugeMetricFamily("crawlframe_code_skew", "do versions differ", value=len(versions) > 1)
+    yield from _of_nodes(known)
+    yield GaugeMetricFamily(
+        "crawlframe_redis_unreadable_rows", "could not be read, set aside", value=nodes.unreadable()
+    )
+
+
+def _of_nodes(known: list[Node]) -> Iterator[Metric]:
+    """Of each node the life that counts."""
+    ordered = sorted(known, key=lambda node: (node.counts, node.generation))
+    lives = {node.node: node for node in ordered}.values()
+    up = {node.node: node.state != nodes.OFFLINE for node in lives}
+    yield _gauges("node_up", "0: it died, and has neither come back nor been forgotten", "node", up)
+    for name, what, field in (
+        ("generation", "of its present life", "generation"),
+        ("workers", "worker processes", "workers"),
+        ("skew", "does it run another version than most", "skew"),
+        ("reloads", "since its master started", "reloads"),
+        ("reload_seconds", "the last reload took", "seconds"),
+    ):
+        values = {node.node: getattr(node, field) for node in lives}
+        yield _gauges(f"node_{name}", what, "node", values)
+    labels = ["node", "state", "version", "machine"]
+    info = GaugeMetricFamily("crawlframe_node_info", "always 1", labels=labels)
+    for node in lives:
+        info.add_metric([node.node, node.state, node.version, node.machine], 1)
+    yield info
+
+
+def _gauges(name: str, what: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"crawlframe_{name}", what, labels=[label])
+    for value, number in values.items():
+        family.add_metric([value], number)
+    return family

@@ -1,0 +1,230 @@
+"""Crawl: one crawl from start to end on this machine, as the `crawl` command runs it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+from rich.console import Console
+
+from crawlframe.code.registry import Registry, find_package
+from crawlframe.code.version import code_version
+from crawlframe.conf import Settings
+from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.spider import SpiderInfo
+from crawlservice.accounts.journal import change, record
+from crawlservice.cli.local_node import LocalNode, NodeEnded
+from crawlservice.cli.report import report
+from crawlservice.cli.terminal import watch
+from crawlservice.cli.verify_demo import compare
+from crawlservice.connections.frontier import frontier
+from crawlservice.demosite import DemoServer, DemoSiteError
+from crawlservice.models import Task
+from crawlservice.tasks import arguments as spider_arguments
+from crawlservice.tasks import outcomes
+from crawlservice.tasks.export import check_target, export, place_of
+from crawlservice.tasks.progress import Progress
+from crawlservice.tasks.submit import cancel, pause, submit
+
+LOOPBACK = "127.0.0.1/32"
+LOOPBACK_ADDRESS = ip_address("127.0.0.1")
+
+
+class CrawlFailed(CrawlframeError):
+    """The crawl ended, but not as it should have."""
+
+
+@dataclass
+class Demo:
+    """The demo site to crawl; None takes what the site offers by itself."""
+
+    listings: int | None = None
+    latency: float | None = None
+
+    def server(self, city: str | None) -> DemoServer:
+        given = {"listings": self.listings, "latency": self.latency, "city": city}
+        try:
+            return DemoServer(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
+        except ValueError as error:
+            raise ArgumentError(f"demo site: {error}") from None
+
+
+@dataclass
+class Crawl:
+    """What to crawl and how. ``arguments`` are text, as typed."""
+
+    spider: str
+    arguments: dict[str, str]
+    console: Console
+    priority: int = 0
+    workers: int | None = None
+    concurrency: int | None = None
+    output: Path | None = None
+    format: str | None = None
+    demo: Demo | None = None
+    _node_gone: bool = field(default=False, init=False)
+
+    def run(self) -> None:
+        """Returns when the task has ended and everything is shown.
+
+        Raises CrawlframeError: before anything was done for bad input, NodeEnded when the crawling
+        process died, CrawlFailed when the demo's items are not right, Unsuccessful when the task
+        has failed or was cancelled; and KeyboardInterrupt after the node was stopped."""
+        Settings.from_env(workers=self.workers, concurrency=self.concurrency)
+        if self.output is not None:
+            check_target(self.output, self.format)
+        registry = Registry.load(settings.CRAWLFRAME.spiders)
+        info = registry.info(self.spider)
+        for problem in registry.broken.values():
+            self._say(f"warning: not loaded: {problem.partition(chr(10))[0]}")
+        spider_arguments.check(info, self.arguments, from_text=True)
+        self._look_around(info)
+        server = self._demo_server()
+        try:
+            with server or nullcontext():
+                if server is not None:
+                    self._say(f"demo site with {server.site.listings:,} listings on {server.url}")
+                    self.arguments["site"] = server.url
+                frontier().publish_spiders([info])
+                with transaction.atomic():  # both, also when Redis is not told of it
+                    task = submit(
+                        *(self.spider, self.arguments),
+                        priority=self.priority,
+                        from_text=True,
+                        info=info,
+                    )
+                    record("submit", task=task, command=True)
+                last = self._crawl(task, server)
+                self._sum_up(last, server)
+        except DemoSiteError as error:
+            raise CrawlFailed(f"demo site: {error}") from None
+
+    def _look_around(self, info: SpiderInfo) -> None:
+        """Any node may take the requests of a task: those that would not do it right must go."""
+        nodes = [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
+        here = _code_here() if nodes else ""
+        for node in nodes:
+            who = f"node {node.node} (process {node.pid} on {node.machine})"
+            code = f"code {node.code.version}" if node.code.version else "code of its own"
+            if (node.spiders or node.code.version) and info.name not in node.spiders:
+                raise CrawlFailed(
+                    f"{who} has no spider {info.name!r} in its {code}, and would take part; bring "
+                    "it up to date or stop it first"
+                )
+            if self.demo is not None and not any(
+                LOOPBACK_ADDRESS in ip_network(network) for network in node.private
+            ):
+                raise CrawlFailed(
+                    f"{who} would take part and refuse the demo site; stop it, or start it with "
+                    f"CRAWLFRAME_ALLOW_PRIVATE={LOOPBACK}"
+                )
+            other = f"; here it is {here}" if here and here != node.code.version else ""
+            self._say(f"note: {who} takes part, with {code}{other}")
+        for task in frontier().open_tasks():
+            self._say(f"note: task {task} is unfinished and runs along")
+
+    def _demo_server(self) -> DemoServer | None:
+        if self.demo is None:
+            return None
+        if "site" in self.arguments:
+            raise ArgumentError("--demo brings its own site; leave out -a site=…")
+        return self.demo.server(self.arguments.get("city"))
+
+    def _crawl(self, task: Task, server: DemoServer | None) -> Progress:
+        env = {}
+        if server is not None:
+            allowed = [os.environ.get("CRAWLFRAME_ALLOW_PRIVATE", ""), LOOPBACK]
+            env["CRAWLFRAME_ALLOW_PRIVATE"] = " ".join(filter(None, allowed))
+        node = LocalNode(
+            f"crawl-{task.pk}",
+            f"{settings.CRAWLFRAME.node}.crawl{os.getpid()}",
+            workers=self.workers,
+            concurrency=self.concurrency,
+            env=env,
+        )
+        try:
+            with node:
+                self._say(f"task {task.pk}: {task.spider}, log {node.log}")
+                last = watch(task.pk, self.console, lambda progress: self._check(node, progress))
+                node.settle()
+                return last
+        except BrokenPipeError:  # nobody reads what we would say of it
+            self._put_aside(task)
+            raise
+        except KeyboardInterrupt:
+            self._say(f"stopped; nothing is lost. {self._put_aside(task)}")
+            raise
+        except NodeEnded as error:
+            raise NodeEnded(f"{error}\n{self._put_aside(task)}") from None
+
+    def _check(self, node: LocalNode, progress: Progress) -> None:
+        """Raises what makes waiting useless. A node that has just ended may have finished the task
+        after these numbers were read, so only the second look counts."""
+        if progress.ended:
+            return
+        task = progress.task
+        if progress.nr and progress.nr == progress.parked:
+            reasons = "; ".join(set(frontier().parked(task.pk).values()))
+            raise CrawlFailed(
+                f"all {progress.nr:,} requests left of task {task.pk} wait: {reasons}\n"
+                f"Mend that, then: python manage.py resume {task.pk}, and "
+                "python manage.py runcrawler --once"
+            )
+        if self._node_gone:
+            raise node.ended_early(f"task {task.pk} is {task.state}")
+        self._node_gone = node.exit_code() is not None
+
+    def _put_aside(self, task: Task) -> str:
+        """Leaves a task in such a way that the next node does not run into a site that is gone."""
+        try:
+            if self.demo is not None:
+                change("cancel", cancel, task.pk, command=True)
+                return f"Task {task.pk} is cancelled, for its demo site ends with this command"
+            change("pause", pause, task.pk, command=True)
+        except CrawlframeError as error:
+            return str(error)
+        return (
+            f"Task {task.pk} is paused.\n"
+            f"Go on: python manage.py resume {task.pk} && python manage.py runcrawler --once\n"
+            f"End it: python manage.py cancel {task.pk}"
+        )
+
+    def _sum_up(self, last: Progress, server: DemoServer | None) -> None:
+        task, more = last.task, []
+        right = True
+        if server is not None:
+            right, verdict = compare(task, server.site)
+            more.append(("demo site", verdict))
+        if self.output is not None:
+            written = export(task, self.output, self.format)
+            more.append(("written", f"{written:,} items to {place_of(self.output)}"))
+        more += [("next" if n == 0 else "", line) for n, line in enumerate(self._next())]
+        self.console.print()
+        self.console.print(report(task, more))
+        if not right:
+            raise CrawlFailed(f"task {task.pk}: not the items of the demo site: {verdict}")
+        outcomes.check(task)
+
+    def _next(self) -> list[str]:
+        lines = ["python manage.py tasks   (all tasks)"]
+        if self.output is None:
+            given = [f" -a {shlex.quote(f'{k}={v}')}" for k, v in self.arguments.items()]
+            how = " --demo" if self.demo else "".join(given)
+            lines.append(f"python manage.py crawl {self.spider}{how} -o items.csv   (to a file)")
+        return [*lines, "python manage.py up   (web admin and a node that keeps running)"]
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True)
+
+
+def _code_here() -> str:
+    """The code of this checkout, as a node that runs it tells it; "" where there are no spiders."""
+    spiders = find_package(settings.CRAWLFRAME.spiders)
+    parts = (settings.BASE_DIR / name for name in ("crawlframe", "crawlservice", "manage.py"))
+    return code_version(spiders, engine=[p for p in parts if p.exists()]) if spiders else ""

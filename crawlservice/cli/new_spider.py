@@ -1,0 +1,45 @@
+"""New spiders: what `startspider` writes."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from pathlib import Path
+from string import Template
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.links import hostname_of, normalise
+
+TEMPLATE = Path(__file__).parent.parent / "templates" / "spider.py.txt"
+
+
+class NewSpiderError(CrawlframeError):
+    """The spider cannot be written."""
+
+
+def write_spider(directory: Path, name: str, url: str) -> Path:
+    """Creates ``directory/name.py``. Raises NewSpiderError, and BadRequest on a wrong URL."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) or keyword.iskeyword(name):
+        raise NewSpiderError(
+            f"{name!r} cannot be a spider's name; use letters, digits and _, such as my_shop"
+        )
+    url = normalise(url)
+    host = hostname_of(url)
+    text = Template(TEMPLATE.read_text("utf-8")).substitute(
+        name=json.dumps(name),
+        class_name="".join(part.capitalize() for part in name.split("_")) + "Spider",
+        url=json.dumps(url),
+        host=host,
+        domain=json.dumps(host),
+    )
+    path = directory / f"{name}.py"
+    try:
+        directory.mkdir(exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise NewSpiderError(f"{path} exists already; choose another name or remove it") from None
+    except OSError as error:
+        raise NewSpiderError(f"{path} cannot be written: {error}") from None
+    return path

@@ -1,0 +1,117 @@
+"""Report: all about one task at this moment, as `task` and the end of `crawl` show it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from django.db import connection
+from django.db.models import Count
+from redis import RedisError
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.outcome import CANCELLED
+from crawlservice.cli.terminal import duration, facts_table, plain, status
+from crawlservice.connections.frontier import frontier
+from crawlservice.models import Item, Page, Task
+from crawlservice.tasks.arguments import shortened
+from crawlservice.tasks.forecast import forecast
+from crawlservice.tasks.progress import Progress, read
+from crawlservice.tasks.versions import pages_by_version
+
+EXAMPLES = 3  # URLs named per reason
+
+
+def report(task: Task, more: list[tuple[str, str]] | None = None) -> RenderableType:
+    """Numbers, errors by reason with examples, parked requests, and where the data is. ``more``
+    are further lines for the table."""
+    progress = read([task])[0]
+    parts: list[RenderableType] = [facts_table([*_facts(progress), *(more or ())])]
+    if errors := errors_table(task):
+        parts.append(errors)
+    return Group(*parts)
+
+
+def _facts(progress: Progress) -> list[tuple[str, str]]:
+    task = progress.task
+    age = progress.age
+    facts = [
+        ("task", f"{task.pk}  {task.spider}  {shortened(task.arguments) or ''}".rstrip()),
+        ("state", _state(progress)),
+        ("items", f"{progress.items:,}"),
+        ("requests", f"{progress.na:,}"),
+        ("done", f"{progress.nf:,}"),
+        ("errors", f"{progress.errors:,}"),
+        ("left", f"{progress.nr:,}"),
+        ("duration", duration(age)),
+    ]
+    if progress.ended:
+        facts.append(("rate", f"{progress.worked / age:,.0f} pages/s" if age else "-"))
+    else:
+        known = forecast(progress)
+        facts.append(("progress", ": ".join(filter(None, (known.share, known.words)))))
+        waiting = {"ready": progress.ready, "in flight": progress.in_progress}
+        waiting |= {"delayed": progress.delayed, "parked": progress.parked}
+        facts.append(("waiting", "  ".join(f"{k} {n:,}" for k, n in waiting.items())))
+        facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
+    if progress.cancelled:
+        facts.append(("cancelled", f"{progress.cancelled:,}"))
+    if task.unwritten is not None:
+        rows = f"{progress.written:,} of {task.na:,} written, the others follow in the background"
+        facts.append(("ledger rows", rows))
+    if progress.limited:
+        facts.append(("page limit", f"{progress.limited:,} further links were left out"))
+    if by_version := pages_by_version(task):
+        facts.append(("pages by code", by_version))
+    facts.append(("data", f"{database_place()}, table {Item._meta.db_table}, task_id {task.pk}"))
+    return facts
+
+
+def _state(progress: Progress) -> str:
+    task = progress.task
+    word = status(task).plain
+    if task.reason:
+        return f"{word}: {task.reason}"
+    return word if progress.live or progress.ended else f"{word}, not in Redis"
+
+
+def _parked(task: int) -> Counter[str]:
+    try:
+        return Counter(frontier().parked(task).values())
+    except (RedisError, CrawlframeError):
+        return Counter()
+
+
+def errors_table(task: Task) -> Table | None:
+    """Errors by reason, the most frequent first; None when there is none."""
+    errors = Page.objects.filter(task=task, state=Page.State.ERROR).order_by()
+    errors = errors.exclude(reason=CANCELLED)
+    reasons = errors.values_list("reason").annotate(n=Count("pk")).order_by("-n", "reason")
+    table = Table("errors", "n", "for instance", box=None, pad_edge=False, header_style="bold")
+    table.columns[2].overflow = "fold"
+    for reason, n in reasons[:10]:
+        some = errors.filter(reason=reason).order_by("id").values_list("url", "detail")[:EXAMPLES]
+        table.add_row(reason, f"{n:,}", "\n".join(plain(_example(*one)) for one in some))
+    return table if table.row_count else None
+
+
+def _example(url: str, detail: str) -> str:
+    lines = detail.strip().splitlines()
+    if not lines:
+        return url
+    message = lines[-1].strip()
+    if re.match(rf"{re.escape(url)}(: | )", message):
+        message = message.removeprefix(url).lstrip(": ")
+    return f"{url}  {message}"
+
+
+def database_place() -> str:
+    """The database as one may show it: a path, or a URL without user and password."""
+    config = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return str(config["NAME"])
+    host = config.get("HOST") or config.get("OPTIONS", {}).get("host") or "localhost"
+    port = f":{config['PORT']}" if config.get("PORT") else ""
+    return f"postgresql://{host}{port}/{config['NAME']}"

@@ -1,0 +1,303 @@
+"""What commands share: errors in plain words, tables, and the live view of a task."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TextIO
+
+from django.core.management.base import BaseCommand, CommandError, OutputWrapper
+from django.db import DatabaseError, connection
+from redis import RedisError
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from crawlframe.errors import CrawlframeError, TablesMissing
+from crawlframe.frontier.connection import complaint
+from crawlservice import environment
+from crawlservice.connections.checks import missing_right
+from crawlservice.connections.database import mend, prepare
+from crawlservice.display import state_label
+from crawlservice.models import Task
+from crawlservice.tasks.export import FORMATS
+from crawlservice.tasks.forecast import Forecast, forecast
+from crawlservice.tasks.outcomes import Unsuccessful
+from crawlservice.tasks.progress import Progress, RateMeter, read
+from crawlservice.tasks.submit import get_task
+
+PIPE_WIDTH = 4096  # columns where no terminal sets a limit: nothing is folded there
+PLAIN_EVERY = 2.0  # seconds between two lines where no live view is possible
+LIVE_EVERY = 0.25
+STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "quiet": "dim"}
+
+
+class Command(BaseCommand):
+    """A command of this project: bad input and missing servers are told in plain words, and the
+    tables of the database are there (unless ``needs_database`` is off)."""
+
+    needs_database: bool = True
+    requires_system_checks = ()
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        for warning in environment.warnings(os.environ):
+            self.stderr.write(f"warning: {warning}")
+        try:
+            if self.needs_database:
+                for warning in prepare():
+                    self.stderr.write(f"warning: {warning}")
+            told = super().execute(*args, **options)
+            self._flush()
+            return told
+        except TablesMissing as error:
+            _close_broken()
+            raise CommandError(str(error), returncode=error.exit_code) from None
+        except CrawlframeError as error:
+            _close_broken()
+            code = error.exit_code if isinstance(error, Unsuccessful) else 1
+            raise CommandError(str(error), returncode=code) from None
+        except RedisError as error:
+            away = f"{complaint(error)}; try again when it is well"
+            raise CommandError(missing_right(error) or away) from None
+        except DatabaseError as error:
+            reason = " ".join(str(error).split())
+            raise CommandError(f"the database failed: {reason}{mend(reason)}") from None
+        except BrokenPipeError:  # the reader, such as head, has seen enough
+            _close_broken()
+            return None
+        except OSError:
+            self._flush()  # says so when it is the output that failed
+            raise
+
+    def _flush(self) -> None:
+        """What is only flushed when Python ends fails with a traceback."""
+        try:
+            for out in (self.stdout, self.stderr):
+                out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _close_broken()
+            raise CommandError(f"standard output cannot be written: {error.strerror}") from None
+
+    @cached_property
+    def console(self) -> Console:
+        """Standard output for tables."""
+        return _console(self.stdout)
+
+    @cached_property
+    def error_console(self) -> Console:
+        """Standard error, where the standard output is for data."""
+        return _console(self.stderr)
+
+
+class PipeConsole(Console):
+    """Raises BrokenPipeError, where rich would exit."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        raise BrokenPipeError
+
+
+def _console(wrapper: OutputWrapper) -> Console:
+    """Nothing in a text is read as markup: URLs have brackets."""
+    out: TextIO = wrapper._out  # type: ignore[assignment]
+    width = None if out.isatty() else PIPE_WIDTH
+    return PipeConsole(file=out, width=width, markup=False, emoji=False, highlight=False)
+
+
+def _close_broken() -> None:
+    """Python flushes both streams when it ends, and must not fail then."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def add_output(parser: ArgumentParser, *, required: bool = False) -> None:
+    """The options that say where items are written."""
+    parser.add_argument(
+        "-o", "--output", type=Path, required=required, metavar="FILE",
+        help="write the items to this file, .jsonl, .csv or .parquet; - is the standard output",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", choices=[suffix.removeprefix(".") for suffix in FORMATS],
+        help="of the items; by default that of the file's suffix, and jsonl for -",
+    )  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """``text`` with what could steer a terminal made harmless."""
+    return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)
+
+
+def duration(seconds: float | None) -> str:
+    """``75`` -> ``1:15``, hours and days when there are any; ``-`` for None."""
+    if seconds is None:
+        return "-"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    text = f"{hours}:{minutes:02}:{rest:02}" if hours or days else f"{minutes}:{rest:02}"
+    return f"{days} d {text}" if days else text
+
+
+def task_table(tasks: Iterable[Progress]) -> Table:
+    table = Table("id", "spider", "state", box=None, pad_edge=False, header_style="bold")
+    for column in ("requests", "done", "errors", "left", "parked", "items", "time"):
+        table.add_column(column, justify="right")
+    for progress in tasks:
+        task = progress.task
+        waits = "" if progress.live or progress.ended else " (waits for Redis)"
+        numbers = (progress.na, progress.nf, progress.errors, progress.nr, progress.parked)
+        table.add_row(
+            str(task.pk), task.spider, status(task, waits), *(f"{number:,}" for number in numbers),
+            f"{progress.items:,}", duration(progress.age),
+        )  # fmt: skip
+    return table
+
+
+def status(task: Task, more: str = "") -> Text:
+    """How a task stands, or how it ended, in the colour of that."""
+    word, tone = state_label(task.status)
+    return Text(f"{word}{more}", STYLES[tone])
+
+
+def bar(known: Forecast, width: int) -> ProgressBar:
+    """How far a task is; it only shows that something happens while nobody knows."""
+    total = known.total and float(known.total)
+    return ProgressBar(total, known.progress.ended_requests, width, pulse=total is None)
+
+
+def share(known: Forecast) -> str:
+    """``83 %``, ``about 26 % of 61 as last time``; "" when that cannot be told."""
+    return f"{known.share} of {known.total:,} as last time" if known.is_estimate else known.share
+
+
+def time_left(known: Forecast, rate: float) -> str:
+    """``about 1:15 left``; "" when that cannot be told."""
+    seconds = known.seconds(rate)
+    if seconds is None:
+        return ""
+    return f"{'about ' if known.is_estimate else ''}{duration(seconds)} left"
+
+
+def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> Table:
+    """Two columns: what, and how much or where."""
+    table = Table(show_header=False, box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(name, plain(value))
+    return table
+
+
+class TaskView:
+    """What is shown of a running task: live on a terminal, one line otherwise."""
+
+    def __init__(self) -> None:
+        self.meter = RateMeter()
+        self.known: Forecast | None = None
+
+    def show(self, known: Forecast) -> None:
+        self.known = known
+        if known.progress.live:
+            self.meter.show(known.progress.worked)
+
+    def __rich__(self) -> RenderableType:
+        if self.known is None:
+            return Text("starting …")
+        known, now = self.known, self.known.progress
+        speed = Table.grid(padding=(0, 2))
+        rate = f"{self.meter.rate:,.0f} pages/s"
+        far = "" if now.ended else share(known) or known.words
+        speed.add_row(bar(known, 16), far, rate, time_left(known, self.meter.rate))
+        counts = Table.grid(padding=(0, 2))
+        counts.add_row(*(f"{name} {number:,}" for name, number in _numbers(now).items()))
+        waiting = {"ready": now.ready, "in flight": now.in_progress}
+        waiting |= {"delayed": now.delayed, "parked": now.parked, "known links": now.duplicates}
+        detail = "  ".join(f"{name} {number:,}" for name, number in waiting.items() if number)
+        head = Text.assemble(
+            (f"{now.task}  ", "bold"), status(now.task), (f"  {duration(now.age)}", "bold")
+        )
+        return Group(head, speed, counts, Text(detail, style="dim"))
+
+    def line(self) -> str:
+        if self.known is None:
+            return "starting"
+        now = self.known.progress
+        parts = (
+            duration(now.age),
+            str(now.task),
+            status(now.task).plain,
+            f"{self.meter.rate:,.0f} pages/s",
+            *(f"{name} {number:,}" for name, number in _numbers(now).items()),
+            "" if now.ended else share(self.known),
+            time_left(self.known, self.meter.rate),
+            f"parked {now.parked:,}" if now.parked else "",
+        )
+        return "  ".join(filter(None, parts))
+
+
+def _numbers(now: Progress) -> dict[str, int]:
+    numbers = {"requests": now.na, "done": now.nf, "errors": now.errors, "left": now.nr}
+    return numbers | ({"cancelled": now.cancelled} if now.cancelled else {}) | {"items": now.items}
+
+
+def watch(
+    task_id: int, console: Console, each_time: Callable[[Progress], None] = lambda _: None
+) -> Progress:
+    """Shows a task until it has ended, and answers its last numbers.
+
+    ``each_time`` is called after each look; what it raises ends the watching."""
+    view = TaskView()
+    if console.is_terminal:
+        with Live(view, console=console, refresh_per_second=8):
+            return _follow(task_id, view, LIVE_EVERY, each_time, lambda: None)
+
+    def say() -> None:
+        print(view.line(), file=console.file, flush=True)
+
+    return _follow(task_id, view, PLAIN_EVERY, each_time, say)
+
+
+def _follow(
+    task_id: int,
+    view: TaskView,
+    every: float,
+    each_time: Callable[[Progress], None],
+    say: Callable[[], None],
+) -> Progress:
+    said = 0.0
+    while True:
+        began = time.monotonic()
+        known = _look(task_id)
+        progress = None if known is None else known.progress
+        took = time.monotonic() - began
+        if known is not None and progress is not None:
+            view.show(known)
+            each_time(progress)
+        ended = progress is not None and progress.ended
+        if ended or time.monotonic() - said >= every:
+            said = time.monotonic()
+            say()
+        if progress is not None and ended:
+            return progress
+        time.sleep(max(LIVE_EVERY, 10 * took))  # counting millions of items takes its time
+
+
+def _look(task_id: int) -> Forecast | None:
+    """None while the database is away: nodes wait for its return too."""
+    try:
+        return forecast(read([get_task(task_id)])[0])
+    except DatabaseError:
+        connection.close()
+        return None

@@ -1,0 +1,133 @@
+"""Brings the database's tables up to date, once, before a command works with them."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import DatabaseError, NotSupportedError, OperationalError, connection, connections
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Count, Max
+
+from crawlframe.errors import ConfigError, TablesMissing
+from crawlservice.connections.checks import check_database
+
+MENDS = {  # kind of database -> words of a failure -> what to do
+    "sqlite": {
+        "readonly database|unable to open|Permission denied|Read-only file system|No such file": (
+            "make it and its directory writable, or set CRAWLFRAME_VAR_DIR"
+        ),
+        "database is locked": "another process writes to it for long; let that come to its end",
+        "database or disk is full|disk I/O error": "make room on its disk",
+        "not a database|malformed": "restore a copy, or name another file in DATABASE_URL",
+    },
+    "postgresql": {
+        "permission denied for": (
+            "give the user of DATABASE_URL the rights: GRANT ALL ON SCHEMA public TO user"
+        ),
+        "or later is required": "upgrade it, or name a newer one in DATABASE_URL",
+        "too many (clients|connections)|connection slots": (
+            "let it take more connections, or end other programs"
+        ),
+    },
+}
+ASIDE = "aside"  # Django's name for a connection to a file that is being made
+MIGRATION_LOCK = 0x637261776C  # the PostgreSQL advisory lock of whoever migrates
+
+
+def prepare() -> list[str]:
+    """Checks the database and brings its tables up to date: by itself on SQLite, on PostgreSQL
+    only with CRAWLFRAME_AUTO_MIGRATE=1. Answers the warnings of the checks. Raises ConfigError."""
+    try:
+        warnings = check_database(connection)
+        if connection.vendor == "sqlite":
+            _make_file(Path(connection.settings_dict["NAME"]))
+        if is_behind():
+            if connection.vendor != "sqlite" and not settings.AUTO_MIGRATE:
+                raise TablesMissing(
+                    "the database lacks tables of this version; run: python manage.py migrate "
+                    "(or set CRAWLFRAME_AUTO_MIGRATE=1)"
+                )
+            with _one_migrates():
+                call_command("migrate", interactive=False, verbosity=0)
+    except (DatabaseError, NotSupportedError, OSError) as error:
+        raise ConfigError(_in_plain_words(error)) from None
+    return warnings
+
+
+def _make_file(path: Path) -> None:
+    """The first start makes the file aside and then names it: Django's migrations are not noted in
+    the transaction that makes their tables, and who is killed in between would leave a file that
+    nobody can migrate any more."""
+    if path.exists():
+        return
+    aside = path.with_name(f"{path.name}.new")
+    with _one_migrates():
+        if path.exists():  # nobody has opened it before
+            return
+        for part in ("", "-wal", "-shm", "-journal"):  # of a first start that was killed
+            Path(f"{aside}{part}").unlink(missing_ok=True)
+        connections.settings[ASIDE] = {**connection.settings_dict, "NAME": aside}
+        try:
+            call_command("migrate", database=ASIDE, interactive=False, verbosity=0)
+        finally:
+            connections[ASIDE].close()
+            del connections[ASIDE], connections.settings[ASIDE]
+        aside.rename(path)
+
+
+def migrations() -> str:
+    """A mark that changes with every migration that is applied or taken back."""
+    applied = MigrationRecorder(connection).migration_qs.aggregate(last=Max("id"), n=Count("id"))
+    return "{last}/{n}".format(**applied)
+
+
+def is_there() -> bool:
+    """Whether to connect makes no empty file of SQLite."""
+    return connection.vendor != "sqlite" or Path(connection.settings_dict["NAME"]).exists()
+
+
+def is_behind() -> bool:
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+@contextmanager
+def _one_migrates() -> Iterator[None]:
+    """The second of two processes waits, and then finds nothing to migrate."""
+    if connection.vendor == "sqlite":
+        with Path(f"{connection.settings_dict['NAME']}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
+        try:
+            yield
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])
+
+
+def mend(reason: str) -> str:
+    """What to do about a failure of the database, to stand behind its ``reason``; "" if unknown."""
+    mends = MENDS.get(connection.vendor, {}).items()
+    return next((f"; {what}" for words, what in mends if re.search(words, reason)), "")
+
+
+def _in_plain_words(error: Exception) -> str:
+    reason = " ".join(str(error).split())
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"the SQLite database {database['NAME']} cannot be used: {reason}{mend(reason)}"
+    server = database["HOST"] or database["OPTIONS"].get("host") or "localhost"
+    where = f"the database {database['NAME']} on {server}"
+    if isinstance(error, OperationalError):
+        told = mend(reason) or "; start it or correct DATABASE_URL"
+        return f"{where} cannot be reached: {reason}{told}"
+    return f"{where} cannot be used: {reason}{mend(reason)}"

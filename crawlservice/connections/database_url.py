@@ -1,0 +1,71 @@
+"""DATABASE_URL: which database, and how it is opened. Only settings.py calls this."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+
+from crawlframe.errors import ConfigError
+
+SQLITE_OPTIONS = {
+    "timeout": 20,  # seconds to wait for another writer
+    # A transaction that reads first and writes later would fail at once instead of waiting.
+    "transaction_mode": "IMMEDIATE",
+    # FULL: a commit must be on the disk before Redis is told of it. With NORMAL a power cut could
+    # take back ledger rows that Redis, whose file is synced apart, already counts as done.
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL",
+}
+POSTGRES_OPTIONS = {
+    "connect_timeout": 10,  # seconds
+    # A network that falls silent is noticed within a minute, not after hours.
+    "keepalives_idle": 30,  # seconds
+    "keepalives_interval": 10,  # seconds
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,  # milliseconds
+}
+
+
+def database_config(url: str, var_dir: Path, application: str) -> dict[str, Any]:
+    """Django's settings for a database URL; "" is the SQLite file under ``var_dir``. PostgreSQL
+    shows ``application`` in its list of connections. Raises ConfigError."""
+    if not url:
+        return _sqlite(_default_file(var_dir), {})
+    try:
+        parsed: dict[str, Any] = dict(dj_database_url.parse(url))
+    except ValueError:
+        parsed = {"ENGINE": "", "NAME": ""}
+    engine, name, options = parsed["ENGINE"], parsed["NAME"], parsed.get("OPTIONS", {})
+    if engine == "django.db.backends.postgresql" and name:
+        from crawlservice.connections.watchdog import Connection, Cursor  # SQLite needs no psycopg2
+
+        watched = {"connection_factory": Connection, "cursor_factory": Cursor}
+        options = {**POSTGRES_OPTIONS, **watched, "application_name": application, **options}
+        return {**parsed, "CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True, "OPTIONS": options}
+    if engine == "django.db.backends.sqlite3" and name != ":memory:":
+        return _sqlite(Path(name).absolute(), options)
+    shown = url.partition("://")[0] + "://…" if "://" in url else url  # it may hold a password
+    raise ConfigError(
+        f"DATABASE_URL={shown!r} cannot be used; give postgresql://user:password@host:5432/name, "
+        "sqlite:////absolute/path.sqlite3, or none for a SQLite file under var/"
+    )
+
+
+def _sqlite(path: Path, options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {**SQLITE_OPTIONS, **options},
+    }
+
+
+def _default_file(var_dir: Path) -> Path:
+    try:
+        var_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the database cannot be kept in {var_dir}: {error}; name a directory this user may "
+            "write in CRAWLFRAME_VAR_DIR, or set DATABASE_URL"
+        ) from None
+    return var_dir / "crawlframe.sqlite3"

@@ -1,0 +1,85 @@
+"""The frontier of this thread, on the Redis that REDIS_URL names or on the embedded one."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from redis import RedisError
+
+from crawlframe.embedded.server import ensure_redis
+from crawlframe.errors import ConfigError, CrawlframeError
+from crawlframe.frontier.frontier import Frontier
+from crawlservice.connections import installation
+from crawlservice.connections.checks import network_filesystem
+
+CHECK = 5.0  # seconds between two looks whether Redis still belongs to this installation
+REREAD = 60.0  # seconds until the database is asked again for its id; it hardly ever changes
+
+# By process, for a connection is never used after a fork; and by thread, for a frontier counts its
+# calls: two at the same time would look like one that Redis has lost, and begin an era.
+_frontiers: dict[tuple[int, int], Frontier] = {}
+_next_check: dict[tuple[int, int], float] = {}
+_known: dict[tuple[int, int], tuple[str, float]] = {}  # the id of the database, and until when
+
+
+def frontier() -> Frontier:
+    """The frontier of this thread. Raises ConfigError or FrontierError: OtherInstallation when
+    Redis belongs to another database."""
+    here = os.getpid(), threading.get_ident()
+    mine = _frontiers.get(here)
+    if mine is None:
+        mine = Frontier.connect(redis_url(), settings.CRAWLFRAME, follows=True)
+        _frontiers[here] = mine
+        _next_check.pop(here, None)
+        _known.pop(here, None)
+    if time.monotonic() >= _next_check.get(here, 0.0):
+        _check(here, mine)
+    return mine
+
+
+def _check(here: tuple[int, int], mine: Frontier) -> None:
+    """Raises OtherInstallation, each time."""
+    known, until = _known.get(here, ("", 0.0))
+    fresh = time.monotonic() < until
+    # Without the database nothing is submitted; whoever asks Redis next meets its trouble.
+    with suppress(DatabaseError, RedisError):
+        found = installation.check(mine, known if fresh else "")
+        if found != known or not fresh:
+            _known[here] = found, time.monotonic() + REREAD
+    # After a failure too: a database that does not answer may take 10 s to say so.
+    _next_check[here] = time.monotonic() + CHECK
+
+
+def refusal() -> str:
+    """Why Redis is not used although it answers: it belongs to another installation. Else ""."""
+    try:
+        frontier()
+    except installation.OtherInstallation as error:
+        return str(error)
+    except (CrawlframeError, RedisError):
+        pass
+    return ""
+
+
+def use(mine: Frontier) -> None:
+    """From now on ``frontier()`` of this thread is this one."""
+    _frontiers[os.getpid(), threading.get_ident()] = mine
+
+
+def redis_url() -> str:
+    """REDIS_URL, or the embedded server's, which this call starts. Raises ConfigError."""
+    url: str = settings.REDIS_URL
+    if url:
+        return url
+    if filesystem := network_filesystem(settings.VAR_DIR):
+        raise ConfigError(
+            f"{settings.VAR_DIR} lies on a network file system ({filesystem}), where the embedded "
+            "Redis cannot be shared safely; name a local directory in CRAWLFRAME_VAR_DIR, or a "
+            "server in REDIS_URL"
+        )
+    return ensure_redis(settings.VAR_DIR)

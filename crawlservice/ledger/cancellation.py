@@ -1,0 +1,180 @@
+"""Settlement: the ledger rows of requests that a cancelled task took out of Redis unfetched.
+
+The database knows every request that was ever admitted: seeds and recorded follow-ups. Those
+without a row get one, with the reason "cancelled", in the background; ``Task.unwritten`` says how
+many are to come. Redis is not asked, so it may be broken off at any point and begun again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from itertools import chain
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Count, F, Q, QuerySet, Sum
+
+from crawlframe.errors import BadRequest
+from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.record import read_head
+from crawlframe.request import Admission, unpack_admissions
+from crawlservice.ledger.store import DjangoLedger
+from crawlservice.models import Page, Task
+from crawlservice.tasks.submit import limits_of
+from crawlservice.tasks.task_rows import of_task
+
+log = logging.getLogger(__name__)
+
+BATCH = 500  # requests at a time
+LISTS = 10  # rows whose follow-ups are read at a time: each may lead to very many
+SLICE = 1.0  # seconds of one turn: other chores wait meanwhile
+
+
+class Settler:
+    """Settles one task after the other, a slice of time in each turn. Of one leader: whoever leads
+    anew makes another, for others may have gone on meanwhile."""
+
+    def __init__(self) -> None:
+        self._steps: Iterator[bool] = iter(())
+
+    def turn(self, seconds: float = SLICE) -> None:
+        """Writes rows for about so long, if any are to be written. Raises LedgerAway,
+        LedgerRefused and django.db.Error; the next turn begins with the first row again then."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if not next(self._steps, False):
+                tasks = Task.objects.filter(unwritten__isnull=False, state=Task.State.CANCELLED)
+                if (task := tasks.order_by("pk").first()) is None:
+                    return
+                self._steps = settle(task)
+
+
+def settle(task: Task) -> Iterator[bool]:
+    """Yields True after each batch. If a row came meanwhile at a place that was passed already, the
+    task is left as it is, to be settled once more. So it is if it was retried meanwhile."""
+    known = Known(task)
+    for batch in known.batches():
+        if not _write(task, batch):
+            _end(task)
+            return
+        yield True
+    _end(task, known.lists)
+
+
+class Known:
+    """Every request that was ever to be admitted, as the database knows it. ``lists``: rows whose
+    follow-ups were read."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self.lists = 0
+
+    def batches(self) -> Iterator[list[Admission]]:
+        """In the order in which they were recorded."""
+        batch: list[Admission] = []
+        for packed in chain([self._task.seeds], self._follow_ups()):
+            batch += unpack_admissions(packed)
+            whole = len(batch) // BATCH * BATCH
+            for start in range(0, whole, BATCH):
+                yield batch[start : start + BATCH]
+            del batch[:whole]
+        yield batch
+
+    def _follow_ups(self) -> Iterator[bytes | memoryview]:
+        """Of each row, also of those that are written meanwhile."""
+        rows = _leading_rows()
+        last = 0
+        while some := [
+            *of_task(rows, self._task.pk, after=last).values_list("pk", "follow_ups")[:LISTS]
+        ]:
+            for _, packed in some:
+                assert packed is not None
+                self.lists += 1
+                yield packed
+            last = some[-1][0]
+
+
+def _leading_rows() -> QuerySet[Page]:
+    return Page.objects.filter(follow_ups__isnull=False)
+
+
+@transaction.atomic
+def _write(walked: Task, batch: list[Admission]) -> bool:
+    """Gives those of a batch a row that have none. Returns False when no more are to be written.
+
+    What a page limit left out has no row. Which requests that was, only Redis knew: the first ones
+    to be recorded are taken to be those that were admitted, as when Redis is filled anew."""
+    if (task := _locked(walked)) is None:
+        return False
+    assert task.unwritten is not None
+    limit = limits_of(task).page_limit
+    room = task.unwritten + max(0, limit - task.na) if limit else len(batch)
+    missing = _without_row(batch)[:room]
+    DjangoLedger().commit([_outcome(task.pk, admission) for admission in missing])
+    written = len(missing)
+    Task.objects.filter(pk=task.pk).update(
+        unwritten=max(0, task.unwritten - written),
+        na=F("na")
+        + max(0, written - task.unwritten),  # led to by a row that Redis had not heard of
+    )
+    return room > written or not limit
+
+
+def _without_row(batch: list[Admission]) -> list[Admission]:
+    named = {admission.rid: admission for admission in batch}
+    rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in named]).order_by()
+    written = {rid.bytes for rid in rows.values_list("rid", flat=True)}
+    return [admission for rid, admission in named.items() if rid not in written]
+
+
+def _outcome(task: int, admission: Admission) -> Outcome:
+    outcome = Outcome(admission.rid, task, admission.host, admission.record, 0, 0)
+    try:
+        # Not the whole record: the classes of its values are the spiders', which stewards lack.
+        outcome.url, outcome.depth, outcome.callback, _ = read_head(admission.record)
+    except BadRequest as error:
+        return outcome.end(Verdict.ERROR, CANCELLED, str(error))
+    return outcome.end(Verdict.ERROR, CANCELLED)
+
+
+@transaction.atomic
+def _end(task: Task, lists: int | None = None) -> None:
+    """All rows are there, and their numbers are the task's from now on. ``lists``: if so many lead
+    to others; then no row can come any more, for each request that they lead to has one."""
+    if _locked(task) is None:
+        return
+    if lists is not None and lists != _leading_rows().filter(task=task).count():
+        return
+    error = Q(state=Page.State.ERROR)
+    numbers = (
+        Page.objects.filter(task=task)
+        .order_by()
+        .aggregate(
+            na=Count("pk"),
+            nf=Count("pk", filter=Q(state=Page.State.DONE)),
+            ne=Count("pk", filter=error),
+            cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
+            items=Sum("items", default=0),
+        )
+    )
+    Task.objects.filter(pk=task.pk).update(**numbers, unwritten=None)
+    log.info(
+        "task %d: the rows of its %d cancelled requests are written", task.pk, numbers["cancelled"]
+    )
+
+
+def _locked(walked: Task) -> Task | None:
+    """The task as it is now, if it has rows to be written and was not retried since ``walked`` was
+    read; nobody changes it until the transaction ends."""
+    waiting = Task.objects.filter(
+        pk=walked.pk,
+        state=Task.State.CANCELLED,
+        unwritten__isnull=False,
+        retries=walked.retries,
+    )
+    return (
+        waiting.select_for_update(no_key=True)
+        .only("settings", "priority", "na", "unwritten")
+        .first()
+    )

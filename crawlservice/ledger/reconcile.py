@@ -1,0 +1,154 @@
+"""Reconcile: makes Redis know of a task what the database knows."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from uuid import UUID
+
+from crawlframe import faults
+from crawlframe.frontier import Completion, Counts, Frontier
+from crawlframe.frontier.batches import chunks
+from crawlframe.request import Admission, unpack_admissions
+from crawlservice.models import Page, Task
+from crawlservice.tasks.submit import SWEEP, limits_of
+
+log = logging.getLogger(__name__)
+
+BATCH = 500  # requests at a time
+TELL_EVERY = 10.0  # seconds between two words about a long one
+
+
+class Reconciliation:
+    """Of one task. ``admitted`` and ``completed`` count what Redis did not know."""
+
+    def __init__(
+        self, task: Task, frontier: Frontier, still_here: Callable[[], None] = lambda: None
+    ) -> None:
+        """``still_here`` is called again and again while it lasts."""
+        self.task = task
+        self.admitted = self.completed = 0
+        self._frontier = frontier
+        self._still_here = still_here
+        self._started = self._told = time.monotonic()
+
+    def run(self) -> Reconciliation:
+        """Opens the task if Redis does not know it, admits every request that seeds and ledger
+        name, completes those that have a row, and pauses or cancels it if it is. It may run beside
+        living nodes, and be broken off and done again. Raises redis.RedisError, FrontierError and
+        django.db.Error."""
+        task = self.task
+        self.open()
+        if task.settings.get("page_limit", 0) > 0:
+            # What was fetched comes first, so that it is not taken for what is above the limit.
+            for batch in self._batches():
+                rows = self._rows(batch)
+                self._admit([admission for admission in batch if admission.rid in rows])
+        for batch in self._batches():
+            self._admit(batch)
+            self._complete(batch)
+        counts = self._frontier.counts(task.pk)
+        if counts is not None:
+            align(task, self._frontier, counts)
+        return self
+
+    def open(self) -> None:
+        """Makes Redis know the task; doing it again changes nothing."""
+        # With seeds at once: a task that is open and has nothing left is taken for complete.
+        seeds = unpack_admissions(self.task.seeds)[:BATCH]
+        self._frontier.open_task(self.task.pk, limits_of(self.task), seeds)
+
+    def _batches(self) -> Iterator[list[Admission]]:
+        """Everything that was ever to be admitted, in the order in which it was recorded."""
+        rows = Page.objects.filter(task=self.task, follow_ups__isnull=False).order_by("pk")
+        batch = unpack_admissions(self.task.seeds)
+        lists = rows.values_list("follow_ups", flat=True).iterator(chunk_size=BATCH)
+        for number, packed in enumerate(lists):
+            assert packed is not None
+            batch += unpack_admissions(packed)
+            while len(batch) >= BATCH:
+                yield batch[:BATCH]
+                del batch[:BATCH]
+                self._tell(number)
+        yield batch
+
+    def _admit(self, admissions: list[Admission]) -> None:
+        self.admitted += self._frontier.admit(self.task.pk, admissions)
+
+    def _complete(self, admissions: list[Admission]) -> None:
+        pending = self._frontier.pending(admissions)
+        hosts = {admission.rid: admission.host for admission in pending}
+        self.completed += complete_recorded(self._frontier, hosts)
+
+    def _rows(self, admissions: list[Admission]) -> dict[bytes, Page]:
+        return rows_of(admission.rid for admission in admissions)
+
+    def _tell(self, rows: int) -> None:
+        faults.at("reconcile.batch")
+        self._still_here()
+        now = time.monotonic()
+        if now - self._told > TELL_EVERY:
+            self._told = now
+            log.info(
+                "task %d: %d ledger rows read in %.0f s", self.task.pk, rows, now - self._started
+            )
+
+
+def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
+    """Completes those of some pending requests (rid -> host) that have a ledger row: whoever wrote
+    it did not come to tell Redis. Returns how many. Raises as ``Reconciliation.run`` does."""
+    done = 0
+    for some in chunks([*pending]):
+        completions = [
+            Completion(
+                rid,
+                row.task_id,
+                pending[rid],
+                row.state == Page.State.ERROR,
+                _follow_ups(row),
+                items=row.items,
+                cancelled=row.is_cancelled,
+            )
+            for rid, row in rows_of(some).items()
+        ]
+        frontier.complete(completions)
+        done += len(completions)
+    return done
+
+
+def replay(frontier: Frontier, generation: int) -> int:
+    """Declares a generation dead. What it had recorded is completed first, so that Redis counts all
+    that the ledger has; the rest is given back. Returns how many were given back. Raises as
+    ``Reconciliation.run`` does; nothing is given back then."""
+    complete_recorded(frontier, frontier.leases.strays(generation, ()))
+    return frontier.leases.replay(generation)
+
+
+def rows_of(rids: Iterable[bytes]) -> dict[bytes, Page]:
+    """The ledger rows that some requests have, with what completing them takes."""
+    rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
+    fields = ("rid", "task_id", "state", "reason", "follow_ups", "items")
+    return {row.rid.bytes: row for row in rows.only(*fields)}
+
+
+def align(task: Task, frontier: Frontier, counts: Counts, seconds: float = SWEEP) -> None:
+    """What was decided while Redis was away, or forgot it, reaches Redis now. What waits of a
+    cancelled task is taken out of Redis for so many seconds."""
+    cancel = partial(frontier.cancel, seconds=seconds)
+    changes: dict[str, Callable[[int], object]] = {
+        "running": frontier.resume,
+        "paused": frontier.pause,
+        "cancelling": cancel,
+        "cancelled": cancel,  # but Redis still knows it: what has no row is not to be fetched
+    }
+    change = changes.get(task.state)
+    if change is None or task.state == counts.state:
+        return
+    if Task.objects.filter(pk=task.pk, state=task.state).exists():  # it was not decided just now
+        change(task.pk)
+
+
+def _follow_ups(row: Page) -> list[Admission]:
+    return [] if row.follow_ups is None else unpack_admissions(row.follow_ups)

@@ -1,0 +1,128 @@
+"""Era: a new one begins when Redis has lost something. All nodes start over, and Redis is filled
+again from the database."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from uuid import UUID
+
+from django.db.models import Count, Q
+from django.db.models.functions import Now
+from redis import RedisError
+
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.batches import chunks
+from crawlframe.frontier.eras import CLOSED
+from crawlservice.ledger.reconcile import Reconciliation
+from crawlservice.models import Era, Page, Task
+
+log = logging.getLogger(__name__)
+
+FIRST = "the first"
+
+
+def is_whole(frontier: Frontier) -> bool:
+    """Does Redis hold the era that the database says is the present one, open everywhere?"""
+    return frontier.eras.settled() == newest() != 0
+
+
+def renew(
+    frontier: Frontier, still_here: Callable[[], None] = lambda: None, mistrust: str = ""
+) -> Era:
+    """Begins a new era, or goes on with one that was broken off, until Redis is whole.
+    ``still_here`` is called again and again meanwhile; ``mistrust`` says why nothing that Redis
+    holds can be believed. Raises redis.RedisError, FrontierError and django.db.Error."""
+    started = time.monotonic()
+    era = _begin(frontier, mistrust)
+    frontier.eras.begin(era.number)
+    for generation in frontier.leases.left():  # all of them are of earlier eras
+        frontier.leases.replay(generation)
+        still_here()
+    problems = frontier.audit()
+    if problems:
+        # A power cut in the middle of a script: Redis 7.0 may do the first half of it later.
+        log.warning("Redis disagrees with itself and is filled anew: %s", problems[0])
+    if problems or mistrust:
+        frontier.eras.wipe()
+    known = frontier.open_tasks()
+    admitted = completed = 0
+    # What has ended is completed too, or it would be fetched once more.
+    for task in Task.objects.filter(Q(state__in=Task.ACTIVE) | Q(pk__in=known)).order_by("pk"):
+        done = Reconciliation(task, frontier, still_here).run()
+        admitted, completed = admitted + done.admitted, completed + done.completed
+    frontier.eras.open()
+    with suppress(RedisError):  # hosted servers may forbid it
+        frontier.redis.bgrewriteaof()  # a half script must not stay in the file
+    Era.objects.filter(pk=era.pk).update(opened_at=Now())
+    log.log(
+        logging.INFO if era.reason == FIRST else logging.WARNING,
+        "era %d begins: %s; %d requests brought back, %d known to be done, %.1f s",
+        era.number,
+        era.reason,
+        admitted,
+        completed,
+        time.monotonic() - started,
+    )
+    return era
+
+
+def uncounted(frontier: Frontier) -> str:
+    """The first task of which the ledger has more rows than Redis counts, in words; "" when there
+    is none. Then Redis is an older copy than what nodes knew last.
+
+    Rows of requests in progress are no loss: their workers died before they told Redis. Tasks that
+    are being cancelled are left out. It may be asked beside living nodes: rows are counted first,
+    so what ends meanwhile makes Redis seem ahead, never behind. Raises redis.RedisError and
+    django.db.Error."""
+    active = Task.objects.filter(state__in=(Task.State.RUNNING, Task.State.PAUSED))
+    tasks = sorted({*active.values_list("pk", flat=True)} & {*frontier.open_tasks()})
+    rows = _rows(tasks)
+    untold = _rows_of(frontier.leases.in_progress())
+    for task, counts in frontier.counts_of(tasks).items():
+        if counts is not None and rows[task] > (told := counts.nf + counts.ne + untold[task]):
+            return f"{rows[task]} requests of task {task} have ended, and Redis knows of {told}"
+    return ""
+
+
+def _rows(tasks: list[int]) -> Counter[int]:
+    """How many rows each task has in the ledger."""
+    found: Counter[int] = Counter()
+    for some in chunks(tasks):
+        pages = Page.objects.filter(task_id__in=some).order_by().values_list("task_id")
+        found.update(dict(pages.annotate(rows=Count("*"))))
+    return found
+
+
+def _rows_of(rids: Collection[bytes]) -> Counter[int]:
+    """How many of these requests have a row, by task."""
+    found: Counter[int] = Counter()
+    for some in chunks([*rids]):
+        pages = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in some])
+        found.update(pages.values_list("task_id", flat=True))
+    return found
+
+
+def _begin(frontier: Frontier, mistrust: str) -> Era:
+    found = {*frontier.eras.read()}
+    last = newest()
+    if found == {(last, CLOSED)}:
+        return Era.objects.get(pk=last)  # whoever began it did not come to its end
+    numbers = [number for number, _ in found]
+    if mistrust:
+        reason = mistrust
+    elif max(numbers) == 0:
+        reason = "Redis is empty" if last else FIRST
+    elif min(numbers) < last:
+        reason = f"Redis went back to era {min(numbers)}"
+    else:
+        reason = "Redis has lost writes"
+    return Era.objects.create(number=max(last, *numbers) + 1, reason=reason)
+
+
+def newest() -> int:
+    """The number of the last era that the database gave, 0 before the first."""
+    return Era.objects.values_list("number", flat=True).first() or 0

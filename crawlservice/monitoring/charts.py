@@ -1,0 +1,100 @@
+"""Charts: how much was done when, from samples."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from itertools import chain, pairwise
+from typing import Any
+
+from django.utils import timezone
+
+from crawlservice.models import Sample, Task
+from crawlservice.monitoring.ttl_cache import remembered
+from crawlservice.tasks.progress import Progress
+
+POINTS = 300  # of a chart, at most
+GAP = timedelta(minutes=2)  # without a sample: nobody led, or nothing was done
+RECENT = timedelta(seconds=20)  # at least, what a rate of now is the mean of
+FEW = 5  # samples among which the one before that is
+
+Chart = dict[str, list[Any]]
+
+
+@remembered(seconds=5)
+def of_cluster(span: timedelta) -> Chart:
+    """The last ``span``. For each point its time (``at``, Unix milliseconds); pages, errors and
+    items per second since the point before (None: not known); how many requests were ready, in
+    progress, delayed and parked, and together remaining. ``nf``, ``errors_total`` and ``cancelled``
+    are totals until then. A cancelled request is neither a page nor an error."""
+    rows = Sample.objects.filter(task=None, at__gte=timezone.now() - span).order_by("at")
+    return points(thinned(rows.iterator(chunk_size=2000), span))
+
+
+def of_task(progress: Progress) -> Chart:
+    """The same of a task, from its submission until now."""
+    task = progress.task
+    rows = Sample.objects.filter(task=task).order_by("at")
+    last = _sample(task, task.finished_at or timezone.now(), progress)
+    first = _sample(task, task.created_at)
+    span = timedelta(seconds=max(1.0, progress.age))
+    return points(thinned(chain([first], rows.iterator(chunk_size=2000), [last]), span))
+
+
+def rate(progress: Progress) -> float:
+    """Pages per second of a task: over the last RECENT or so, or over all its time when it has
+    ended."""
+    done, task = progress.worked, progress.task
+    if progress.ended:
+        return done / progress.age if progress.age else 0.0
+    latest = Sample.objects.filter(task=task).order_by("-at")[:FEW]
+    old = (sample for sample in latest if timezone.now() - sample.at >= RECENT)
+    since = next(old, _sample(task, task.created_at))
+    seconds = (timezone.now() - since.at).total_seconds()
+    return max(0, done - since.nf - _errors(since)) / seconds if seconds > 0 else 0.0
+
+
+def thinned(samples: Iterable[Sample], span: timedelta) -> Iterator[Sample]:
+    """The first sample, and the last of each of POINTS parts of the span."""
+    width = span.total_seconds() / POINTS
+    last, yielded = None, False
+    for sample in samples:
+        if last is not None:
+            parts = [int(one.at.timestamp() / width) for one in (last, sample)]
+            if not yielded or parts[0] != parts[1]:
+                yielded = True
+                yield last
+        last = sample
+    if last is not None:
+        yield last
+
+
+def points(samples: Iterable[Sample]) -> Chart:
+    samples = [*samples]
+    chart: Chart = defaultdict(list)
+    usual = (samples[-1].at - samples[0].at) / len(samples) if samples else GAP
+    for before, after in pairwise(samples):
+        known = after.at - before.at <= max(GAP, 3 * usual)
+        seconds = max(0.001, (after.at - before.at).total_seconds())
+        chart["at"].append(round(after.at.timestamp() * 1000))
+        errors, items = _errors(after) - _errors(before), after.items - before.items
+        pages = after.nf - before.nf + errors
+        for name, done in (("pages", pages), ("errors", errors), ("items", items)):
+            # What was deleted, or is run again, is not done backwards.
+            chart[name].append(round(max(0, done) / seconds, 2) if known else None)
+        for name in ("nf", "cancelled", "ready", "in_progress", "delayed", "parked"):
+            chart[name].append(getattr(after, name))
+        chart["errors_total"].append(_errors(after))
+        waiting = after.ready + after.in_progress + after.delayed + after.parked
+        chart["remaining"].append(waiting)
+    return dict(chart)
+
+
+def _errors(sample: Sample) -> int:
+    return sample.ne - sample.cancelled
+
+
+def _sample(task: Task, at: Any, progress: Progress | None = None) -> Sample:
+    names = ("nf", "ne", "cancelled", "items", "ready", "in_progress", "delayed", "parked")
+    return Sample(task=task, at=at, **{name: getattr(progress, name, 0) for name in names})

@@ -1,0 +1,118 @@
+"""Lives: how the lives of nodes began and ended. The database keeps it, so that a node that died is
+shown until it comes back or is forgotten, whatever becomes of Redis."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.connections import database
+from crawlservice.models import Event, Generation
+
+log = logging.getLogger(__name__)
+
+SHOWN = 200  # offline nodes, the latest ones
+Fate = Generation.Fate
+
+
+class UnknownNode(CrawlframeError):
+    """No node of this name is offline."""
+
+
+def begin(node: str, machine: str, pid: int, *, once: bool = False) -> int:
+    """A new life of a node replaces what it had before; returns its number. A node that was offline
+    is back, which is one event. ``once``: it ends when no task is left, so nobody misses it when it
+    dies. Raises django.db.Error."""
+    with transaction.atomic():
+        life = Generation.objects.create(node=node, machine=machine, pid=pid, once=once)
+        earlier = Generation.objects.filter(node=node, pk__lt=life.pk).order_by()
+        earlier.filter(fate=Fate.ALIVE).update(fate=Fate.REPLACED, ended_at=Now())
+        if earlier.filter(offline=True).update(offline=False):
+            _tell(Event.Kind.NODE_BACK, life)
+    return life.pk
+
+
+def leave(generation: int) -> None:
+    """The node was told to stop, and has. Raises django.db.Error."""
+    Generation.objects.filter(pk=generation, fate=Fate.ALIVE).update(fate=Fate.LEFT, ended_at=Now())
+
+
+def die(generation: int, held: int) -> bool:
+    """The life is over without having left; ``held`` requests are given back. Returns whether that
+    makes its node offline, which is one event, however many report it. Raises django.db.Error."""
+    with transaction.atomic():
+        rows = Generation.objects.filter(pk=generation, fate__in=(Fate.ALIVE, Fate.UNKNOWN))
+        if not rows.update(fate=Fate.DIED, ended_at=Now(), given_back=held):
+            return False
+        life = Generation.objects.get(pk=generation)
+        if life.once or Generation.objects.filter(node=life.node, pk__gt=generation).exists():
+            return False
+        Generation.objects.filter(pk=generation).update(offline=True)
+        _tell(Event.Kind.NODE_OFFLINE, life)
+    log.warning("node %s is offline; it held %d requests", life.node, held)
+    return True
+
+
+def offline() -> list[Generation]:
+    """The last lives of the nodes that are offline, the latest SHOWN. Raises django.db.Error."""
+    return [*_offline().order_by("-pk")[:SHOWN]] if database.is_there() else []
+
+
+def forget(node: str) -> None:
+    """The offline node is not shown any more. Raises UnknownNode and django.db.Error."""
+    if not _offline().filter(node=node).update(offline=False):
+        raise UnknownNode(
+            f"no node {node!r} is offline; list them: python manage.py nodes. A node that lives is "
+            "stopped, not forgotten"
+        )
+
+
+def forget_old() -> int:
+    """Forgets nodes that have been offline for CRAWLFRAME_KEEP_NODES days; returns how many.
+    Raises django.db.Error."""
+    if not settings.KEEP_NODES:
+        return 0
+    old = Now() - timedelta(days=settings.KEEP_NODES)
+    return _offline().filter(ended_at__lt=old).update(offline=False)
+
+
+class Watch:
+    """Finds lives that ended while Redis could not say so: it was emptied, or their deaths were not
+    recorded. ``lease``: seconds that a life must be missing."""
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+        self._missing: dict[int, float] = {}
+
+    def turn(self, known: Collection[int]) -> None:
+        """``known``: generations that have a lease. Raises django.db.Error."""
+        now, before = time.monotonic(), self._missing
+        rows = Generation.objects.filter(fate=Fate.ALIVE).order_by()
+        missing = {*rows.values_list("pk", flat=True)} - {*known}
+        self._missing = {life: before.get(life, now) for life in missing}
+        for life, since in self._missing.items():
+            if now - since > self._lease:
+                die(life, 0)
+
+
+def _offline() -> QuerySet[Generation]:
+    return Generation.objects.filter(offline=True)
+
+
+def _tell(kind: Event.Kind, life: Generation) -> None:
+    detail: dict[str, Any] = {
+        "generation": life.pk,
+        "machine": life.machine,
+        "pid": life.pid,
+        "given_back": life.given_back,
+    }
+    Event.objects.create(kind=kind, node=life.node, detail=detail)

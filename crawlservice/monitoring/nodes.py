@@ -1,0 +1,267 @@
+"""Nodes: who lives, which code each one runs, and how its last reload went."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from django.db import Error as DatabaseError
+from django.utils import timezone
+from django.utils.translation import gettext, ngettext
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier import NodeInfo
+from crawlframe.frontier.records import DEATHS_WITHIN
+from crawlservice.connections.frontier import frontier, refusal
+from crawlservice.models import Generation
+from crawlservice.monitoring import lives
+
+OFFLINE, LEAVING, LOADING = "offline", "leaving", "loading"
+ABNORMAL, BUSY, IDLE = "abnormal", "busy", "idle"
+LATE = 2.5  # times as long as between two beats, after which a node is late
+DEATHS = 3  # of workers, which are no accident any more
+ROLLOUT = timedelta(minutes=15)  # after which versions should not differ any more
+
+
+@dataclass(frozen=True)
+class Node:
+    """One life of a node, as the cluster knows it at this moment.
+
+    ``state``: loading (no code yet), live, checking (live, and a candidate is being tried), refused
+    (live, and the candidate was not taken), leaving (ends what it has), or offline (its lease is
+    over: dead, or cut off). ``problem``: file, line and error of what was refused, or of what does
+    not load in the live version; a traceback may follow. ``since``: of the code's state, or of the
+    death of a node of which others have taken the requests, ``given_back`` in number. ``skew``: see
+    ``read``; ``apart``: for longer than a rollout takes. ``holds``: requests in progress. ``late``:
+    seconds since its last beat, when one should have come since, else 0; ``left``: of its lease,
+    then. ``missing``, ``deaths``, ``waits``: as it tells its fitness."""
+
+    node: str
+    generation: int
+    machine: str
+    pid: int
+    workers: int
+    state: str
+    version: str
+    candidate: str
+    problem: str
+    since: datetime | None
+    seconds: float  # the last reload took, from the last write on; 0 before the first
+    reloads: int
+    follows: str
+    pulled: str
+    pull_problem: str
+    skew: bool = False
+    holds: int = 0
+    apart: bool = False
+    late: float = 0.0
+    left: float = 0.0
+    missing: int = 0
+    deaths: int = 0
+    waits: str = ""
+    given_back: int = 0
+
+    @property
+    def condition(self) -> str:
+        """How it is, in one word: offline, leaving, loading, abnormal (code was refused, does not
+        load or was not pulled, or there are troubles), busy or idle."""
+        if self.state in (OFFLINE, LEAVING):
+            return self.state
+        if self.state == "refused" or self.problem or self.pull_problem or self.troubles:
+            return ABNORMAL
+        if not self.version:
+            return LOADING
+        return BUSY if self.holds else IDLE
+
+    @property
+    def counts(self) -> bool:
+        """Does it work, with code that has loaded?"""
+        return bool(self.version) and self.state not in (OFFLINE, LEAVING)
+
+    @property
+    def headline(self) -> str:
+        """The first of the reasons."""
+        return next(iter(self.reasons), "")
+
+    @property
+    def reasons(self) -> list[str]:
+        """The reasons, one per line: what was refused or does not load, what could not be pulled,
+        and its troubles."""
+        told = (text.partition("\n")[0] for text in (self.problem, self.pull_problem))
+        return [*filter(None, told), *self.troubles]
+
+    @property
+    def troubles(self) -> list[str]:
+        """What is wrong with it beside its code, in the reader's language, a line each."""
+        return [] if self.state in (OFFLINE, LEAVING) else [*self._troubles()]
+
+    def _troubles(self) -> Iterator[str]:
+        if self.late:
+            yield gettext(
+                "It has not been heard of for {silent} s; in {left} s its lease is over, and others"
+                " take its requests. Is its machine overloaded, or cut off from Redis?"
+            ).format(silent=round(self.late), left=round(self.left))
+        if self.waits:
+            yield gettext("Its results or chores wait: {problem}").format(problem=self.waits)
+        if self.missing:
+            yield ngettext(
+                "{n} of its {workers} workers is missing: the log of the node tells why",
+                "{n} of its {workers} workers are missing: the log of the node tells why",
+                self.missing,
+            ).format(n=self.missing, workers=self.workers)
+        if self.deaths >= DEATHS:
+            yield gettext(
+                "{n} of its workers died or were killed in the last {minutes} minutes: the log of "
+                "the node tells why"
+            ).format(n=self.deaths, minutes=round(DEATHS_WITHIN / 60))
+        if self.apart:
+            yield gettext(
+                "It has run another version than other nodes for more than {minutes} minutes; "
+                "python manage.py rollout brings all to one"
+            ).format(minutes=round(ROLLOUT.total_seconds() / 60))
+
+
+def read() -> list[Node]:
+    """Every life of a node that the cluster knows, by name and age, and the last lives of those
+    that died and have neither come back nor been forgotten.
+
+    Skew: a node is marked when it does not run the version that most working nodes run. When no
+    version leads, nobody can say who is behind, and all are marked. Nodes that are offline, leave
+    or still load have no say and are not marked. So while a new version goes round, the nodes
+    that have it are marked first, and those that lack it last; no mark is left when all have it.
+    When nothing has changed for longer than a rollout takes, those marked are apart.
+
+    Raises RedisError and CrawlframeError."""
+    leases = frontier().leases
+    present = [*map(_node, leases.nodes())]
+    nodes = sorted([*present, *_dead(present)], key=lambda n: (n.node, n.generation))
+    leading = _leading(nodes)
+    held = leases.held([node.generation for node in nodes])
+    resting = _is_resting(nodes)
+    found = []
+    for node in nodes:
+        skew = node.counts and node.version != leading
+        apart = skew and resting
+        found.append(replace(node, skew=skew, apart=apart, holds=held[node.generation]))
+    return found
+
+
+def _dead(present: Iterable[Node]) -> Iterator[Node]:
+    names = {node.node for node in present}
+    with suppress(DatabaseError):
+        for life in lives.offline():
+            if life.node not in names:
+                yield _gone(life)
+
+
+def unreadable() -> int:
+    """How many rows of Redis could not be read and were set aside. Raises RedisError and
+    CrawlframeError."""
+    return len(frontier().quarantined())
+
+
+def why_unknown() -> str:
+    """What to say where ``look`` is None."""
+    return refusal() or gettext("Redis does not answer")
+
+
+def look() -> dict[int, Node] | None:
+    """``read`` by generation; None while Redis is away."""
+    try:
+        return {node.generation: node for node in read()}
+    except (RedisError, CrawlframeError):
+        return None
+
+
+def versions(nodes: Iterable[Node]) -> dict[str, list[str]]:
+    """The versions that run, the most frequent first, each with the names of its nodes."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        if node.counts:
+            names[node.version].append(node.node)
+    return dict(sorted(names.items(), key=lambda pair: (-len(pair[1]), pair[0])))
+
+
+def skew_line(nodes: Iterable[Node]) -> str:
+    """``2 versions run: 1f00c0ffee00 (alpha, beta), …``; "" when there is no skew."""
+    running = versions(nodes)
+    if len(running) < 2:
+        return ""
+    parts = [f"{version} ({', '.join(names)})" for version, names in running.items()]
+    return gettext("{n} versions run: {versions}").format(n=len(running), versions=", ".join(parts))
+
+
+def _node(info: NodeInfo) -> Node:
+    code = info.code
+    state = OFFLINE if info.lease_left <= 0 else LEAVING if info.leaving else code.state
+    return Node(
+        node=info.node,
+        generation=info.generation,
+        machine=info.machine,
+        pid=info.pid,
+        workers=info.workers,
+        state=state,
+        version=code.version,
+        candidate=code.candidate,
+        problem=code.problem,
+        since=_since(info),
+        seconds=code.seconds,
+        reloads=code.reloads,
+        follows=code.follows,
+        pulled=code.pulled,
+        pull_problem=code.pull_problem,
+        late=_late(info),
+        left=info.lease_left if _late(info) else 0.0,
+        missing=info.fitness.missing,
+        deaths=info.fitness.deaths,
+        waits=info.fitness.waits,
+    )
+
+
+def _gone(life: Generation) -> Node:
+    return Node(
+        node=life.node,
+        generation=life.pk,
+        machine=life.machine,
+        pid=life.pid,
+        workers=0,
+        state=OFFLINE,
+        version="",
+        candidate="",
+        problem="",
+        since=life.ended_at,
+        seconds=0.0,
+        reloads=0,
+        follows="",
+        pulled="",
+        pull_problem="",
+        given_back=life.given_back,
+    )
+
+
+def _since(info: NodeInfo) -> datetime | None:
+    if info.lease_left <= 0:  # nobody has replayed it yet
+        return timezone.now() + timedelta(seconds=info.lease_left)
+    return datetime.fromtimestamp(info.code.changed_at, UTC) if info.code.changed_at else None
+
+
+def _late(info: NodeInfo) -> float:
+    lease, beat = info.fitness.lease, info.fitness.beat
+    silent = lease - info.lease_left
+    return silent if lease and silent > min(LATE * beat, (beat + lease) / 2) else 0.0
+
+
+def _is_resting(nodes: Iterable[Node]) -> bool:
+    """Did no code change anywhere for longer than a rollout takes?"""
+    changes = [node.since for node in nodes if node.counts and node.since]
+    return bool(changes) and max(changes) < timezone.now() - ROLLOUT
+
+
+def _leading(nodes: Iterable[Node]) -> str | None:
+    most = Counter(node.version for node in nodes if node.counts).most_common(2)
+    tie = len(most) == 2 and most[0][1] == most[1][1]
+    return None if tie or not most else most[0][0]

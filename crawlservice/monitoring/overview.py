@@ -1,0 +1,157 @@
+"""Overview: the cluster at a glance. What is long is looked at as far as its latest rows."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+from django.db.models import Max
+
+from crawlframe.outcome import CANCELLED
+from crawlframe.request import ROOT_URL
+from crawlservice.connections.frontier import refusal
+from crawlservice.models import Event, Page, Schedule, Task
+from crawlservice.monitoring import nodes
+from crawlservice.monitoring.nodes import Node
+from crawlservice.monitoring.ttl_cache import remembered
+from crawlservice.tasks import progress
+from crawlservice.tasks.forecast import Forecast, forecasts
+
+OPEN = 1_000  # tasks whose numbers are summed
+SHOWN = 20  # tasks, and hosts
+ENDED = 8  # tasks that ended last
+ROWS = 20_000  # ledger rows of which hosts are judged
+LOOKED = 400_000  # ledger rows among which these are looked for: many may be cancelled
+SEEN = 5  # pages from which a host is called slow
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The queues of all open tasks at this instant."""
+
+    tasks: int
+    ready: int
+    in_progress: int
+    delayed: int
+    parked: int
+    live: bool  # Redis has answered
+
+
+@dataclass(frozen=True)
+class Overview:
+    """``running``: the latest SHOWN of the open tasks; ``ended``: the last ENDED that have ended,
+    the latest first; ``known``: nodes, or None while Redis is away. ``partial``: more than OPEN
+    tasks are open, and the totals are of the latest OPEN. ``failing``: schedules that cannot start,
+    SHOWN at most. ``refusal``: why Redis is not used although it answers. ``unreadable``: rows of
+    Redis that were set aside."""
+
+    totals: Totals
+    running: list[Forecast]
+    ended: list[Task]
+    known: list[Node] | None
+    skew: str
+    partial: bool
+    failing: list[Schedule]
+    refusal: str = ""
+    unreadable: int = 0
+
+    @property
+    def troubled(self) -> list[Node]:
+        """Nodes of which there is a problem to tell."""
+        return [
+            node for node in self.known or () if node.problem or node.pull_problem or node.troubles
+        ]
+
+
+@dataclass
+class Host:
+    """What the latest pages tell of a host."""
+
+    name: str
+    pages: int = 0
+    errors: int = 0
+    milliseconds: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def mean(self) -> float:
+        """Milliseconds per fetch."""
+        return self.milliseconds / self.pages
+
+    @property
+    def share(self) -> float:
+        """Percent of the pages that are errors."""
+        return 100 * self.errors / self.pages
+
+    @property
+    def reason(self) -> str:
+        """The most frequent one."""
+        return self.reasons.most_common(1)[0][0] if self.reasons else ""
+
+
+class Hosts(NamedTuple):
+    """The slowest and the most failing ones of the latest ``rows`` pages."""
+
+    rows: int
+    slowest: list[Host]
+    failing: list[Host]
+
+
+@remembered(seconds=1)
+def look() -> Overview:
+    """The cluster now."""
+    rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments")
+    tasks = [*rows.order_by("-pk")[: OPEN + 1]]
+    found = progress.read(tasks[:OPEN])
+    known = nodes.look()
+    totals = Totals(
+        tasks=len(found),
+        ready=sum(one.ready for one in found),
+        in_progress=sum(one.in_progress for one in found),
+        delayed=sum(one.delayed for one in found),
+        parked=sum(one.parked for one in found),
+        live=known is not None,
+    )
+    lives = None if known is None else [*known.values()]
+    skew = nodes.skew_line(lives or ())
+    failing = [*Schedule.objects.exclude(problem="").order_by("problem_since")[:SHOWN]]
+    running = forecasts(found[:SHOWN])
+    refused = refusal() if known is None else ""
+    aside = 0 if known is None else nodes.unreadable()
+    partial = len(tasks) > OPEN
+    return Overview(totals, running, _ended(), lives, skew, partial, failing, refused, aside)
+
+
+def _ended() -> list[Task]:
+    """By their events, which are in the order of the ends. One that runs again is left out."""
+    events = Event.objects.filter(outcome__in=Task.Outcome.values).order_by("-pk")
+    numbers = [*dict.fromkeys(events.values_list("task", flat=True)[: 2 * ENDED])]
+    found = Task.objects.defer("seeds", "arguments", "settings").in_bulk(numbers)
+    ended = (found[pk] for pk in numbers if pk in found and found[pk].state not in Task.ACTIVE)
+    return [*islice(ended, ENDED)]
+
+
+@remembered(seconds=15)
+def hosts() -> Hosts:
+    """Which hosts are slow, and which fail."""
+    newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    fetched = Page.objects.exclude(url=ROOT_URL).exclude(reason=CANCELLED)
+    rows = fetched.filter(pk__gt=newest - LOOKED).order_by("-pk")
+    found: defaultdict[str, Host] = defaultdict(lambda: Host(""))
+    number = 0
+    columns = rows.values_list("url", "state", "reason", "fetch_ms")[:ROWS]
+    for url, state, reason, milliseconds in columns.iterator(chunk_size=ROWS):
+        number += 1
+        name = url.split("/", 3)[2] if url.count("/") > 1 else url
+        host = found[name]
+        host.name = name
+        host.pages += 1
+        host.milliseconds += milliseconds
+        if state == Page.State.ERROR:
+            host.errors += 1
+            host.reasons[reason] += 1
+    slow = sorted((h for h in found.values() if h.pages >= SEEN), key=lambda h: -h.mean)
+    failing = sorted((h for h in found.values() if h.errors), key=lambda h: -h.errors)
+    return Hosts(number, slow[:SHOWN], failing[:SHOWN])

@@ -1,0 +1,91 @@
+"""Standing: how far each node is with the revision that was announced to it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from crawlframe.code.checkout import SHORT
+from crawlframe.frontier import NodeInfo
+from crawlframe.frontier.records import CodeState
+from crawlframe.frontier.rollouts import Rollout, branch_of
+from crawlservice.connections.frontier import frontier
+
+
+class Phase(StrEnum):
+    """How far a node is."""
+
+    ANNOUNCED = "announced"  # it has not answered yet
+    NOT_PULLED = "not pulled"  # its checkout is as it was
+    PULLED = "pulled"
+    CHECKING = "checking"
+    REFUSED = "refused"  # checked; the code it had goes on
+    LIVE = "live"
+    OFFLINE = "offline"
+    NOT_TOLD = "not told"
+    NOT_FOLLOWING = "not following"
+
+    @property
+    def settled(self) -> bool:
+        """Will it stay so?"""
+        return self in (Phase.NOT_PULLED, Phase.REFUSED, Phase.LIVE)
+
+
+class Standing(NamedTuple):
+    """One node. ``why``: in one line, why it refused, or what does not load in what it runs."""
+
+    node: str
+    version: str
+    phase: Phase
+    why: str = ""
+
+    @classmethod
+    def of(cls, node: NodeInfo, told: Rollout | None) -> Standing:
+        """``told``: the last that was announced to it; None when nothing was."""
+        phase, why = _phase(node, told)
+        return cls(node.node, node.code.version, phase, why.partition("\n")[0])
+
+
+def lives() -> dict[str, NodeInfo]:
+    """The life of each node that counts, by the node's name: rather one that takes requests than
+    one that leaves or is dead, and the latest of those. Raises redis.RedisError."""
+    nodes = frontier().leases.nodes()
+    nodes.sort(key=lambda node: (node.lease_left > 0, not node.leaving, node.generation))
+    latest = {node.node: node for node in nodes}
+    return dict(sorted(latest.items()))
+
+
+def standings() -> list[Standing]:
+    """Every node with what it was told last. Raises redis.RedisError."""
+    rollouts = frontier().rollouts
+    return [
+        Standing.of(node, rollouts.of(node.node, branch_of(node.code.follows)))
+        for node in lives().values()
+    ]
+
+
+def _phase(node: NodeInfo, told: Rollout | None) -> tuple[Phase, str]:
+    if node.lease_left <= 0:
+        return Phase.OFFLINE, ""
+    if not node.code.follows:
+        return Phase.NOT_FOLLOWING, ""
+    if told is None:
+        return Phase.NOT_TOLD, ""
+    return _progress(node.code, told)
+
+
+def _progress(code: CodeState, told: Rollout) -> tuple[Phase, str]:
+    short = told.revision[:SHORT]
+    if code.rollout < told.id:
+        return Phase.ANNOUNCED, ""
+    if code.pull_problem:
+        return Phase.NOT_PULLED, code.pull_problem
+    if code.version == short and code.state == "live":
+        return Phase.LIVE, code.problem and f"does not load: {code.problem}"
+    if code.candidate.partition("+")[0] == short:
+        if code.state == "refused":
+            return Phase.REFUSED, code.problem
+        if code.state == "checking":
+            return Phase.CHECKING, ""
+    dirty = code.version.startswith(f"{short}+")
+    return Phase.PULLED, f"its files differ from the revision: {code.version}" if dirty else ""

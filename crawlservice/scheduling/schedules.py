@@ -1,0 +1,249 @@
+"""Schedules: submits spiders when they are due. The leading steward does it, once each second.
+
+The database's clock decides what is due: nodes may disagree about the time, and there is only one
+of it. A due time is claimed, submitted and told of in one transaction that holds the row of its
+schedule: so it is submitted once or not at all, whoever dies when and however many stewards believe
+to lead. What Redis was not told of the new task, the steward tells it later."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.db import DatabaseError, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext as _
+
+from crawlframe import faults
+from crawlframe.errors import ArgumentError, UnknownSpider
+from crawlframe.spider import SpiderInfo
+from crawlservice.accounts.journal import change, record
+from crawlservice.accounts.roles import User
+from crawlservice.models import Event, Run, Schedule, Task
+from crawlservice.scheduling.timing import BadTiming, Timing
+from crawlservice.tasks import submit
+
+log = logging.getLogger(__name__)
+
+LATE = timedelta(seconds=60)  # after which a start is missed: fail-over is quicker by far
+MAX_WAITING = 100  # runs of one schedule that wait for the last one to end
+MISSED = "no node was there at that time"
+
+Found = SpiderInfo | UnknownSpider
+
+
+def turn(still_here: Callable[[], None] = lambda: None) -> None:
+    """Starts what is due, and what waited for the last one to end. ``still_here`` is called again
+    and again meanwhile.
+
+    Raises redis.RedisError, FrontierError and django.db.Error; what is left is due next time."""
+    due = Schedule.objects.filter(Q(next_at=None) | Q(next_at__lte=Now()), enabled=True)
+    for schedule in due.order_by("next_at"):
+        found = _look_up(schedule.spider)
+        if found is not None:
+            _start_due(schedule, found)
+        still_here()
+    waiting = Run.objects.filter(outcome=Run.Outcome.WAITING).order_by().values("schedule")
+    active = Task.objects.filter(schedule=OuterRef("pk"), state__in=Task.ACTIVE)
+    for schedule in Schedule.objects.filter(Q(enabled=False) | ~Exists(active), pk__in=waiting):
+        found = _look_up(schedule.spider)
+        if found is not None:
+            _start_waiting(schedule, found)
+        still_here()
+
+
+def plan(schedule: Schedule) -> None:
+    """Decides when it is due next, from now on; whoever made it or changed its timing calls this.
+    Starts that it has missed are forgotten. Raises BadTiming."""
+    timing = timing_of(schedule)
+    with transaction.atomic():
+        row, now = _lock(schedule)
+        schedule.next_at = _from_now_on(timing, now) if row and row.enabled else None
+        Schedule.objects.filter(pk=schedule.pk).update(next_at=schedule.next_at)
+
+
+def timing_of(schedule: Schedule) -> Timing:
+    """Raises BadTiming."""
+    return Timing.of(schedule.cron, schedule.every, schedule.timezone)
+
+
+def upcoming(schedule: Schedule, count: int) -> list[datetime]:
+    """The next times at which it is due, in its time zone. Raises BadTiming."""
+    timing = timing_of(schedule)
+    if schedule.next_at is None:
+        return []
+    return [due.astimezone(timing.zone) for due in timing.upcoming(schedule.next_at, count)]
+
+
+def run_now(schedule: Schedule, user: User | None = None) -> Run:
+    """As if it were due at this moment, enabled or not. When it is due next does not change.
+
+    Raises UnknownSpider, ArgumentError, and FrontierError; when that comes after the task was
+    recorded, it says so."""
+    info = submit.published(schedule.spider)
+    with transaction.atomic():
+        row, now = _lock(schedule)
+        if row is None:
+            raise ArgumentError(_("there is no such schedule any more"))
+        run = _start(row, now, info, user=user)
+        if run.outcome == Run.Outcome.FAILED:
+            raise ArgumentError(run.problem)
+    return run
+
+
+def _look_up(spider: str) -> Found | None:
+    """The spider, or why there is none. None: no node has ever said what it has, so it is asked
+    again. Before the transaction, for it must not wait for Redis."""
+    try:
+        return submit.published(spider)
+    except submit.NothingPublished:
+        return None
+    except UnknownSpider as error:
+        return error
+
+
+def _lock(schedule: Schedule) -> tuple[Schedule | None, datetime]:
+    """The schedule as it is now, for nobody else to change until the transaction ends, and the
+    time. On SQLite the transaction itself has that effect."""
+    rows = Schedule.objects.select_for_update().annotate(clock=Now())
+    row = rows.filter(pk=schedule.pk).first()
+    return row, row.clock if row else schedule.created_at
+
+
+def _from_now_on(timing: Timing, now: datetime) -> datetime | None:
+    return timing.after(now.replace(microsecond=0))
+
+
+@transaction.atomic
+def _start_due(schedule: Schedule, found: Found) -> None:
+    row, now = _lock(schedule)
+    if row is None or not row.enabled or row.spider != schedule.spider:
+        return  # it was changed just now
+    try:
+        timing = timing_of(row)
+    except BadTiming as error:  # it came past the form, or the time zone is gone from this machine
+        _record(row, now, Run.Outcome.FAILED, str(error))
+        _mark(row, now, str(error))
+        Schedule.objects.filter(pk=row.pk).update(enabled=False, next_at=None)
+        record("disable schedule", schedule=row.name, by_itself=True, problem=str(error))
+        return
+    first = row.next_at
+    if first is None:
+        Schedule.objects.filter(pk=row.pk).update(next_at=_from_now_on(timing, now))
+        return
+    if first > now:
+        return  # another steward has done it
+    due = timing.latest(first, now)
+    Schedule.objects.filter(pk=row.pk).update(next_at=timing.after(due))
+    if row.runs.filter(due_at=due).exists():
+        return  # somebody wrote an old next_at back
+    note = f"also for those missed since {_clock_time(first, timing)}" if due > first else ""
+    if row.missed == Schedule.Missed.ONCE:
+        _start(row, due, found, note=note)
+    elif now - due > LATE:
+        _record(row, due, Run.Outcome.MISSED, MISSED)
+    else:
+        if due > first:
+            _record(row, first, Run.Outcome.MISSED, MISSED)
+        _start(row, due, found)
+
+
+@transaction.atomic
+def _start_waiting(schedule: Schedule, found: Found) -> None:
+    row, _now = _lock(schedule)
+    if row is None or row.spider != schedule.spider:
+        return
+    waiting = row.runs.filter(outcome=Run.Outcome.WAITING).order_by("due_at")
+    if not row.enabled:
+        waiting.update(outcome=Run.Outcome.SKIPPED, problem="disabled while it waited")
+        return
+    run = waiting.first()
+    if run is not None and not _active(row):
+        _submit(row, run, found)
+
+
+def _start(
+    schedule: Schedule, due: datetime, found: Found, *, note: str = "", user: User | None = None
+) -> Run:
+    """What the overlap policy wants, in the transaction that holds the schedule."""
+    active, policy = _active(schedule), schedule.overlap
+    if active and policy == Schedule.Overlap.SKIP:
+        return _record(schedule, due, Run.Outcome.SKIPPED, f"task {active[0]} still ran")
+    if policy == Schedule.Overlap.QUEUE:
+        waiting = schedule.runs.filter(outcome=Run.Outcome.WAITING).count()
+        if waiting >= MAX_WAITING:
+            return _record(schedule, due, Run.Outcome.SKIPPED, f"{waiting} waited already")
+        if active or waiting:
+            return _record(schedule, due, Run.Outcome.WAITING, note)
+    run = Run(schedule=schedule, due_at=due, problem=note)
+    _submit(schedule, run, found, user)
+    if policy == Schedule.Overlap.CANCEL and run.task is not None:
+        for task in active:
+            _cancel(task, schedule)
+    return run
+
+
+def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None) -> None:
+    try:
+        if isinstance(found, UnknownSpider):
+            raise found
+        run.task = submit.submit(
+            schedule.spider,
+            schedule.arguments,
+            priority=schedule.priority,
+            info=found,
+            schedule=schedule,
+            user=user,
+        )
+        run.outcome = Run.Outcome.SUBMITTED
+        clear(schedule)
+        if user is None:
+            record("submit", task=run.task, schedule=schedule.name, by_itself=True)
+    except (UnknownSpider, ArgumentError) as error:
+        log.warning("schedule %s cannot start: %s", schedule, error)
+        run.outcome, run.problem = Run.Outcome.FAILED, str(error)
+        _mark(schedule, run.due_at, str(error))
+    run.save()
+    faults.at("schedule.before", DatabaseError)
+
+
+def clear(schedule: Schedule) -> None:
+    """Nothing is known any more that keeps it from starting."""
+    if schedule.problem:
+        Schedule.objects.filter(pk=schedule.pk).update(problem="", problem_since=None)
+        schedule.problem, schedule.problem_since = "", None
+
+
+def _mark(schedule: Schedule, due: datetime, problem: str) -> None:
+    """Remembers why it cannot start. The first time is an event; the next ones, until it has
+    started or was changed, are not."""
+    row = Schedule.objects.filter(pk=schedule.pk)
+    if schedule.problem:
+        row.update(problem=problem)
+        return
+    row.update(problem=problem, problem_since=Now())
+    detail = {"due_at": due.isoformat(), "problem": problem}
+    Event.objects.create(kind=Event.Kind.SCHEDULE_FAILED, schedule=schedule, detail=detail)
+
+
+def _cancel(task: int, schedule: Schedule) -> None:
+    try:
+        change("cancel", submit.cancel, task, schedule=schedule.name, by_itself=True)
+    except submit.WrongState:
+        log.debug("task %d ended by itself", task)
+
+
+def _active(schedule: Schedule) -> list[int]:
+    tasks = Task.objects.filter(schedule=schedule, state__in=Task.ACTIVE)
+    return list(tasks.order_by("pk").values_list("pk", flat=True))
+
+
+def _record(schedule: Schedule, due: datetime, outcome: Run.Outcome, problem: str) -> Run:
+    log.info("schedule %s, due at %s: %s: %s", schedule, due, outcome, problem)
+    return Run.objects.create(schedule=schedule, due_at=due, outcome=outcome, problem=problem)
+
+
+def _clock_time(moment: datetime, timing: Timing) -> str:
+    return f"{moment.astimezone(timing.zone):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,139 @@
+"""Pruning: rows that nobody will ask for any more are deleted, some at a time. The leading steward
+does it. What the ledger holds is never pruned so; see removal.py for that."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Now
+
+from crawlservice.models import (
+    Action,
+    Delivery,
+    Event,
+    Generation,
+    Run,
+    Sample,
+    Submission,
+    Token,
+)
+from crawlservice.monitoring import lives
+from crawlservice.steward import sampling
+from crawlservice.tasks import submissions
+
+EVERY = 60.0  # seconds between two looks at everything
+BATCH = 5_000  # rows deleted at a time
+LIVES = timedelta(days=90)  # how long a node's life is kept that is over
+
+Rows = QuerySet[Any]
+Kind = Callable[[], Rows]  # what may go now, the oldest first
+
+
+class Pruner:
+    """``lives`` answers the generations that the frontier knows: those are kept."""
+
+    def __init__(self, lives: Callable[[], Collection[int]]) -> None:
+        self._lives = lives
+        self._next = 0.0
+        self._left: deque[Kind] = deque()
+
+    def turn(self) -> None:
+        """Deletes one batch of one kind of rows, or does nothing. Raises django.db.Error."""
+        if not self._left:
+            if time.monotonic() < self._next:
+                return
+            self._next = time.monotonic() + EVERY
+            lives.forget_old()
+            self._left.extend((*KINDS, lambda: ended_lives(self._lives())))
+        kind = self._left.popleft()
+        if delete(kind()) == BATCH:
+            self._left.append(kind)
+
+
+@transaction.atomic
+def delete(rows: Rows) -> int:
+    """The first BATCH of them; answers how many. What somebody changes just now is left alone."""
+    locked = rows.select_for_update(of=("self",), skip_locked=True)
+    found = [*locked.values_list("pk", flat=True)[:BATCH]]
+    if found:
+        # By their numbers alone: what else the rows had to be, they are, and locked. No row is
+        # loaded, for what refers to these is gone already.
+        of_model = rows.model._default_manager.filter(pk__in=found)
+        of_model._raw_delete(of_model.db)
+    return len(found)
+
+
+def old_samples() -> Rows:
+    return Sample.objects.filter(at__lt=Now() - sampling.KEPT).order_by("at")
+
+
+def old_keys() -> Rows:
+    old = Now() - submissions.KEPT
+    return Submission.objects.filter(created_at__lt=old).order_by("created_at")
+
+
+def old_runs() -> Rows:
+    """But for the last one of each schedule, and those that wait."""
+    later = Run.objects.filter(schedule=OuterRef("schedule"), due_at__gt=OuterRef("due_at"))
+    old = _before(settings.KEEP_RUNS)
+    rows = Run.objects.alias(later=_one(later)).filter(created_at__lt=old, later__isnull=False)
+    return rows.exclude(outcome=Run.Outcome.WAITING).order_by("created_at")
+
+
+def old_deliveries() -> Rows:
+    """That arrived, or were given up."""
+    old = _before(settings.KEEP_EVENTS)
+    rows = Delivery.objects.filter(event__created_at__lt=old, next_at=None)
+    return rows.order_by("event__created_at")
+
+
+def old_events() -> Rows:
+    """That webhooks were handed, and that no delivery is left of. The newest is kept: readers of
+    the stream begin behind it."""
+    newest = Event.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    rows = Event.objects.filter(created_at__lt=_before(settings.KEEP_EVENTS), pk__lt=newest)
+    rows = rows.alias(left=_one(Delivery.objects.filter(event=OuterRef("pk"))))
+    return rows.filter(delivered_at__isnull=False, left=None).order_by("created_at")
+
+
+def old_actions() -> Rows:
+    return Action.objects.filter(at__lt=_before(settings.KEEP_JOURNAL)).order_by("at")
+
+
+def old_tokens() -> Rows:
+    """That have opened nothing for so long, and that the journal does not name any more."""
+    old = _before(settings.KEEP_JOURNAL)
+    over = Q(expires_at__lt=old) | Q(revoked_at__lt=old)
+    return Token.objects.filter(over, ~Exists(Action.objects.filter(token=OuterRef("pk"))))
+
+
+def ended_lives(living: Collection[int]) -> Rows:
+    """The newest is kept, for the numbers of lives never repeat, and the audit looks at it."""
+    newest = Generation.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    rows = Generation.objects.filter(started_at__lt=Now() - LIVES, pk__lt=newest)
+    rows = rows.filter(offline=False)
+    return rows.exclude(pk__in=[*living]).order_by("started_at")
+
+
+KINDS: tuple[Kind, ...] = (
+    old_samples, old_keys, old_runs, old_deliveries, old_events, old_actions, old_tokens,
+)  # fmt: skip
+
+
+def _one(rows: Rows) -> Subquery:
+    """Is there one? Asked row by row: for EXISTS a database may read all of both tables, though a
+    batch is all that is wanted."""
+    return Subquery(rows.values("pk")[:1])
+
+
+def _before(days: int) -> Combinable | datetime:
+    """A time by the database's clock. 0 days: kept for ever, for nothing is so old."""
+    return Now() - timedelta(days=days) if days else datetime.fromtimestamp(0, UTC)

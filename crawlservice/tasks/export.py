@@ -1,0 +1,180 @@
+"""Export: the items of a task as JSON lines, CSV or Parquet, in the order they were stored."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from crawlframe.errors import CrawlframeError
+from crawlservice.models import Item, Task
+from crawlservice.tasks.parquet import parquet
+from crawlservice.tasks.task_rows import of_task
+
+STDOUT = Path("-")
+CHUNK = 2000  # items in memory at a time
+# A spreadsheet runs a cell that starts like this; a plain number is harmless.
+# Full-width signs are read as the others, and blanks before them are passed over.
+FORMULA = re.compile(
+    r"[\t\r\n\v\f\x85\u2028\u2029]|[\s\ufeff\u200b-\u200d\u2060]*[=+\-@|%＝＋－＠｜％﹦﹢﹣﹫﹪−]"
+)
+NUMBER = re.compile(r"[+-]?\d+([.,]\d+)*([eE][+-]?\d+)?")
+
+Chunks = Callable[[], Iterator[list[Any]]]
+
+
+class ExportError(CrawlframeError):
+    """The items cannot be written."""
+
+
+def check_target(path: Path, chosen: str | None = None) -> str:
+    """The suffix in FORMATS of what ``export`` will write. ``path``: STDOUT or a file; ``chosen``:
+    the format by its name, else the suffix of the path says it.
+
+    Raises ExportError when items cannot be written there."""
+    suffix = f".{chosen}" if chosen else ".jsonl" if path == STDOUT else path.suffix.lower()
+    if suffix not in FORMATS:
+        raise ExportError(
+            f"{path}: the suffix says the format, and {path.suffix or 'none'!r} is none of "
+            f"{', '.join(FORMATS)}"
+        )
+    if path != STDOUT:
+        try:
+            _check_place(path)
+        except (OSError, ValueError) as error:
+            raise _unwritable(path, error) from None
+    return suffix
+
+
+def _check_place(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise ExportError(f"{path}: there is no directory {path.parent}; make it first")
+    if path.is_dir():
+        raise ExportError(f"{path} is a directory; name a file")
+    if path.exists() and not path.is_file():
+        raise ExportError(f"{path} is no regular file; name one, or - for standard output")
+    with suppress(FileNotFoundError):
+        _draft_of(path).lstat()  # its name is longer, and may be too long
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ExportError(
+            f"{path}: nothing can be written to the directory {path.parent} ({error.strerror}); "
+            "name another one"
+        ) from None
+
+
+def export(
+    task: Task, path: Path, chosen: str | None = None, *, stdout: BinaryIO | None = None
+) -> int:
+    """Writes all items of a task; returns how many. ``path`` and ``chosen``: see ``check_target``.
+
+    A file appears when it is complete. Raises ExportError, and BrokenPipeError when the reader of
+    the standard output has gone."""
+    write = FORMATS[check_target(path, chosen)]
+    items = Items(task)
+    try:
+        if path == STDOUT:
+            out = stdout or sys.stdout.buffer
+            out.writelines(write(items.chunks))
+            out.flush()
+        else:
+            _write_file(path, write(items.chunks))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    return items.given
+
+
+def place_of(path: Path) -> str:
+    """A target in words."""
+    return "standard output" if path == STDOUT else str(path)
+
+
+def _write_file(path: Path, pieces: Iterable[bytes]) -> None:
+    draft = _draft_of(path)
+    try:
+        with draft.open("wb") as file:
+            file.writelines(pieces)
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _draft_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
+
+
+def _unwritable(path: Path, error: Exception) -> ExportError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return ExportError(f"{place_of(path)} cannot be written: {reason}")
+
+
+def stream(task: Task, suffix: str) -> Iterator[bytes]:
+    """The file in pieces. ``suffix`` is one of FORMATS."""
+    return FORMATS[suffix](Items(task).chunks)
+
+
+class Items:
+    """The items that a task has now. What is stored later does not appear, so that one may go over
+    them twice. ``given``: how many there were the last time."""
+
+    def __init__(self, task: Task) -> None:
+        self.given = 0
+        self._task = task.pk
+        newest = of_task(Item.objects.all(), task.pk, newest=True)
+        self._last = newest.values_list("pk", flat=True).first() or 0
+
+    def chunks(self) -> Iterator[list[Any]]:
+        """All of them, some at a time, each time read anew."""
+        self.given = after = 0
+        until = Item.objects.filter(pk__lte=self._last).values_list("pk", "data")
+        while some := [*of_task(until, self._task, after=after)[:CHUNK]]:
+            after = some[-1][0]
+            self.given += len(some)
+            yield [data for _, data in some]
+
+
+def _lines(chunks: Chunks) -> Iterator[bytes]:
+    for some in chunks():
+        yield "".join(json.dumps(data, ensure_ascii=False) + "\n" for data in some).encode()
+
+
+def _csv(chunks: Chunks) -> Iterator[bytes]:
+    columns = list(dict.fromkeys(key for some in chunks() for data in some for key in data))
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow([_harmless(column) for column in columns])
+    for some in chunks():
+        writer.writerows([_cell(data.get(column)) for column in columns] for data in some)
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    return _harmless(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+FORMATS: dict[str, Callable[[Chunks], Iterator[bytes]]] = {
+    ".jsonl": _lines,
+    ".csv": _csv,
+    ".parquet": parquet,
+}

@@ -1,0 +1,128 @@
+"""Forecast: how many requests a task will have had when it ends, where that can be told. While
+links are still being found, the requests that are known are no measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from operator import or_
+
+from django.db.models import F, Min, Q
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from crawlservice.models import Sample, Task
+from crawlservice.tasks.progress import Progress
+
+QUIET = 100  # requests that ended without any new one, at least, before their number is final
+QUIET_SHARE = 0.25  # of all that ended, likewise
+GROUP = 100  # tasks in one query: SQLite takes an OR of less than 1000 terms
+DONE = F("nf") + F("ne")
+ADMITTED = DONE + F("ready") + F("in_progress") + F("delayed") + F("parked")
+
+
+class Basis(StrEnum):
+    """What a forecast rests on."""
+
+    UNKNOWN = ""
+    ADMITTED = "admitted"  # no further requests are expected
+    LAST_RUN = "last_run"  # the last run with the same arguments had as many
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """``total``: requests in all; None: not known."""
+
+    progress: Progress
+    total: int | None = None
+    basis: Basis = Basis.UNKNOWN
+
+    @property
+    def percent(self) -> int | None:
+        """Of the requests; 100 only when all have ended."""
+        return (
+            None if self.total is None else 100 * self.progress.ended_requests // max(1, self.total)
+        )
+
+    @property
+    def share(self) -> str:
+        """``83 %``, ``about 26 %`` or ""."""
+        if self.percent is None:
+            return ""
+        return (_("about {n} %") if self.is_estimate else _("{n} %")).format(n=self.percent)
+
+    @property
+    def left(self) -> int | None:
+        """Requests that are still to end."""
+        return None if self.total is None else self.total - self.progress.ended_requests
+
+    @property
+    def is_estimate(self) -> bool:
+        return self.basis == Basis.LAST_RUN
+
+    def seconds(self, rate: float) -> float | None:
+        """Until the end at so many requests per second; None: not known, or nothing runs."""
+        runs = self.progress.task.state == Task.State.RUNNING
+        return self.left / rate if self.left is not None and runs and rate > 0 else None
+
+    @property
+    def words(self) -> str:
+        """``16 done, 1 known to remain``."""
+        now = self.progress
+        done = _("{n} done").format(n=f"{now.nf:,}")
+        if now.errors:
+            errors = ngettext("{n} error", "{n} errors", now.errors).format(n=f"{now.errors:,}")
+            done = _("{done}, {errors}").format(done=done, errors=errors)
+        if now.ended:
+            return done
+        if self.is_estimate:
+            total = f"{self.total:,}"
+            return _("{done} of about {n} as last time").format(done=done, n=total)
+        if self.basis == Basis.ADMITTED:
+            return _("{done}, {n} left").format(done=done, n=f"{now.nr:,}")
+        return _("{done}, {n} known to remain").format(done=done, n=f"{now.nr:,}")
+
+
+def forecast(progress: Progress) -> Forecast:
+    """Of one task. Raises django.db.Error."""
+    return next(iter(forecasts([progress])))
+
+
+def forecasts(found: Iterable[Progress]) -> list[Forecast]:
+    """Of each task, with one query for GROUP tasks of which samples decide. Raises
+    django.db.Error."""
+    found = [*found]
+    grown = dict(_grown([one for one in found if _may_grow(one)]))
+    return [_forecast(one, grown.get(one.task.pk)) for one in found]
+
+
+def _forecast(now: Progress, grown: int | None) -> Forecast:
+    """``grown``: requests that had ended when the last one was admitted, at most; None: no sample
+    tells."""
+    quiet = -1 if grown is None else now.ended_requests - grown
+    if now.ended or _is_full(now) or quiet >= max(QUIET, QUIET_SHARE * now.ended_requests):
+        return Forecast(now, now.na, Basis.ADMITTED)
+    if now.live and now.na <= (now.task.previous_na or 0):
+        return Forecast(now, now.task.previous_na, Basis.LAST_RUN)
+    return Forecast(now)
+
+
+def _is_full(now: Progress) -> bool:
+    """Its page limit takes no more; the run of its start does not count for that."""
+    return now.live and 0 < now.task.settings.get("page_limit", 0) < now.na
+
+
+def _may_grow(now: Progress) -> bool:
+    return now.live and now.ended_requests >= QUIET and not _is_full(now)
+
+
+def _grown(found: Sequence[Progress]) -> Iterator[tuple[int, int]]:
+    """For each task how many requests had ended at the first sample that has as many requests
+    admitted as there are now."""
+    for start in range(0, len(found), GROUP):
+        group = found[start : start + GROUP]
+        same = reduce(or_, (Q(task=one.task.pk, admitted=one.na) for one in group))
+        rows = Sample.objects.alias(admitted=ADMITTED).filter(same).order_by()
+        yield from rows.values_list("task").annotate(done=Min(DONE))

@@ -1,0 +1,174 @@
+"""Outcomes: how tasks ended. Each is decided once, in the transaction that ends the task."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.outcome import clean_text
+from crawlframe.request import make_rid
+from crawlservice.models import Event, Page, Task
+from crawlservice.models.task import REASON
+from crawlservice.tasks.task_rows import of_task
+
+COMPARED = 5  # of the latest runs, whose items are compared
+EXAMINED = 1_000  # errors of a task of which the most frequent reason is told
+EXIT_CODES = {Task.Outcome.FAILED: 1, Task.Outcome.CANCELLED: 3}  # 2 is that of a wrong call
+KINDS = {
+    Task.Outcome.FINISHED: Event.Kind.FINISHED,
+    Task.Outcome.FINISHED_WITH_ERRORS: Event.Kind.FINISHED,  # as receivers have always had it
+    Task.Outcome.FAILED: Event.Kind.FAILED,
+    Task.Outcome.CANCELLED: Event.Kind.CANCELLED,
+}
+
+
+class Unsuccessful(CrawlframeError):
+    """A task has failed or was cancelled. ``exit_code``: of a command that waited for it."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class Decision(NamedTuple):
+    """An outcome, and in a sentence why it is that one; "" where there is nothing to say."""
+
+    outcome: Task.Outcome
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last numbers of a task. ``limited``: links that its page limit refused; ``deepest``:
+    links from a start page to the deepest page that was fetched, None when none was;
+    ``cancelled``: those of NE that ended because the task was cancelled."""
+
+    na: int
+    nf: int
+    ne: int
+    items: int
+    limited: int = 0
+    deepest: int | None = None
+    cancelled: int = 0
+
+    @property
+    def pages(self) -> int:
+        """The run of the spider's start is a request, but no page."""
+        return max(0, self.na - 1 - self.cancelled)
+
+    @property
+    def errors(self) -> int:
+        return self.ne - self.cancelled
+
+
+def decide(task: Task, end: Ending) -> Decision:
+    """How a task has ended that is not cancelled. Raises django.db.Error."""
+    if problem := _problem(task, end):
+        return Decision(Task.Outcome.FAILED, _short(problem))
+    if end.errors > 0:
+        return Decision(Task.Outcome.FINISHED_WITH_ERRORS, _short(_errors(task, end)))
+    return Decision(Task.Outcome.FINISHED)
+
+
+def _problem(task: Task, end: Ending) -> str:
+    """Why the task has failed, or ""."""
+    if end.nf == 0:
+        return _start_failed(task)
+    if end.pages == 0 and end.items == 0:
+        return "start led to no request; are its URLs in allowed_domains?"
+    share = task.settings.get("failed_share", settings.FAILED_SHARE)
+    if end.errors > share * end.pages or (end.nf == 1 and end.errors and not end.items):
+        return _errors(task, end)
+    if end.items:
+        return ""
+    if not end.deepest and not end.limited:
+        return (
+            f"nothing beyond the start pages was fetched, and there are no items{_but(task, end)}"
+        )
+    return _fewer_items(task)
+
+
+def _start_failed(task: Task) -> str:
+    row = Page.objects.filter(rid=UUID(bytes=make_rid(task.pk, b"start")))
+    reason, detail = row.values_list("reason", "detail").first() or ("", "")
+    return f"start failed: {_last_line(detail) or reason or 'nothing was fetched'}"
+
+
+def _last_line(detail: str) -> str:
+    """Of a traceback: what was raised."""
+    return detail.strip().rpartition("\n")[2].strip()
+
+
+def _errors(task: Task, end: Ending) -> str:
+    """Such as ``10 of 12 pages ended in error, mostly http_429``."""
+    rows = of_task(Page.objects.filter(state=Page.State.ERROR), task.pk, newest=True)
+    found = [*rows.exclude(reason="cancelled").values_list("reason", "pk")[:EXAMINED]]
+    text = f"{end.errors:,} of {end.pages:,} pages ended in error"
+    if not found:
+        return text
+    reasons = Counter(reason for reason, _ in found)
+    most = reasons.most_common(1)[0][0]
+    often = "mostly" if len(reasons) > 1 else "all"
+    return f"{text}, {often} {most}{_raised(most, dict(found)[most])}"
+
+
+def _raised(reason: str, page: int) -> str:
+    """What the callback raised, such as `` (KeyError: 'price')``."""
+    if reason != "callback":
+        return ""
+    detail = Page.objects.values_list("detail", flat=True).get(pk=page)
+    return f" ({_last_line(detail)})" if detail.strip() else ""
+
+
+def _but(task: Task, end: Ending) -> str:
+    return f"; {_errors(task, end)}" if end.errors else ""
+
+
+def _fewer_items(task: Task) -> str:
+    """Why no item is too few, compared with earlier runs; "" when it is not."""
+    same = Task.objects.filter(spider=task.spider)
+    for rows in (same.filter(arguments_hash=task.arguments_hash), same):
+        before = _completed(rows).filter(pk__lt=task.pk)
+        if runs := [*before.values_list("pk", "items")[:COMPARED]]:
+            most = max(runs, key=lambda run: (run[1] > 0, run[0]))
+            return f"0 items; task {most[0]} had {most[1]:,}" if most[1] else ""
+    return ""
+
+
+def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
+    """A number of 64 bits that runs of a spider with equal arguments share."""
+    text = json.dumps([spider, arguments], sort_keys=True)
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
+
+
+def previous_na(hash_: int) -> int | None:
+    """How many requests the last run had that finished with the arguments of this hash."""
+    rows = _completed(Task.objects.filter(arguments_hash=hash_))
+    return rows.values_list("na", flat=True).first()
+
+
+def _completed(tasks: QuerySet[Task]) -> QuerySet[Task]:
+    """Those that finished, with errors or without, the latest first."""
+    return tasks.filter(outcome__in=Task.COMPLETED).order_by("-pk")
+
+
+def check(task: Task) -> None:
+    """Raises Unsuccessful for a task that ended as failed or cancelled."""
+    if task.outcome in EXIT_CODES:
+        outcome = Task.Outcome(task.outcome)
+        verb = "has failed" if outcome == Task.Outcome.FAILED else "was cancelled"
+        why = f": {task.reason}" if task.reason else ""
+        raise Unsuccessful(f"task {task.pk} {verb}{why}", EXIT_CODES[outcome])
+
+
+def _short(text: str) -> str:
+    text = " ".join(clean_text(text).split())
+    return text if len(text) <= REASON else f"{text[: REASON - 1]}…"

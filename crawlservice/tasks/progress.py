@@ -1,0 +1,125 @@
+"""Progress: the numbers of tasks, from Redis while they run and from the database afterwards."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.utils import timezone
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier import Counts
+from crawlservice.connections.frontier import frontier
+from crawlservice.models import Task
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One task at one instant. ``live``: the numbers are those of Redis; a task that is active but
+    not live has not been told to Redis yet, or Redis is away."""
+
+    task: Task
+    live: bool
+    na: int
+    nf: int
+    ne: int
+    items: int
+    duplicates: int = 0
+    limited: int = 0
+    ready: int = 0
+    delayed: int = 0
+    in_progress: int = 0
+    parked: int = 0
+    cancelled: int = 0
+
+    @property
+    def errors(self) -> int:
+        return self.ne - self.cancelled
+
+    @property
+    def worked(self) -> int:
+        """Requests that were run: done, or an error. What a rate is made of."""
+        return self.nf + self.errors
+
+    @property
+    def written(self) -> int:
+        """Ledger rows of a cancelled task that are there already."""
+        return self.task.na - (self.task.unwritten or 0)
+
+    @property
+    def nr(self) -> int:
+        return self.na - self.nf - self.ne
+
+    @property
+    def ended_requests(self) -> int:
+        """Those that are done, ended in error or were cancelled. People see nf as "done"."""
+        return self.nf + self.ne
+
+    @property
+    def ended(self) -> bool:
+        return self.task.state not in Task.ACTIVE
+
+    @property
+    def settled(self) -> bool:
+        """It has ended, and no row of it is to be written any more."""
+        return self.ended and self.task.unwritten is None
+
+    @property
+    def age(self) -> float:
+        """Seconds from submission to the end, or until now."""
+        until = self.task.finished_at or timezone.now()
+        return max(0.0, (until - self.task.created_at).total_seconds())
+
+
+def read(tasks: Iterable[Task]) -> list[Progress]:
+    """The progress of each task: one round trip to Redis for all together."""
+    tasks = list(tasks)
+    active = [task.pk for task in tasks if task.state in Task.ACTIVE]
+    counts = _counts(active)
+    return [_combine(task, counts.get(task.pk)) for task in tasks]
+
+
+def _counts(active: list[int]) -> dict[int, Counts | None]:
+    if not active:
+        return {}
+    try:
+        return frontier().counts_of(active)
+    except (RedisError, CrawlframeError):
+        return {}
+
+
+def _combine(task: Task, counts: Counts | None) -> Progress:
+    if counts is None:
+        return Progress(
+            task, False, task.na, task.nf, task.ne, task.items, cancelled=task.cancelled
+        )
+    return Progress(
+        task, True, counts.na, counts.nf, counts.ne, counts.items, counts.duplicates,
+        counts.limited, counts.ready, counts.delayed, counts.in_progress, counts.parked,
+        counts.cancelled,
+    )  # fmt: skip
+
+
+class RateMeter:
+    """Requests per second over the last ``window`` seconds of what it was shown."""
+
+    def __init__(self, window: float = 10.0) -> None:
+        self.window = window
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def show(self, done: int, now: float | None = None) -> None:
+        """``done``: requests ended so far; ``now``: seconds of a steady clock."""
+        now = time.monotonic() if now is None else now
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - self.window:
+            self._seen.popleft()
+
+    @property
+    def rate(self) -> float:
+        if len(self._seen) < 2:
+            return 0.0
+        (start, first), (end, last) = self._seen[0], self._seen[-1]
+        return max(0, last - first) / (end - start) if end > start else 0.0

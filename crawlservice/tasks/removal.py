@@ -1,0 +1,111 @@
+"""Removal: ended tasks go for good, with all that they brought. Only people ask for that: the data
+is theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db import transaction
+from django.db.models import Count, F, QuerySet, Sum
+
+from crawlservice.connections.frontier import frontier
+from crawlservice.models import Delivery, Event, Item, Page, Run, Sample, Task
+from crawlservice.tasks.retry import ENDED
+from crawlservice.tasks.task_rows import of_task
+
+BATCH = 5_000  # rows deleted in one transaction, more or less
+GROUP = 500  # tasks at most
+
+
+class Extent(NamedTuple):
+    """How much there is."""
+
+    tasks: int = 0
+    pages: int = 0
+    items: int = 0
+
+
+def ended_before(moment: datetime, spider: str = "") -> QuerySet[Task]:
+    tasks = Task.objects.filter(state__in=ENDED, finished_at__lt=moment)
+    return tasks.filter(spider=spider) if spider else tasks
+
+
+def extent(tasks: QuerySet[Task]) -> Extent:
+    """As the tasks tell it, without counting."""
+    pages = Sum(F("nf") + F("ne"), default=0)
+    found = tasks.order_by().aggregate(n=Count("pk"), pages=pages, of_items=Sum("items", default=0))
+    return Extent(found["n"], found["pages"], found["of_items"])
+
+
+def remove(tasks: QuerySet[Task]) -> Iterator[Extent]:
+    """Removes them, the oldest first; tells after each transaction what went with it.
+
+    One that is large goes piece by piece. If that is cut short, the task has fewer pages and items
+    until it is removed again. One that was retried meanwhile stays, and one that Redis has requests
+    of.
+
+    Raises django.db.Error, redis.RedisError and FrontierError."""
+    for found, rows in _groups(tasks):
+        frontier().close_tasks(found)  # whoever ended them may have died before
+        group = [task for task, left in frontier().counts_of(found).items() if left is None]
+        if rows > BATCH:
+            for task in group:
+                yield from _thin_out(task)
+        yield _remove(group)
+
+
+def _groups(tasks: QuerySet[Task]) -> Iterator[tuple[list[int], int]]:
+    """Numbers of tasks that together have about a BATCH of rows, or of one that has more."""
+    group: list[int] = []
+    size = last = 0
+    columns = tasks.order_by("pk").values_list("pk", F("nf") + F("ne") + F("items"))
+    while found := columns.filter(pk__gt=last)[:GROUP]:
+        for last, rows in found:
+            if group and (size + rows > BATCH or len(group) == GROUP):
+                yield group, size
+                group, size = [], 0
+            group.append(last)
+            size += rows
+    if group:
+        yield group, size
+
+
+def _thin_out(task: int) -> Iterator[Extent]:
+    """All of the task's pages and items but for less than a BATCH of each."""
+    # Rows that are still to be written are not, or they would come back.
+    Task.objects.filter(pk=task, state__in=ENDED).update(unwritten=None)
+    for model, told in ((Item, "items"), (Page, "pages")):
+        number = BATCH
+        while number == BATCH:
+            with transaction.atomic():
+                if not _ended([task]):
+                    return
+                rows = of_task(model._default_manager.all(), task)
+                found = [*rows.values_list("pk", flat=True)[:BATCH]]
+                number = _delete(model._default_manager.filter(pk__in=found)) if found else 0
+            yield Extent(**{told: number})
+
+
+@transaction.atomic
+def _remove(group: list[int]) -> Extent:
+    ended = _ended(group)
+    _delete(Delivery.objects.filter(event__in=Event.objects.filter(task__in=ended)))
+    for model in (Event, Sample):
+        _delete(model._default_manager.filter(task__in=ended))
+    items = _delete(Item.objects.filter(task__in=ended))
+    pages = _delete(Page.objects.filter(task__in=ended))
+    Run.objects.filter(task__in=ended).update(task=None)
+    return Extent(_delete(Task.objects.filter(pk__in=ended)), pages, items)
+
+
+def _ended(group: list[int]) -> list[int]:
+    """Those that are not running again; nobody changes them until the transaction ends."""
+    tasks = Task.objects.select_for_update().filter(pk__in=group, state__in=ENDED)
+    return [*tasks.values_list("pk", flat=True)]
+
+
+def _delete(rows: QuerySet[Any]) -> int:
+    """In one statement. What refers to them is seen to here; the journal goes on to name tasks."""
+    return rows.order_by()._raw_delete(rows.db) or 0

@@ -1,0 +1,92 @@
+"""Retry: the failed requests of a task that has ended are run again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError, FrontierError
+from crawlframe.outcome import CANCELLED
+from crawlframe.request import Admission, pack_admissions, unpack_admissions
+from crawlservice.connections.frontier import frontier
+from crawlservice.models import Item, Page, Task
+from crawlservice.tasks.submit import WrongState, get_task
+
+ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
+
+
+def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
+    """The task runs again, with those of its requests that ended in error, all or the named ones;
+    answers how many. Their rows and items are gone then. The leading steward sees within a second
+    that Redis does not know the task, and tells it everything.
+
+    Raises UnknownTask, WrongState when the task has not ended or nothing of it has failed, and
+    FrontierError; nothing is changed then."""
+    if (task := get_task(task_id)).state not in ENDED or task.unwritten is not None:
+        raise _not_ended(task)
+    _make_forgotten(task_id)
+    with transaction.atomic():
+        ended = Task.objects.filter(pk=task_id, state__in=ENDED, unwritten=None)
+        again = {"state": Task.State.RUNNING, "finished_at": None, "outcome": "", "reason": ""}
+        if not ended.update(**again, retries=F("retries") + 1):
+            raise _not_ended(get_task(task_id))
+        errors = Page.objects.filter(task=task_id, state=Page.State.ERROR)
+        if rids is not None:
+            errors = errors.filter(rid__in=rids)
+        _keep_follow_ups(task_id, errors)
+        items, _ = Item.objects.filter(rid__in=errors.filter(items__gt=0).values("rid")).delete()
+        cancelled = errors.filter(reason=CANCELLED).count()
+        failed, _ = errors.order_by().delete()
+        if not failed:
+            which = "none of the named requests" if rids is not None else "none of its requests"
+            raise WrongState(f"task {task_id} has nothing to retry: {which} ended in error")
+        Task.objects.filter(pk=task_id).update(
+            ne=F("ne") - failed, cancelled=F("cancelled") - cancelled, items=F("items") - items
+        )
+    return failed
+
+
+def _make_forgotten(task_id: int) -> None:
+    """Whoever ended the task may have died before Redis forgot it; what Redis knows to be done, it
+    would not take again."""
+    try:
+        frontier().close_tasks([task_id])
+        left = frontier().counts(task_id)
+    except (RedisError, CrawlframeError) as error:
+        raise FrontierError(f"Redis does not answer: {error}. Nothing was changed") from None
+    if left is not None:
+        raise WrongState(
+            f"task {task_id} has ended, but Redis still has {left.nr} requests of it. "
+            "Nothing was changed; try again in some seconds"
+        )
+
+
+def _keep_follow_ups(task_id: int, errors: QuerySet[Page]) -> None:
+    """What an errback led to stays recorded: those requests have rows of their own."""
+    led = errors.filter(follow_ups__isnull=False).order_by("pk")
+    more = [one for packed in led.values_list("follow_ups", flat=True) for one in _read(packed)]
+    if more:
+        task = Task.objects.only("seeds").get(pk=task_id)
+        task.seeds = pack_admissions([*unpack_admissions(task.seeds), *more])
+        task.save(update_fields=["seeds"])
+
+
+def _read(packed: bytes | memoryview | None) -> list[Admission]:
+    return [] if packed is None else unpack_admissions(packed)
+
+
+def _not_ended(task: Task) -> WrongState:
+    if task.unwritten is not None:
+        return WrongState(
+            f"task {task.pk} is cancelled, and {task.unwritten:,} of its {task.na:,} requests are "
+            "still to be written down; retry it when that is done. Nodes do it: while none runs, "
+            "start one with python manage.py runcrawler"
+        )
+    return WrongState(
+        f"task {task.pk} is {task.state} and cannot be retried; only tasks that are "
+        f"{' or '.join(ENDED)} can"
+    )

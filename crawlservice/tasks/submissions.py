@@ -1,0 +1,125 @@
+"""Submissions by programs: one or many tasks, all or none, and once even if they are sent twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.spider import SpiderInfo
+from crawlservice.connections import clock
+from crawlservice.models import Submission, Task
+from crawlservice.tasks.submit import NotTold, published, submit
+
+KEPT = timedelta(hours=24)  # how long a key is remembered; then it is pruned
+
+log = logging.getLogger(__name__)
+
+
+class Wanted(NamedTuple):
+    """A task to be submitted."""
+
+    spider: str
+    arguments: dict[str, Any]
+    priority: int = 0
+
+
+class KeyReused(CrawlframeError):
+    """This Idempotency-Key came with another submission before; take a new key."""
+
+
+class Refused(CrawlframeError):
+    """One of many tasks cannot be submitted, so none was. ``place``: which, from 0."""
+
+    def __init__(self, place: int, cause: CrawlframeError) -> None:
+        super().__init__(f"task {place} of the list: {cause}")
+        self.place, self.cause = place, cause
+
+
+def submit_many(
+    wanted: Sequence[Wanted], user: User, recorded: Callable[[Task], None]
+) -> list[Task]:
+    """Creates and starts all tasks, or none; answers them. ``recorded`` is called with each, in the
+    transaction that makes them. Raises Refused, UnknownSpider and FrontierError."""
+    known = _published(wanted)
+    with _told_later(), transaction.atomic():
+        tasks = _submit(wanted, known, user, recorded)
+    return tasks
+
+
+def submit_once(
+    key: str,
+    wanted: Sequence[Wanted],
+    user: User,
+    recorded: Callable[[Task], None],
+) -> tuple[list[Task], bool]:
+    """The same, once for each key of a user: who comes again gets the same tasks, as far as they
+    are still there. Answers them, and whether they are new. Raises KeyReused too."""
+    digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+    if (before := _before(user, key, digest)) is not None:
+        return before, False
+    known = _published(wanted)
+    try:
+        with _told_later(), transaction.atomic():
+            tasks = _submit(wanted, known, user, recorded)
+            # Another with the same key waits here until we have ended, and is undone.
+            numbers = [task.pk for task in tasks]
+            Submission.objects.create(user=user, key=key, digest=digest, tasks=numbers)
+    except IntegrityError:
+        before = _before(user, key, digest)
+        if before is None:
+            raise
+        return before, False
+    return tasks, True
+
+
+def _published(wanted: Sequence[Wanted]) -> dict[str, SpiderInfo]:
+    return {spider: published(spider) for spider in {one.spider for one in wanted}}
+
+
+def _submit(
+    wanted: Sequence[Wanted],
+    known: Mapping[str, SpiderInfo],
+    user: User,
+    recorded: Callable[[Task], None],
+) -> list[Task]:
+    tasks = []
+    for place, (spider, arguments, priority) in enumerate(wanted):
+        try:
+            task = submit(spider, arguments, priority=priority, info=known[spider], user=user)
+        except ArgumentError as error:
+            raise Refused(place, error) if len(wanted) > 1 else error from None
+        recorded(task)
+        tasks.append(task)
+    return tasks
+
+
+@contextmanager
+def _told_later() -> Iterator[None]:
+    """What Redis did not take is submitted all the same: the nodes tell it."""
+    try:
+        yield
+    except NotTold as error:
+        log.warning("%s", error)
+
+
+def _before(user: User, key: str, digest: str) -> list[Task] | None:
+    """The tasks that were submitted with this key. Raises KeyReused."""
+    row = Submission.objects.filter(user=user, key=key).first()
+    if row is None:
+        return None
+    if row.created_at < clock.now() - KEPT:
+        row.delete()
+        return None
+    if row.digest != digest:
+        raise KeyReused
+    tasks = Task.objects.defer("seeds").select_related("user").in_bulk(row.tasks)
+    return [tasks[number] for number in row.tasks if number in tasks]

@@ -1,0 +1,250 @@
+"""The one door from Django to the frontier: tasks start, pause, go on and end here.
+
+The database is told first; what Redis missed meanwhile, the steward tells it later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from django.contrib.auth.models import User as Account
+from django.db import transaction
+from redis import RedisError
+
+from crawlframe import faults
+from crawlframe.code.registry import unknown_spider
+from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
+from crawlframe.frontier import NodeInfo, TaskLimits
+from crawlframe.frontier.connection import complaint
+from crawlframe.request import (
+    MAX_TASK_PRIORITY,
+    pack_admissions,
+    root_admission,
+    unpack_admissions,
+)
+from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlservice.accounts.roles import User
+from crawlservice.connections.frontier import frontier
+from crawlservice.connections.installation import OtherInstallation
+from crawlservice.models import Schedule, Task
+from crawlservice.tasks import arguments as spider_arguments
+from crawlservice.tasks import outcomes
+
+SWEEP = 2.0  # seconds that one caller takes what waits out of Redis; then a steward goes on
+
+
+class UnknownTask(CrawlframeError):
+    """There is no task with this number."""
+
+
+class NothingPublished(UnknownSpider):
+    """No node has published its spiders yet; start one: python manage.py runcrawler"""
+
+
+class WrongState(CrawlframeError):
+    """The task's state does not allow this."""
+
+
+class NotTold(FrontierError):
+    """Done in the database; the nodes tell Redis when it is back."""
+
+
+def submit(
+    spider: str,
+    arguments: dict[str, Any],
+    *,
+    priority: int = 0,
+    from_text: bool = False,
+    info: SpiderInfo | None = None,
+    user: User | None = None,
+    schedule: Schedule | None = None,
+) -> Task:
+    """Creates and starts a task. The spider must be published by a node, or described by ``info``.
+    ``user``: whose task it is. In a transaction of the caller's, Redis is told when that is
+    committed.
+
+    Raises UnknownSpider, ArgumentError, and FrontierError: NotTold after the task was recorded."""
+    if not -MAX_TASK_PRIORITY <= priority <= MAX_TASK_PRIORITY:
+        raise ArgumentError(
+            f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
+        )
+    info = info or published(spider)
+    checked = spider_arguments.check(info, arguments, from_text=from_text)
+    hash_ = outcomes.arguments_hash(info.name, checked)
+    task = Task(
+        spider=info.name,
+        arguments=checked,
+        priority=priority,
+        settings=_published(info.settings),
+        arguments_hash=hash_,
+        previous_na=outcomes.previous_na(hash_),
+        seeds=b"",
+        user=user if isinstance(user, Account) else None,
+        schedule=schedule,
+    )
+    with transaction.atomic():
+        task.save()
+        while _is_open(task.pk):  # the database lost a task, and gives its number again
+            task.delete()
+            task.save()
+        task.seeds = pack_admissions([root_admission(task.pk, priority)])
+        task.save(update_fields=["seeds"])
+        _tell("is recorded", task.pk, lambda: _open_recorded(task))
+    return task
+
+
+def _published(settings: SpiderSettings) -> dict[str, Any]:
+    """What is kept of a spider's settings with its task."""
+    kept = {
+        "delay": round(settings.delay * 1000),
+        "concurrency": settings.concurrency,
+        "page_limit": settings.page_limit,
+    }
+    share = settings.failed_share
+    return kept if share is msgspec.UNSET else kept | {"failed_share": share}
+
+
+def _open_recorded(task: Task) -> None:
+    faults.at("submit.recorded", FrontierError)
+    open_in_frontier(task)
+
+
+def published(spider: str) -> SpiderInfo:
+    """What nodes published of a spider. While nodes live, one of them must still have it; a node
+    that loads its code has no say. Raises UnknownSpider and FrontierError."""
+    with _nothing_submitted():
+        info = frontier().spider(spider)
+        if info is None:
+            known = frontier().spiders()
+            raise unknown_spider(spider, known, {}) if known else NothingPublished
+        loaded = _loaded()
+    if loaded and not any(spider in node.spiders for node in loaded):
+        who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
+        raise UnknownSpider(
+            f"no node has the spider {spider!r} any more: its code is gone or does not load there "
+            f"({who}); python manage.py nodes tells more. Nothing was submitted"
+        )
+    return info
+
+
+def _is_open(task_id: int) -> bool:
+    try:
+        return frontier().is_open(task_id)
+    except (RedisError, FrontierError):
+        return False  # it is told of the task when it is back
+
+
+def spiders() -> dict[str, SpiderInfo]:
+    """All that ``published`` would answer, by name. Raises FrontierError."""
+    known = published_spiders()
+    with _nothing_submitted():
+        loaded = _loaded()
+    there = {name for node in loaded for name in node.spiders}
+    return {name: info for name, info in known.items() if not loaded or name in there}
+
+
+def published_spiders() -> dict[str, SpiderInfo]:
+    """Every spider that a node ever published, by name. Raises FrontierError."""
+    with _nothing_submitted():
+        return frontier().spiders()
+
+
+def _loaded() -> list[NodeInfo]:
+    """The living nodes that have loaded their code."""
+    working = [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
+    return [node for node in working if node.spiders or node.code.version]
+
+
+@contextmanager
+def _nothing_submitted() -> Iterator[None]:
+    """What Redis does not answer is told in words for who submits."""
+    try:
+        yield
+    except UnknownSpider:
+        raise
+    except (RedisError, FrontierError) as error:
+        kind = OtherInstallation if isinstance(error, OtherInstallation) else FrontierError
+        raise kind(f"{_why(error)}. Nothing was submitted") from None
+
+
+def limits_of(task: Task) -> TaskLimits:
+    """What the frontier needs to know of a task."""
+    known = {name: task.settings[name] for name in TaskLimits._fields if name in task.settings}
+    limits = TaskLimits(priority=task.priority, **known)
+    if limits.page_limit:  # the request that runs the spider's start is no page
+        limits = limits._replace(page_limit=limits.page_limit + 1)
+    return limits
+
+
+def limits_as_written(task: Task) -> dict[str, Any]:
+    """The limits of a task under the names, in the order and in the units of ``settings``."""
+    known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
+    written = {name: task.settings[name] for name in dict.fromkeys([*known, *task.settings])}
+    if "delay" in written:  # kept in milliseconds, as the frontier counts
+        seconds = written["delay"] / 1000
+        written["delay"] = int(seconds) if seconds.is_integer() else seconds
+    return written
+
+
+def open_in_frontier(task: Task) -> None:
+    """Makes the frontier know a recorded task; doing it again changes nothing."""
+    frontier().open_task(task.pk, limits_of(task), unpack_admissions(task.seeds))
+
+
+def pause(task_id: int) -> None:
+    """Nothing more of the task is fetched. Raises UnknownTask, WrongState, FrontierError."""
+    _change(task_id, "paused", (Task.State.RUNNING, Task.State.PAUSED), Task.State.PAUSED)
+    _tell("is paused", task_id, lambda: frontier().pause(task_id))
+
+
+def resume(task_id: int) -> None:
+    """A paused task runs again; of a running one, parked requests get another chance.
+
+    Raises UnknownTask, WrongState, FrontierError."""
+    _change(task_id, "resumed", (Task.State.PAUSED, Task.State.RUNNING), Task.State.RUNNING)
+    _tell("is resumed", task_id, lambda: frontier().resume(task_id))
+
+
+def cancel(task_id: int, seconds: float = SWEEP) -> None:
+    """Ends the task without fetching the rest; what waits is taken out of Redis for so many
+    seconds, and by a steward afterwards. Raises UnknownTask, WrongState, FrontierError."""
+    _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
+    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id, seconds))
+
+
+def get_task(task_id: int) -> Task:
+    """Raises UnknownTask."""
+    task = Task.objects.filter(pk=task_id).first()
+    if task is None:
+        raise UnknownTask(f"there is no task {task_id}; list them: python manage.py tasks")
+    return task
+
+
+def _change(task_id: int, verb: str, allowed: tuple[Task.State, ...], to: Task.State) -> None:
+    if not Task.objects.filter(pk=task_id, state__in=allowed).update(state=to):
+        state = get_task(task_id).state
+        raise WrongState(
+            f"task {task_id} is {state} and cannot be {verb}; only tasks that are "
+            f"{' or '.join(allowed)} can"
+        )
+
+
+def _tell(done: str, task_id: int, how: Callable[[], object]) -> None:
+    """Tells Redis what the database knows: now, or when the transaction we are in is committed."""
+
+    def tell() -> None:
+        try:
+            how()
+        except (RedisError, CrawlframeError) as error:
+            raise NotTold(
+                f"task {task_id} {done} in the database, but has not come to Redis. {_why(error)}. "
+                "Nothing is lost or to be done again: the nodes see to it when Redis is well"
+            ) from None
+
+    transaction.on_commit(tell)
+
+
+def _why(error: RedisError | CrawlframeError) -> str:
+    return complaint(error) if isinstance(error, RedisError) else str(error)

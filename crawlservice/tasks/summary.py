@@ -1,0 +1,75 @@
+"""Findings: what became of a task's requests. Counted are its latest rows only: a count over
+millions takes seconds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.outcome import CANCELLED
+from crawlservice.connections.frontier import frontier
+from crawlservice.models import Action, Item, Page, Task
+from crawlservice.tasks.task_rows import of_task
+
+LATEST = 10_000  # ledger rows
+REASONS = 20  # that are shown
+PREVIEW = 10  # items, and entries of the journal
+
+
+class Reason(NamedTuple):
+    """Errors of one reason, with the latest of them."""
+
+    reason: str
+    errors: int
+    example: Page | None
+
+
+class Findings(NamedTuple):
+    """``errors``: how many were looked at, by reason in ``reasons``; ``pages``: the same, by HTTP
+    status in ``statuses`` (None: no answer), the most frequent first. Cancelled requests are in
+    neither. ``parked``: requests by why they wait; empty too when there are more than LATEST, or
+    Redis is away."""
+
+    errors: int
+    reasons: list[Reason]
+    pages: int
+    statuses: list[tuple[int | None, int]]
+    parked: list[tuple[str, int]]
+    items: list[Item]
+    journal: list[Action]
+
+
+def look(task: Task) -> Findings:
+    """At this moment, with a fixed number of queries."""
+    rows = of_task(Page.objects.exclude(reason=CANCELLED), task.pk, newest=True)
+    errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:LATEST]]
+    counted = Counter(reason for reason, _ in errors).most_common(REASONS)
+    latest = dict(reversed(errors))  # the first of each reason
+    shown = Page.objects.only("url", "detail", "reason", "status").in_bulk(
+        [latest[reason] for reason, _ in counted]
+    )
+    statuses = Counter(rows.values_list("status", flat=True)[:LATEST])
+    return Findings(
+        len(errors),
+        [Reason(reason, n, shown.get(latest[reason])) for reason, n in counted],
+        statuses.total(),
+        statuses.most_common(),
+        _parked(task).most_common(REASONS),
+        [*of_task(Item.objects.all(), task.pk, newest=True)[:PREVIEW]],
+        [*Action.objects.filter(task=task).select_related("user", "token")[:PREVIEW]],
+    )
+
+
+def _parked(task: Task) -> Counter[str]:
+    if task.state not in Task.ACTIVE:
+        return Counter()
+    try:
+        counts = frontier().counts(task.pk)
+        if counts is None or not 0 < counts.parked <= LATEST:
+            return Counter()
+        return Counter(frontier().parked(task.pk).values())
+    except (RedisError, CrawlframeError):
+        return Counter()

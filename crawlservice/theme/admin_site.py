@@ -1,0 +1,45 @@
+"""The site of the admin: its first page is the dashboard, and nothing in it needs inline styles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import URLPattern
+from unfold.sites import UnfoldAdminSite
+
+from crawlservice.accounts.journal import by, record
+
+
+class AdminSite(UnfoldAdminSite):
+    """Colours are in theme.css: the theme would write them into each page."""
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().each_context(request), "colors": None}
+
+    def password_change(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        answer: HttpResponse = super().password_change(request, extra_context)
+        if request.method == "POST" and answer.status_code == 302:
+            record("change_password", **by(request))
+        return answer
+
+    def autocomplete_view(self, request: HttpRequest) -> HttpResponse:
+        """No form of ours asks for it; it would search any list by anything."""
+        raise Http404
+
+    def extra_urls(self) -> list[URLPattern]:
+        from crawlservice.admin import dashboard, submission  # which register with this site
+
+        return [*dashboard.urls(self), *submission.urls(self)]
+
+    def index(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        from crawlservice.admin import dashboard
+
+        if request.user.has_perm("crawlservice.view_task"):
+            return dashboard.page(self, request)
+        page: HttpResponse = super().index(request, extra_context)
+        return page

@@ -1,0 +1,57 @@
+"""How gunicorn serves the web: ``gunicorn -c crawlservice/web/server.py``, and so does ``up``.
+
+It is read before the project can be imported, so it imports nothing of it at its top.
+Static files come from the same processes (whitenoise): no second server is needed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+
+def _number(variable: str, default: int) -> int:
+    text = os.environ.get(variable, "").strip() or str(default)
+    if not text.isdecimal() or not int(text):
+        raise SystemExit(f"error: {variable}={text!r} must be a whole number above 0")
+    return int(text)
+
+
+def post_worker_init(worker: Any) -> None:
+    """The first process, which can import the project by now, warns of unknown settings."""
+    if worker.age == 1:
+        from crawlservice.environment import warnings
+
+        for line in warnings(os.environ):
+            worker.log.warning(line)
+
+
+wsgi_app = "crawlservice.wsgi"
+bind = os.environ.get("CRAWLFRAME_BIND", "").strip() or "127.0.0.1:8000"
+workers = _number("CRAWLFRAME_WEB_PROCESSES", 2)
+worker_class = "crawlservice.web.worker.WebWorker"
+# Who watches a stream of events holds a thread as long. A waiting thread costs little.
+threads = _number("CRAWLFRAME_WEB_THREADS", 16)
+worker_connections = 4000  # of each process; a slow one costs some kilobytes
+timeout = 60  # seconds a process may be silent before it is killed; its requests may take longer
+graceful_timeout = 15  # seconds for what is being answered when it is told to stop
+keepalive = 30  # seconds; more than a proxy in front waits between two requests
+max_requests, max_requests_jitter = 50_000, 5_000  # then a process is renewed
+# A heartbeat on a slow disk would look like a hanging process.
+worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None
+control_socket_disable = True  # it would be one for all servers of this user
+loglevel = "warning"
+accesslog = None  # addresses of setup links are secrets
+
+
+def when_ready(server: Any) -> None:
+    """Called by gunicorn when it listens and has no process yet: says where, or refuses."""
+    from crawlservice.security import exposure
+
+    names = [listener.sock.getsockname() for listener in server.LISTENERS]
+    hosts = [str(name[0]) if isinstance(name, tuple) else f"/{name!s}" for name in names]
+    if found := exposure.refusal(hosts):
+        raise SystemExit(f"error: {found}")
+    os.environ[exposure.CHECKED] = "1"
+    places = ", ".join(str(listener) for listener in server.LISTENERS)
+    print(f"The web listens at {places}", flush=True)

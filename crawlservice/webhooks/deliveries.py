@@ -1,0 +1,225 @@
+"""Webhooks: which deliveries an event makes, which of them are due, and what became of them.
+
+A delivery is claimed by writing down when it is tried again, before it is sent. So one whose sender
+dies is sent once more, and one that two senders see at a time is sent by one of them."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from base64 import b64encode
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from django.conf import settings
+from django.db import transaction
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Now
+
+from crawlservice.models import Delivery, Event, Schedule, Task, Webhook
+from crawlservice.security.sealing import SealError, seal, unseal
+
+log = logging.getLogger(__name__)
+
+# Seconds after the first, second, … try in vain until the next; then it is given up. A day in all.
+PAUSES = (30, 120, 600, 3600, 10800, 21600, 43200)
+LAST_TRY = 60  # seconds after which a last try whose sender died is made again
+BATCH = 500  # events at a time
+SECRET_BYTES = 32
+MASK = "***"  # in a URL, for its user and password
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What is sent to whom: one try of one delivery. ``id`` is that of the event. ``login`` is
+    ``user:password``, percent-encoded as in a URL, or ""."""
+
+    url: str
+    secret: str = field(repr=False)
+    login: str = field(repr=False)
+    id: str
+    body: bytes
+    delivery: int = 0
+    attempt: int = 1
+
+
+def hand_out() -> bool:
+    """Makes the deliveries of what has happened since the last time, each once. Answers whether
+    any is to be sent. Raises django.db.Error."""
+    new = Event.objects.filter(delivered_at=None)
+    if new.exists():
+        _make_deliveries(new)
+    return Delivery.objects.filter(next_at__lte=Now(), webhook__enabled=True).exists()
+
+
+def _make_deliveries(new: QuerySet[Event]) -> None:
+    with transaction.atomic():
+        webhooks = list(Webhook.objects.filter(enabled=True))
+        if not webhooks:
+            new.update(delivered_at=Now())
+            return
+        events = list(
+            new.values_list("pk", "kind", "outcome", Coalesce("task__spider", "schedule__spider"))[
+                :BATCH
+            ]
+        )
+        Delivery.objects.bulk_create(
+            [
+                Delivery(webhook=webhook, event_id=pk)
+                for pk, kind, outcome, spider in events
+                for webhook in webhooks
+                if is_wanted(webhook, {kind, outcome}, spider)
+            ],
+            ignore_conflicts=True,
+        )
+        new.filter(pk__in=[event[0] for event in events]).update(delivered_at=Now())
+
+
+def is_wanted(webhook: Webhook, words: Collection[str], spider: str | None) -> bool:
+    """``words``: kind and outcome of an event. A webhook may name either."""
+    of_kind = not webhook.kinds or any(word in webhook.kinds for word in words)
+    return webhook.spider in ("", spider) and of_kind
+
+
+def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, Letter]]:
+    """What is due: at most one delivery of each webhook, none of those that are ``busy``. Answers
+    webhooks and letters. Raises django.db.Error."""
+    due = Delivery.objects.filter(webhook=OuterRef("pk"), next_at__lte=Now()).order_by("next_at")
+    webhooks = (
+        Webhook.objects.filter(enabled=True)
+        .exclude(pk__in=busy)
+        .annotate(due=Subquery(due.values("pk")[:1]), since=Subquery(due.values("next_at")[:1]))
+        .filter(due__isnull=False)
+        .order_by("since")
+    )
+    for webhook in webhooks[:count]:
+        rows = Delivery.objects.filter(pk=webhook.due, next_at__lte=Now())
+        delivery = (
+            rows.select_related("event__task", "event__schedule")
+            .defer("event__task__seeds")
+            .first()
+        )
+        if delivery is None:
+            continue
+        attempt = delivery.attempts + 1
+        pause = PAUSES[attempt - 1] if attempt <= len(PAUSES) else LAST_TRY
+        later = Now() + timedelta(seconds=pause)
+        if not rows.filter(attempts=delivery.attempts).update(attempts=attempt, next_at=later):
+            continue
+        try:
+            letter = _letter(webhook, delivery, attempt)
+        except SealError as error:
+            log.warning("webhook %s: %s", webhook, error)
+            name = f"evt_{delivery.event_id}"
+            settle(Letter(webhook.url, "", "", name, b"", delivery.pk, attempt), str(error))
+            continue
+        yield webhook.pk, letter
+
+
+def settle(letter: Letter, problem: str) -> None:
+    """``problem``: why it did not arrive, or "". Raises django.db.Error."""
+    rows = Delivery.objects.filter(pk=letter.delivery)
+    if not problem:
+        rows.update(delivered_at=Now(), next_at=None, problem="")
+    elif letter.attempt <= len(PAUSES):
+        rows.filter(delivered_at=None).update(problem=problem)
+    elif rows.filter(delivered_at=None).update(problem=problem, next_at=None):
+        log.warning("%s to %s is given up: %s", letter.id, letter.url, problem)
+
+
+def send_again(delivery: Delivery) -> None:
+    """As if it were new. Raises django.db.Error."""
+    Delivery.objects.filter(pk=delivery.pk).update(
+        attempts=0, next_at=Now(), delivered_at=None, problem=""
+    )
+
+
+def new_secret() -> str:
+    return "whsec_" + b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+def give_secret(webhook: Webhook) -> str:
+    """Sets a new secret, unsaved; returns it, to be shown once."""
+    secret = new_secret()
+    webhook.sealed_secret = seal(secret)
+    return secret
+
+
+def split_login(url: str) -> tuple[str, str]:
+    """``https://user:password@host/`` -> ``https://***@host/`` and ``user:password`` ("": none)."""
+    parts = urlsplit(url)
+    login, at, place = parts.netloc.rpartition("@")
+    return (parts._replace(netloc=f"{MASK}@{place}").geturl(), login) if at else (url, "")
+
+
+def body(event: Event) -> bytes:
+    told: dict[str, Any] = {
+        "id": f"evt_{event.pk}",
+        "kind": event.kind,
+        "outcome": event.outcome or None,
+        "reason": event.reason,
+        "created_at": event.created_at,
+        "task": event.task and _task(event.task),
+    }
+    if event.schedule:
+        told["schedule"] = {**_schedule(event.schedule), **(event.detail or {})}
+    if event.node:
+        told["node"] = {"name": event.node, **(event.detail or {}), "link": _link("generation")}
+    return orjson.dumps(told)
+
+
+def trial(webhook: Webhook) -> Letter:
+    """A letter that tells of nothing, to try a webhook. Raises SealError."""
+    name = f"evt_test_{secrets.token_hex(8)}"
+    content = orjson.dumps({"id": name, "kind": "test", "created_at": None, "task": None})
+    return Letter(*_destination(webhook), name, content)
+
+
+def _letter(webhook: Webhook, delivery: Delivery, attempt: int) -> Letter:
+    event = delivery.event
+    name = f"evt_{event.pk}"
+    return Letter(*_destination(webhook), name, body(event), delivery.pk, attempt)
+
+
+def _destination(webhook: Webhook) -> tuple[str, str, str]:
+    """Address, secret and login. Raises SealError."""
+    url = webhook.url.replace(f"//{MASK}@", "//", 1)
+    return url, unseal(webhook.sealed_secret), unseal(webhook.sealed_login)
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {
+        "id": task.pk,
+        "spider": task.spider,
+        "arguments": task.arguments,
+        "state": task.state,
+        "na": task.na,
+        "nf": task.nf,
+        "ne": task.ne,
+        "cancelled": task.cancelled,
+        "items": task.items,
+        "created_at": task.created_at,
+        "finished_at": task.finished_at,
+        "schedule": task.schedule_id,
+        "link": _link("task", task.pk),
+    }
+
+
+def _schedule(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "id": schedule.pk,
+        "name": schedule.name,
+        "spider": schedule.spider,
+        "arguments": schedule.arguments,
+        "next_at": schedule.next_at,
+        "link": _link("schedule", schedule.pk),
+    }
+
+
+def _link(model: str, pk: int | None = None) -> str:
+    place = f"{pk}/change/" if pk else ""
+    return f"{settings.PUBLIC_URL}/admin/crawlservice/{model}/{place}"

@@ -1,0 +1,180 @@
+"""Post: sends what webhooks are to be told, in a thread of its own, so that a receiver that hangs
+holds up nobody but itself."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import threading
+import time
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Collection
+from urllib.parse import unquote
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from crawlframe.conf import Settings
+from crawlframe.errors import BadRequest, FetchError, PrivateAddress, TooManyRedirects
+from crawlframe.fetch.curl import CurlDownloader
+from crawlframe.fetch.limits import FetchLimits
+from crawlframe.request import Request
+from crawlservice.webhooks.deliveries import Letter, claim, settle
+
+log = logging.getLogger(__name__)
+
+# Shorter than the first pause: a try has ended before the next one begins.
+LIMITS = FetchLimits(timeout=10, max_body=1 << 20, max_redirects=0, connect=5, stall=10)
+AT_A_TIME = 16  # webhooks that are sent to
+IDLE = 1.0  # seconds between two looks when there is nothing to send
+GO_ON = 60.0  # seconds for which a sender goes on that nobody tells to
+SHOWN = 200  # characters of what a receiver answered
+USER_AGENT = "Crawlframe-Webhook/1"
+
+Sending = asyncio.Task[str]
+
+
+class Post:
+    """Of one process. Whoever leads says ``keep_going`` again and again."""
+
+    def __init__(self, node: Settings) -> None:
+        self._node = node
+        self._until = 0.0
+        self._thread: threading.Thread | None = None
+        self._sending: dict[Sending, tuple[int, Letter]] = {}
+
+    def keep_going(self) -> None:
+        self._until = time.monotonic() + GO_ON
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="post", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """What is being sent is sent again by others, if it takes long."""
+        self._until = 0.0
+
+    def _run(self) -> None:
+        # Django's database is not for coroutines: the loop stands still while we are at it.
+        curl = downloader(self._node, AT_A_TIME)
+        try:
+            with asyncio.Runner() as runner:
+                while time.monotonic() < self._until:
+                    self._turn(runner, curl)
+                runner.run(_end(self._sending, curl))
+        except Exception:
+            log.exception("the sender of webhooks failed; it is started again")
+        finally:
+            self._sending.clear()
+            connection.close()
+
+    def _turn(self, runner: asyncio.Runner, curl: CurlDownloader) -> None:
+        sending = self._sending
+        try:
+            busy = [webhook for webhook, _ in sending.values()]
+            for webhook, letter in claim(busy, AT_A_TIME - len(sending)):
+                sending[runner.get_loop().create_task(_send(curl, letter))] = webhook, letter
+            for task in runner.run(_wait(sending)):
+                _, letter = sending.pop(task)
+                settle(letter, task.result())
+        except DatabaseError as error:  # what is not settled is sent again
+            log.warning("webhooks wait: %s", " ".join(str(error).split()))
+            connection.close()
+            time.sleep(IDLE)
+
+
+async def _wait(sending: Collection[Sending]) -> set[Sending]:
+    """Those that are over."""
+    if not sending:
+        await asyncio.sleep(IDLE)
+        return set()
+    done, _ = await asyncio.wait(sending, timeout=IDLE, return_when=asyncio.FIRST_COMPLETED)
+    return done
+
+
+async def _end(sending: Collection[Sending], curl: CurlDownloader) -> None:
+    for task in sending:
+        task.cancel()
+    await asyncio.gather(*sending, return_exceptions=True)
+    await curl.close()
+
+
+async def _send(curl: CurlDownloader, letter: Letter) -> str:
+    try:
+        problem = await send(curl, letter)
+    except Exception as error:
+        log.exception("%s could not be sent", letter.id)
+        problem = f"{type(error).__name__}: {error}"
+    log.debug("%s to %s, try %d: %s", letter.id, letter.url, letter.attempt, problem or "arrived")
+    return problem
+
+
+def downloader(node: Settings, at_a_time: int = 1) -> CurlDownloader:
+    return CurlDownloader(node.allow_private + node.webhook_private, at_a_time)
+
+
+async def send(curl: CurlDownloader, letter: Letter) -> str:
+    """One try. Answers why it did not arrive, or ""."""
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": USER_AGENT,
+        **signed(letter, int(time.time())),
+        **_login(letter),
+    }
+    try:
+        request = Request(letter.url, method="POST", body=letter.body)
+        response = await curl.fetch(request, LIMITS, headers)
+    except TooManyRedirects:
+        return "it redirects, which is not followed; give the address it leads to"
+    except PrivateAddress:
+        return (
+            "its address is not public; if it may be sent to, name its network in "
+            "CRAWLFRAME_WEBHOOK_PRIVATE"
+        )
+    except (FetchError, BadRequest) as error:
+        return str(error)
+    if 200 <= response.status < 300:
+        return ""
+    return f"it answered {response.status}: {response.text[:SHOWN]}".rstrip(": ")
+
+
+def try_out(node: Settings, letter: Letter) -> str:
+    """Sends it now and waits for the answer, 10 s at most. Answers as ``send`` does."""
+
+    async def once() -> str:
+        curl = downloader(node)
+        try:
+            return await send(curl, letter)
+        finally:
+            await curl.close()
+
+    return asyncio.run(once())
+
+
+def signed(letter: Letter, timestamp: int) -> dict[str, str]:
+    """The headers by which a receiver knows us, as in the Standard Webhooks specification."""
+    content = f"{letter.id}.{timestamp}.".encode() + letter.body
+    digest = hmac.digest(_key(letter.secret), content, hashlib.sha256)
+    return {
+        "webhook-id": letter.id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": f"v1,{b64encode(digest).decode()}",
+    }
+
+
+def _login(letter: Letter) -> dict[str, str]:
+    """Basic authentication (RFC 7617), where the address has a user and a password."""
+    if not letter.login:
+        return {}
+    user, _, password = map(unquote, letter.login.partition(":"))
+    return {"Authorization": f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"}
+
+
+def _key(secret: str) -> bytes:
+    text = secret.removeprefix("whsec_")
+    try:
+        return b64decode(text, validate=True) if text != secret else secret.encode()
+    except NotBase64:
+        return secret.encode()

@@ -1,0 +1,136 @@
+"""What holds up a worker, as its master judges it from outside; processes are made up."""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.frontier import Claimed
+from crawlframe.node.channel import Channel
+from crawlframe.node.child_process import Child
+from crawlframe.node.master import stalls
+from crawlframe.node.master.stalls import AGAIN, HEARD, SILENCE, STALL, Relief
+from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.running_marks import LOOP, Marks
+from crawlframe.request import Request
+
+A, B, C = (bytes([n]) * 16 for n in range(1, 4))
+RECORD = Request("http://a.example/").encode()
+
+Given = list[tuple[bytes, str, int]]
+
+
+class World:
+    """One worker with three requests, its process and the time."""
+
+    def __init__(self, crew: Crew, marks: Marks, child: Child, given: Given) -> None:
+        self.crew, self.marks, self.child, self.given = crew, marks, child, given
+        self.relief = Relief(crew, given.extend)
+        self.now = time.monotonic()
+        self.worked = self.worked_in_loop = 0.0
+        self.status = psutil.STATUS_SLEEPING
+
+    def pass_by(self, seconds: float, *, works: str = "") -> list[bytes]:
+        """So much time passes in which it ``works`` in the "loop", in a "thread", or not at all.
+        Returns the rids that it keeps, if it is relieved."""
+        self.relief.turn()
+        self.now += seconds
+        self.worked += seconds if works else 0.0
+        self.worked_in_loop += seconds if works == "loop" else 0.0
+        self.relief.turn()
+        return sorted(self.child.held) if self.child.relieved else []
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    given: Given = []
+    crew = Crew(Settings(), selectors.DefaultSelector(), lambda *_: None, lambda *_: None)
+    marks = Marks(1, threads=2)
+    ours, theirs = Channel.pair()
+    with closing(ours), closing(theirs):
+        child = Child("worker", 1, ours, marks, marks.take())
+        child.ready = True
+        for rid in (A, B, C):
+            child.hold(Claimed(rid, 1, "a.example", 0, 0, RECORD))
+        crew.members.append(child)
+        world = World(crew, marks, child, given)
+        threads = [SimpleNamespace(id=1), SimpleNamespace(id=2)]
+        process = SimpleNamespace(pid=1, status=lambda: world.status, threads=lambda: threads)
+        monkeypatch.setattr(stalls, "_worked", lambda _: _worked(world))
+        monkeypatch.setattr(psutil, "Process", lambda pid: process)
+        monkeypatch.setattr(time, "monotonic", lambda: world.now)
+        yield world
+
+
+def _worked(world: World) -> stalls._Worked:
+    return stalls._Worked(world.worked, world.worked_in_loop)
+
+
+@pytest.mark.parametrize("works", ["loop", ""], ids=["computes", "waits"])
+def test_a_callback_in_the_event_loop(world: World, works: str) -> None:
+    world.marks.write(0, LOOP, A)
+    world.marks.write(0, LOOP + 1, B)
+    assert world.pass_by(STALL - 0.2, works=works) == []
+    assert world.pass_by(0.3, works=works) == [A]
+    assert [rid for rid, _, _ in world.given] == [B, C]
+    assert world.crew.aside_wanted == bool(works)
+
+
+def test_one_that_waits_for_its_turn_on_a_busy_machine(world: World) -> None:
+    world.marks.write(0, LOOP, A)
+    world.status = psutil.STATUS_RUNNING
+    assert world.pass_by(2 * STALL) == []
+
+
+def test_a_thread_that_keeps_the_lock_from_a_callback_in_the_event_loop(world: World) -> None:
+    world.marks.write(0, LOOP, A)
+    world.marks.write(0, LOOP + 1, B)
+    assert world.pass_by(STALL + 0.2, works="thread") == [A, B]
+    assert [rid for rid, _, _ in world.given] == [C]
+
+
+@pytest.mark.parametrize("works", ["thread", ""], ids=["computes", "waits"])
+def test_a_thread_that_keeps_the_lock_from_the_event_loop(world: World, works: str) -> None:
+    world.marks.write(0, LOOP + 1, B)
+    assert world.pass_by(SILENCE - 0.5, works=works) == []
+    assert world.pass_by(0.6, works=works) == []  # now it is silent
+    assert world.pass_by(STALL + 0.1, works=works) == [B]
+
+
+def test_a_silent_worker_that_waits_for_its_turn_on_a_busy_machine(world: World) -> None:
+    world.marks.write(0, LOOP + 1, B)
+    world.status = psutil.STATUS_RUNNING
+    for _ in range(3):
+        assert world.pass_by(SILENCE) == []
+
+
+def test_threads_that_leave_the_event_loop_its_time(world: World) -> None:
+    world.marks.write(0, LOOP + 1, B)
+    for _ in range(10):
+        world.child.last_beat = world.now
+        assert world.pass_by(1.0, works="thread") == []
+
+
+def test_who_holds_the_loop_although_known_is_relieved_later(world: World) -> None:
+    """A coroutine that blocks is no better in a thread: each relief costs a worker."""
+    world.relief.learn(1, "parse", False)
+    world.now += HEARD + 1
+    world.marks.write(0, LOOP, A)
+    assert world.pass_by(2 * STALL) == []
+    assert world.pass_by(AGAIN) == [A]
+
+
+@pytest.mark.parametrize("role", ["aside", "lone"])
+def test_every_kind_of_worker_but_the_one_that_has_a_single_request(
+    world: World, role: str
+) -> None:
+    world.child.role = role
+    world.marks.write(0, LOOP, A)
+    assert world.pass_by(2 * STALL) == ([A] if role == "aside" else [])
