@@ -26,9 +26,7 @@ class AdminConfig(SimpleAdminConfig):
         from django.apps import apps
 
         # One listens to what logins tell, the other checks settings.
-        from crawlservice.accounts import (
-            logins,  # noqa: F401
-        )
+        from crawlservice.accounts import logins, proxies  # noqa: F401
 
         # What the admin calls the part that Django calls Authentication and Authorization.
         apps.get_app_config("auth").verbose_name = _("People")

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
 
 Manage = Callable[..., subprocess.CompletedProcess[str]]
 CHECKOUT = Path(__file__).resolve().parents[2]
-NODE = re.compile(r"/(\d+) crawlframe\.node\.generation: node .* generation")
+NODE = re.compile(r"/(\d+) crawlframe\.node\.master\.generation: node .* generation")
 
 
 @pytest.fixture

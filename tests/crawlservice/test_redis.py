@@ -78,9 +78,7 @@ def test_without_a_url_a_private_server_runs_while_the_command_does(manage, mana
         "print(redis_url(), frontier().redis.ping())"
     )
     outcome = manage("shell", "--no-imports", "-c", code)
-    assert outcome.stdout.startswith(
-        f"unix://{manage_env['CRAWLFRAME_VAR_DIR']}/redis/frontier.sock"
-    )
+    assert outcome.stdout.startswith(f"unix://{manage_env['CRAWLFRAME_VAR_DIR']}/redis/redis.sock")
     assert "True" in outcome.stdout
 
 
