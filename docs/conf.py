@@ -12,7 +12,7 @@ sys.path[:0] = [str(DOCS.parent), str(DOCS / "_ext")]
 from crawlframe import __version__  # noqa: E402
 
 project = "Crawlframe"
-copyright = "the Crawlframe authors"  # noqa: A001
+copyright = "the Crawlframe authors"
 release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "command_options"]
