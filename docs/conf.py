@@ -29,7 +29,6 @@ html_show_sphinx = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
-autodoc_class_signature = "separated"
 
 # Sites that refuse a program, or are examples.
 linkcheck_ignore = [r"https?://(localhost|127\.0\.0\.1)", r"https?://[\w.-]*\bexample\b"]
