@@ -98,7 +98,7 @@ lock: .venv/bin/python ## pin the newest versions of requirements*.txt; use the 
 	rm -rf build/lock && $(BIN)/python -m venv build/lock
 	@echo "Installing the newest of requirements-docs.txt into build/lock"
 	$(call install,$(LOCK_PIP),-c build/requirements.lock -r requirements-docs.txt)
-	$(FREEZE) | grep -vxFf build/requirements.lock >requirements-docs.lock
+	$(FREEZE) >requirements-docs.lock
 	mv build/requirements.lock requirements.lock && rm -rf build/lock
 
 wheel: .venv/bin/python ## build the wheel into dist/
@@ -129,7 +129,7 @@ clean: ## remove the virtual environment and everything built; the data in var/ 
 build/docs/ready: requirements-docs.lock | .venv/runtime
 	@rm -rf build/docs && $(BIN)/python -m venv build/docs
 	@echo "Installing what the documentation needs into build/docs (once): $$(grep -c == requirements-docs.lock) packages"
-	$(call install,build/docs/bin/python -m pip --disable-pip-version-check --no-input,-c requirements.lock -r requirements-docs.lock)
+	$(call install,build/docs/bin/python -m pip --disable-pip-version-check --no-input,-r requirements-docs.lock)
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		>"$$(build/docs/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/crawlframe.pth"
 	@touch $@
