@@ -16,6 +16,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 MANAGE := $(BIN)/python manage.py
 WHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo --workers 2)
+SPHINX := build/docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/docs/trees
 LOCK_PIP := build/lock/bin/python -m pip --disable-pip-version-check --no-input
 # A backport cannot be installed on the Python that has the real thing.
 FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; python_version < "3.14"/'
@@ -33,7 +34,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test soak worlds faults mutants bench check format messages lock wheel clean
+.PHONY: help crawl up test soak worlds faults mutants bench check format messages docs links lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -80,6 +81,12 @@ messages: .venv/dev ## collect the texts of the admin for translation, and compi
 	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) makemessages -l zh_Hans --no-location --no-wrap --no-obsolete
 	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) compilemessages
 
+docs: build/docs/ready ## build the documentation into build/site; a broken link or reference is an error
+	$(SPHINX) -b html docs build/site && echo "Open build/site/index.html"
+
+links: build/docs/ready ## check the documentation's links to other sites
+	$(SPHINX) -b linkcheck docs build/links
+
 lock: .venv/bin/python ## pin the newest versions of requirements*.txt; use the oldest Python 3.11 at hand
 	rm -rf build/lock && $(BIN)/python -m venv build/lock
 	@echo "Installing the newest of requirements.txt into build/lock"
@@ -88,6 +95,10 @@ lock: .venv/bin/python ## pin the newest versions of requirements*.txt; use the 
 	@echo "Installing the newest of requirements-dev.txt into build/lock"
 	$(call install,$(LOCK_PIP),-r build/requirements.lock -r requirements-dev.txt)
 	$(FREEZE) | grep -vxFf build/requirements.lock >requirements-dev.lock
+	rm -rf build/lock && $(BIN)/python -m venv build/lock
+	@echo "Installing the newest of requirements-docs.txt into build/lock"
+	$(call install,$(LOCK_PIP),-c build/requirements.lock -r requirements-docs.txt)
+	$(FREEZE) >requirements-docs.lock
 	mv build/requirements.lock requirements.lock && rm -rf build/lock
 
 wheel: .venv/bin/python ## build the wheel into dist/
@@ -111,4 +122,14 @@ clean: ## remove the virtual environment and everything built; the data in var/ 
 .venv/dev: requirements-dev.lock .venv/runtime
 	@echo "Installing what the tests need into .venv (once): $$(grep -c == requirements-dev.lock) packages more"
 	$(call install,$(PIP),-r requirements.lock -r requirements-dev.lock)
+	@touch $@
+
+# The documentation's packages stay out of .venv; its modules are imported for their docstrings, so
+# what Crawlframe needs is added behind them.
+build/docs/ready: requirements-docs.lock | .venv/runtime
+	@rm -rf build/docs && $(BIN)/python -m venv build/docs
+	@echo "Installing what the documentation needs into build/docs (once): $$(grep -c == requirements-docs.lock) packages"
+	$(call install,build/docs/bin/python -m pip --disable-pip-version-check --no-input,-r requirements-docs.lock)
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		>"$$(build/docs/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/crawlframe.pth"
 	@touch $@

@@ -1,4 +1,4 @@
-"""The settings of a node: one typed class, filled from the environment, checked at start."""
+"""The settings of a node: one typed class, read from the environment and checked at start-up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POSITIVE = (
 
 
 def available_cpus() -> int:
-    """CPUs this process may use, a container's CPU quota included."""
+    """Return the number of CPUs this process may use, within a container's CPU quota."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
@@ -66,7 +66,8 @@ class Settings:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-        """Settings of the environment; overrides (not None) win. Raises ConfigError."""
+        """Return the settings of the environment; overrides that are not None take precedence.
+        Raises ConfigError."""
         env = os.environ if env is None else env
         values: dict[str, Any] = {}
         for setting in fields(cls):

@@ -1,4 +1,4 @@
-"""Every exception of the engine. The docstring is what a user reads when no message is given."""
+"""Every exception of the engine. An exception without a message shows its docstring."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ class CrawlframeError(Exception):
 
 
 class ConfigError(CrawlframeError):
-    """A setting is wrong. Raised at start-up; the message names the setting and the mend."""
+    """A setting is wrong. Raised at start-up; the message names the setting and how to fix
+    it."""
 
 
 class TablesMissing(ConfigError):
-    """The database lacks tables of this version. Raised at start-up; a supervisor knows it by the
-    exit code."""
+    """The database lacks tables of this version. Raised at start-up; a supervisor recognises it by
+    the exit code."""
 
     exit_code = 4
 
 
 class SpiderError(CrawlframeError):
     """A spider breaks the contract: bad settings, unknown callback, an item or request that cannot
-    be stored. The message names the spider's part to change."""
+    be stored. The message names the part of the spider to change."""
 
 
 class UnknownSpider(SpiderError):
@@ -47,7 +48,7 @@ class BadRequest(CrawlframeError):
 
 
 class MissingCode(BadRequest):
-    """What a queued request needs is not in the code of this node; another version may have it."""
+    """The code that a queued request needs is missing on this node; another version may have it."""
 
 
 class FrontierError(CrawlframeError):
@@ -55,12 +56,12 @@ class FrontierError(CrawlframeError):
 
 
 class Fenced(FrontierError):
-    """This generation was declared dead; its requests belong to others now. Start a new one."""
+    """This generation was declared dead, and its requests belong to others. Start a new one."""
 
 
 class EraChanged(Fenced):
-    """Redis lost something and is filled again from the database, or was. What this process holds
-    belongs to others now."""
+    """Redis lost data and was, or is being, filled again from the database. The requests that this
+    process holds belong to others now."""
 
 
 class NotJson(CrawlframeError, ValueError):
@@ -68,7 +69,7 @@ class NotJson(CrawlframeError, ValueError):
 
 
 class UnparsablePage(CrawlframeError):
-    """A page would take its parser so long that the worker does not begin.
+    """Parsing the page would take too long, so it was not started.
 
     ``reason`` is the short stable word stored in the ledger."""
 
@@ -88,8 +89,8 @@ class TooDeep(UnparsablePage):
 class FetchError(CrawlframeError):
     """A fetch ended without a usable response.
 
-    ``reason`` is the short stable word stored in the ledger; ``retryable`` tells whether another
-    try may help."""
+    ``reason`` is the short stable word stored in the ledger; ``retryable`` is true if
+    another attempt may help."""
 
     reason = "fetch"
     retryable = True
@@ -137,18 +138,18 @@ class ConnectionLost(FetchError):
 
 
 class BadResponse(FetchError):
-    """The server's answer is not valid HTTP."""
+    """The server's response is not valid HTTP."""
 
     reason = "bad_response"
     retryable = False
 
 
 class BadHeader(BadResponse):
-    """A header line of the answer has no colon. The requests downloader passes over such lines."""
+    """A header line of the response has no colon. The requests downloader ignores such lines."""
 
 
 class BadEncoding(FetchError):
-    """The body does not decode with the content encoding it declares."""
+    """The body cannot be decoded with the content encoding that it declares."""
 
     reason = "bad_encoding"
     retryable = False
@@ -162,14 +163,14 @@ class BodyTooLarge(FetchError):
 
 
 class TooManyRedirects(FetchError):
-    """The redirect limit was passed."""
+    """The redirect limit was exceeded."""
 
     reason = "too_many_redirects"
     retryable = False
 
 
 class BadRedirect(FetchError):
-    """The redirect leads to an address that may not be fetched."""
+    """The redirect points to an address that may not be fetched."""
 
     reason = "bad_redirect"
     retryable = False
@@ -183,6 +184,6 @@ class PrivateAddress(FetchError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)`` when one of the known words is near, else nothing."""
+    """Return ``" (did you mean 'x'?)"`` if a known word is close, otherwise ``""``."""
     near = difflib.get_close_matches(word, [*known], n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,4 +1,4 @@
-"""URLs: parse, join and canonicalise by the WHATWG rules (can_ada), as browsers do."""
+"""Parsing, joining and canonicalising URLs by the WHATWG rules (can_ada), as browsers do."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _parsed = lru_cache(maxsize=64)(can_ada.parse)
 
 
 def normalise(url: str) -> str:
-    """The absolute http(s) URL as a browser would send it, without its fragment.
+    """Return the absolute http(s) URL as a browser would send it, without its fragment.
 
-    Raises BadRequest when it is no such URL."""
+    Raises BadRequest if it is not such a URL."""
     try:
         parsed = can_ada.parse(url)
     except (ValueError, TypeError):  # TypeError: a lone surrogate, which has no UTF-8 form
@@ -40,8 +40,8 @@ def normalise(url: str) -> str:
 
 
 def join(base: str, link: str) -> str | None:
-    """``link`` seen from the page ``base``, absolute, normalised and without fragment; None when it
-    is not an http(s) link (``mailto:``, ``javascript:``, unparsable)."""
+    """Return ``link`` on the page ``base`` as an absolute, normalised URL without fragment; None if
+    it is not an http(s) link (``mailto:``, ``javascript:``, unparsable)."""
     try:
         href: str = (_parsed(base) + link).href
     except (ValueError, TypeError):  # TypeError: a lone surrogate, which has no UTF-8 form
@@ -52,9 +52,9 @@ def join(base: str, link: str) -> str | None:
 
 
 def canonical(url: str) -> str:
-    """The form in which two normalised URLs are compared: percent-encoding by RFC 3986, 6.2.2,
-    query parts sorted, no empty ones. It is not what is sent: to some servers ``%7E`` is not
-    ``~``."""
+    """Return the form in which two normalised URLs are compared: percent-encoding by RFC 3986,
+    6.2.2, query parts sorted, no empty ones. It is not the URL that is sent: to some servers
+    ``%7E`` is not ``~``."""
     if "%" in url:
         url = _ESCAPE.sub(_same_escape, url)
     start = url.find("?")
@@ -70,19 +70,19 @@ def canonical(url: str) -> str:
 
 
 def _same_escape(escape: re.Match[str]) -> str:
-    """Decoded where the character is unreserved, else with upper-case digits."""
+    """Return the character if it is unreserved, otherwise the escape with upper-case digits."""
     character = chr(int(escape[0][1:], 16))
     return character if character in _UNRESERVED else escape[0].upper()
 
 
 def host_of(url: str) -> str:
-    """``host`` or ``host:port`` of a normalised URL: the unit of politeness."""
+    """Return ``host`` or ``host:port`` of a normalised URL: the unit of politeness."""
     host = url.split("/", 3)[2]
     return host if "@" not in host else host[host.rindex("@") + 1 :]
 
 
 def hostname_of(url: str) -> str:
-    """The host of a normalised URL without its port."""
+    """Return the host of a normalised URL without its port."""
     host = host_of(url)
     if host.endswith("]"):
         return host

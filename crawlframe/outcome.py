@@ -1,4 +1,4 @@
-"""Outcome: what one run of a request's callback led to, collected and not yet written anywhere."""
+"""Outcome: the result of one run of a request's callback, collected and not yet written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Verdict(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Does it end in a ledger row?"""
+        """True if the request ends, with a ledger row."""
         return self in (Verdict.DONE, Verdict.ERROR)
 
 
@@ -65,7 +65,7 @@ class Outcome:
     version: str = ""  # of the code that ran
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
-        """Sets where the request goes; anything but DONE drops items and follow-ups."""
+        """Set where the request goes next; any verdict but DONE drops items and follow-ups."""
         self.verdict, self.reason, self.detail, self.delay = verdict, reason, detail, delay
         if verdict is not Verdict.DONE:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
@@ -73,12 +73,12 @@ class Outcome:
 
     @property
     def cancelled(self) -> bool:
-        """Did it end only because its task was cancelled?"""
+        """True if it ended only because its task was cancelled."""
         return self.verdict is Verdict.ERROR and self.reason == CANCELLED
 
 
 class Collector:
-    """Takes what a callback yields into an outcome."""
+    """Collects what a callback yields into an outcome."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class Collector:
         allowed: Callable[[str], bool] | None,
         known: tuple[Container[bytes], Container[bytes]] = ((), ()),
     ) -> None:
-        """``depth`` is that of the requests yielded here; ``allowed`` tells whether a URL may be
-        followed; ``known`` are fingerprints of this task that the ledger has recorded."""
+        """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
+        may be followed; ``known`` are fingerprints of this task that the ledger has recorded."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
@@ -102,7 +102,7 @@ class Collector:
         self._size = 0  # bytes of the items
 
     def take(self, thing: Any) -> None:
-        """An item or a Request. Raises SpiderError or BadRequest naming what is wrong."""
+        """Take an item or a Request. Raises SpiderError or BadRequest with the reason."""
         if isinstance(thing, Request):
             self._follow(thing)
         elif thing is not None:
@@ -151,8 +151,8 @@ class Collector:
 
 
 def encode_item(item: Any) -> bytes:
-    """The JSON object of an item: dict, dataclass, attrs or pydantic. U+0000, lone surrogates,
-    NaN and infinities, which JSON columns refuse, are taken out.
+    """Return the JSON object of an item: dict, dataclass, attrs or pydantic. U+0000, lone
+    surrogates, NaN and infinities, which JSON columns refuse, are removed.
 
     Raises SpiderError naming the field."""
     if type(item) is not dict:
@@ -176,7 +176,7 @@ def encode_item(item: Any) -> bytes:
 
 
 def clean_text(text: str) -> str:
-    """Text as databases take it: without U+0000 and lone surrogates."""
+    """Return the text without U+0000 and lone surrogates, which databases refuse."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
@@ -193,7 +193,7 @@ def _plain(value: Any) -> Any:
 
 
 def _clean(value: Any, path: str) -> Any:
-    """The slow way: walks the item, mends what can be mended and names what cannot."""
+    """The slow way: walk the item, repair what can be repaired and name what cannot."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

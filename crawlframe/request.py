@@ -1,4 +1,4 @@
-"""Request: what a spider asks for, and the compact record in which it travels."""
+"""Request: what a spider yields to have a page fetched, and the record that it is stored as."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ class Request:
     that set body and Content-Type. ``cookies`` is a mapping, or a list of ``{"name", "value"}``.
     ``cb_kwargs`` and ``meta`` may hold None, bool, numbers, text, bytes, dates and times, UUIDs,
     enums, lists, tuples, dicts, sets, and dataclasses, attrs and pydantic objects whose classes are
-    at the top of modules. Higher ``priority`` (-1000..1000) is fetched earlier. ``dont_filter``
-    fetches a URL again that the task has seen. ``delay`` (seconds) is the earliest time from now.
-    ``downloader`` is "curl" or "requests"; None takes the spider's setting.
+    defined at the top level of modules. Higher ``priority`` (-1000..1000) is fetched earlier.
+    ``dont_filter`` fetches a URL again that the task has seen. ``delay`` is the minimum number of
+    seconds to wait before it is fetched. ``downloader`` is "curl" or "requests"; None means the
+    spider's setting.
 
-    Raises BadRequest on a URL that is not http(s), a field of the wrong type, and on what Scrapy
-    would understand and this does not.
+    Raises BadRequest if the URL is not http(s), if a field has the wrong type, and for features
+    of Scrapy that are not supported.
     """
 
     __slots__ = (
@@ -121,8 +122,8 @@ class Request:
 
     @classmethod
     def plain(cls, url: str, callback: Callback | None = None) -> Request:
-        """``Request(url, callback)`` in a fifth of the time, for a URL that ``links.join`` or
-        ``links.normalise`` has made."""
+        """Return ``Request(url, callback)`` in a fifth of the time, for a URL that was made by
+        ``links.join`` or ``links.normalise``."""
         request = cls.__new__(cls)
         request.url = url
         request.callback = callback_name(callback)
@@ -180,7 +181,7 @@ class Request:
         return host_of(self.url)
 
     def fingerprint(self) -> bytes:
-        """What makes two requests the same: method, canonical URL and body."""
+        """Return the identity of the request: method, canonical URL and body."""
         url = canonical(self.url).encode("utf-8", "surrogatepass")
         if self.method == "GET" and self.body is None:
             return url
@@ -188,11 +189,12 @@ class Request:
         return b"%s\0%s\0%s" % (self.method.encode(), url, body)
 
     def rank(self, task_priority: int = 0) -> int:
-        """Place in its host's queue, lower is earlier."""
+        """Return the place in its host's queue; lower is earlier."""
         return rank_of(self.priority, task_priority, self.depth)
 
     def encode(self) -> bytes:
-        """The record (msgpack) that travels through Redis, pipes and the ledger."""
+        """Return the record (msgpack) that is stored in Redis and the ledger and sent through
+        pipes."""
         extra: dict[str, Any] = {}
         if self.method != "GET":
             extra["method"] = self.method
@@ -220,8 +222,9 @@ class Request:
 
     @classmethod
     def decode(cls, encoded: bytes) -> Request:
-        """The request of a record made by ``encode``. Raises MissingCode when a class of a value in
-        cb_kwargs or meta is missing here or is another now, and BadRequest on what is no record."""
+        """Return the request of a record made by ``encode``. Raises MissingCode if the class of a
+        value in cb_kwargs or meta is missing or different here, and BadRequest if it is not a
+        record."""
         fields = record.read(encoded)
         request = cls.__new__(cls)
         request.url, request.callback, request.depth = fields[1], fields[2] or None, fields[3]
@@ -240,7 +243,7 @@ class Request:
         return request
 
     def replace(self, **changes: Any) -> Request:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         fields.update(changes)
         return Request(**fields)
@@ -250,7 +253,7 @@ class Request:
 
 
 def _keys(cookie: Any) -> str:
-    """What may be shown of it: values of cookies are secrets."""
+    """Describe a cookie without its value, which is secret."""
     return f"a dict of {sorted(cookie)}" if isinstance(cookie, Mapping) else type(cookie).__name__
 
 
@@ -274,13 +277,13 @@ def _cookies(url: str, cookies: Any) -> dict[str, str]:
 
 
 def make_rid(task: int, fingerprint: bytes) -> bytes:
-    """The request id: 16 bytes, the same for the same request of the same task on every retry."""
+    """Return the request id: 16 bytes, the same for the same request of a task on every retry."""
     return hashlib.blake2b(b"%d\0%s" % (task, fingerprint), digest_size=16).digest()
 
 
 @lru_cache(maxsize=4096)
 def rank_of(priority: int, task_priority: int, depth: int) -> int:
-    """Place in a host's queue, lower is earlier: task priority, priority, then depth."""
+    """Return the place in a host's queue, lower is earlier: task priority, priority, then depth."""
     task = MAX_TASK_PRIORITY - max(-MAX_TASK_PRIORITY, min(MAX_TASK_PRIORITY, task_priority))
     mine = MAX_PRIORITY - max(-MAX_PRIORITY, min(MAX_PRIORITY, priority))
     return (task * (2 * MAX_PRIORITY + 1) + mine) * (MAX_DEPTH_RANK + 1) + min(
@@ -289,27 +292,27 @@ def rank_of(priority: int, task_priority: int, depth: int) -> int:
 
 
 def root_admission(task: int, priority: int = 0) -> Admission:
-    """The one request a task starts with: a worker runs the spider's ``start`` for it.
+    """Return the request that a task starts with: a worker runs the spider's ``start`` for it.
 
-    Its host is the task's own, so that one task's delay never holds up another's start, and has a
-    mark that no host of a URL has."""
+    Its host is unique to the task, so that the delay of one task never postpones the start of
+    another, and has a character that no host of a URL has."""
     start = record.write(ROOT_URL, ROOT_CALLBACK, 0, {})
     return Admission(make_rid(task, b"start"), rank_of(0, priority, 0), f"/{task}", 0, start)
 
 
 def pack_admissions(admissions: Iterable[Admission]) -> bytes:
-    """How the ledger keeps a list of admissions."""
+    """Return a list of admissions in the form that the ledger stores."""
     packed: bytes = msgpack.packb([tuple(admission) for admission in admissions])
     return packed
 
 
 def unpack_admissions(packed: bytes | memoryview) -> list[Admission]:
-    """The admissions of ``pack_admissions``."""
+    """Return the admissions packed by ``pack_admissions``."""
     return [Admission(*fields) for fields in msgpack.unpackb(packed)]
 
 
 def callback_name(callback: Callback | None, field: str = "callback") -> str | None:
-    """The name of a spider's method. Raises BadRequest on any other function."""
+    """Return the name of a spider's method. Raises BadRequest for any other function."""
     if callback is None or isinstance(callback, str):
         return callback or None
     name = getattr(callback, "__name__", "")

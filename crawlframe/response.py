@@ -1,4 +1,4 @@
-"""Response: what a callback receives. Everything beyond the bytes is made when first asked for."""
+"""Response: what a callback receives. Everything but the bytes is computed on first use."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ _XML_PROLOGUE_IS_HTML = re.compile(rb"<html", re.I)
 
 
 class Response:
-    """A server's answer to ``request``, after redirects and decompression.
+    """A server's response to ``request``, after redirects and decompression.
 
-    ``url`` is where it came from, ``redirects`` are the URLs passed on the way there. ``headers``
-    ignore case and hold text; ``getall`` gives repeated ones. ``elapsed`` is in seconds.
+    ``url`` is the final URL, ``redirects`` are the URLs that redirected to it. Names of
+    ``headers`` are case-insensitive; ``getall`` returns repeated ones. ``elapsed`` is in seconds.
 
-    Three parsers look at the body, each only when it is used: ``tree`` (selectolax, the fastest;
-    ``links`` uses it too), ``css``/``xpath``/``selector`` (parsel, as in Scrapy) and ``soup``
-    (BeautifulSoup, the slowest).
-    """
+    Parsers run only when they are used: ``tree`` (selectolax, the fastest), ``css``/``xpath``/
+    ``selector`` (parsel, as in Scrapy) and ``soup`` (BeautifulSoup, the slowest). They raise
+    TooDeep or TooComplex for a page whose parsing would take too long."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class Response:
 
     @property
     def ok(self) -> bool:
-        """Is the status 2xx?"""
+        """True if the status is 2xx."""
         return 200 <= self.status < 300
 
     @cached_property
@@ -83,8 +82,8 @@ class Response:
 
     @cached_property
     def kind(self) -> str:
-        """What the body is by its Content-Type, else by its first bytes: "html", "xml", "json",
-        "text" or "binary"."""
+        """The kind of body, from its Content-Type or else from its first bytes: "html", "xml",
+        "json", "text" or "binary"."""
         essence = self._essence
         if essence in ("text/html", "application/xhtml+xml"):
             return "html"
@@ -106,13 +105,13 @@ class Response:
 
     @cached_property
     def encoding(self) -> str:
-        """Python's name of the character encoding: by byte order mark, Content-Type, declaration in
-        the page, and by guess only if the page declares nothing and is not UTF-8."""
+        """Python's name of the character encoding: from the byte order mark, the Content-Type or
+        the declaration in the page; guessed only if the page declares nothing and is not UTF-8."""
         return encoding_of(self.body, self.headers.get("Content-Type"), self.kind, self.url)
 
     @cached_property
     def text(self) -> str:
-        """The body as text; bytes that are wrong in its encoding become U+FFFD."""
+        """The body as text; bytes that are invalid in its encoding become U+FFFD."""
         return self.body.decode(self.encoding, "replace").removeprefix("\ufeff")
 
     @cached_property
@@ -136,8 +135,8 @@ class Response:
             raise NotJson(f"{self.url}: the body is not JSON: {detail}") from None
 
     def json(self) -> Any:
-        """The decoded body, always the same object. Raises NotJson, which is a ValueError, or
-        TooDeep."""
+        """Return the decoded body, always the same object. Raises NotJson, which is a ValueError,
+        or TooDeep."""
         return self._json
 
     # -- parsers ----------------------------------------------------------------------------------
@@ -170,7 +169,7 @@ class Response:
 
     @cached_property
     def tree(self) -> LexborHTMLParser:
-        """The selectolax parser: ``tree.css("h1")`` gives nodes with ``text()``, ``attributes``."""
+        """The selectolax parser: nodes have ``text()`` and ``attributes``."""
         from selectolax.lexbor import LexborHTMLParser
 
         self._check("tree")
@@ -178,7 +177,7 @@ class Response:
 
     @cached_property
     def selector(self) -> Selector:
-        """The parsel selector of the whole document: HTML, XML or JSON by ``kind``."""
+        """The parsel selector of the whole document: HTML, XML or JSON, by ``kind``."""
         from parsel import Selector
 
         if self.kind == "json":
@@ -193,13 +192,16 @@ class Response:
         return Selector(text=self._html_text, type="html", base_url=self.url)
 
     def css(self, query: str) -> SelectorList[Selector]:
+        """Return the elements that match a CSS selector; ``::text`` and ``::attr(name)`` work."""
         return self.selector.css(query)
 
     def xpath(self, query: str, **variables: Any) -> SelectorList[Selector]:
-        """``variables`` are the ``$names`` of the query, and ``namespaces=``."""
+        """Return what an XPath expression selects. ``variables`` are the ``$names`` of the query,
+        and ``namespaces=``."""
         return self.selector.xpath(query, **variables)
 
     def jmespath(self, query: str) -> SelectorList[Selector]:
+        """Return what a JMESPath expression selects from JSON."""
         return self.selector.jmespath(query)
 
     @cached_property
@@ -217,7 +219,7 @@ class Response:
 
     @cached_property
     def base_url(self) -> str:
-        """What relative links start from: ``<base href>`` if the page has one, else ``url``."""
+        """The base of relative links: ``<base href>`` if the page has one, otherwise ``url``."""
         if self.kind != "html" or not _BASE_TAG.search(self._utf8):
             return self.url
         return self._base(self.tree.css_first("base[href]"))
@@ -227,8 +229,8 @@ class Response:
         return (join(self.url, href) if href else None) or self.url
 
     def urljoin(self, link: str) -> str:
-        """``link`` as an absolute http(s) URL without fragment. Raises BadRequest on others, and on
-        links of more than 65,536 characters; TooComplex when a page has some 100,000
+        """Return ``link`` as an absolute http(s) URL without fragment. Raises BadRequest for other
+        links, and for links of more than 65,536 characters; TooComplex if a page has some 100,000
         distinct links."""
         url = self._join(link)
         if url is None:
@@ -236,8 +238,8 @@ class Response:
         return url
 
     def links(self) -> list[str]:
-        """Absolute, normalised URLs of all http(s) links (``<a>``, ``<area>``) of an HTML page, in
-        document order, without repeats and fragments. Cheaper than a selector."""
+        """Return the absolute, normalised URLs of all http(s) links (``<a>``, ``<area>``) of an
+        HTML page, in document order, without duplicates and fragments. Cheaper than a selector."""
         if self.kind != "html":
             return []
         # One simple selector takes less than half the time of three with the names.
@@ -250,11 +252,11 @@ class Response:
         return [*urls]  # type: ignore[list-item]  # None is gone
 
     def follow(self, url: Any, callback: Callback | None = None, **options: Any) -> Request:
-        """A Request for a link of this page.
+        """Return a Request for a link of this page.
 
-        ``url`` is one (relative ones too), or a parsel selector of an element with ``href`` or
-        ``src`` or of an attribute, a node of ``tree`` or a tag of ``soup``. ``options`` are those
-        of Request. Raises BadRequest when it is no http(s) link."""
+        ``url`` is a URL, absolute or relative; or a parsel selector of an element with ``href`` or
+        ``src`` or of an attribute; or a node of ``tree``; or a tag of ``soup``. ``options`` are
+        passed to Request. Raises BadRequest if it is not an http(s) link."""
         target = self.urljoin(_href(url))
         return Request(target, callback, **options) if options else Request.plain(target, callback)
 
@@ -267,8 +269,8 @@ class Response:
         xpath: str | None = None,
         **options: Any,
     ) -> Iterator[Request]:
-        """A Request for each of ``urls``, or of what ``css`` or ``xpath`` selects: elements with a
-        link, or their attributes. Leaves out what is no http(s) link."""
+        """Yield a Request for each of ``urls``, or for each element or attribute that ``css`` or
+        ``xpath`` selects. Skips everything that is not an http(s) link."""
         if sum(given is not None for given in (urls, css, xpath)) != 1:
             raise BadRequest(f"follow_all on {self.url}: give one of urls, css and xpath")
         if css is not None:

@@ -1,4 +1,4 @@
-"""Spider: the author's whole contract."""
+"""Spider: the class that authors subclass, its settings and its arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawlframe.response import Response
 
 
 class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a spider may set in its ``settings`` dict."""
+    """The keys of a spider's ``settings``."""
 
     delay: float = 0.0  # seconds between two requests to one host, over all nodes
     concurrency: int = 8  # requests in flight per host, over all nodes
@@ -52,12 +52,13 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Spider:
-    """Subclass it in ``spiders/``, give it a ``name``, and yield items and Requests.
+    """Base class of spiders. Subclass it in ``spiders/``, set ``name``, and yield items and
+    Requests.
 
-    Arguments of a task are the parameters of ``start`` and the annotated class attributes; their
-    types are checked when the task is submitted, and class attributes are set on ``self``.
-    Items are dicts, dataclasses, attrs or pydantic objects. A method ``requests_session(self)``
-    that returns a requests.Session gives the requests downloader its adapters and auth plugins.
+    The arguments of a task are the parameters of ``start`` and the annotated class attributes;
+    their types are checked when the task is submitted, and class attributes are set on ``self``.
+    Items are dicts, dataclasses, attrs or pydantic objects. Define ``requests_session(self)``,
+    returning a requests.Session, to give the requests downloader adapters and auth plugins.
     """
 
     name: ClassVar[str] = ""
@@ -68,17 +69,18 @@ class Spider:
 
     # Typed openly, so that a spider with parameters of its own passes its author's type checker.
     def start(self, *args: Any, **kwargs: Any) -> Any:
-        """Yields the first requests (sync or async generator, or a returned list)."""
+        """Yield the first requests; may be a generator, an async generator, or return a list. By
+        default, a request for each of ``start_urls``."""
         for url in self.start_urls:
             yield Request(url)
 
     def parse(self, response: Response) -> Any:
-        """The callback of requests that name none."""
+        """The callback of requests that do not name one."""
         raise SpiderError(f"spider {self.name!r} has no parse method; write one or name a callback")
 
 
 class SpiderInfo(msgspec.Struct, frozen=True):
-    """What the service knows of a spider without importing it."""
+    """What the service knows about a spider without importing it."""
 
     name: str
     doc: str
@@ -88,7 +90,7 @@ class SpiderInfo(msgspec.Struct, frozen=True):
 
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
-    """The checked settings of a spider class. Raises SpiderError."""
+    """Return the checked settings of a spider class. Raises SpiderError."""
     given: object = spider.settings
     known = SpiderSettings.__struct_fields__
     if isinstance(given, Mapping) and (problem := porting.misuse_in_settings(given, known)):
@@ -100,9 +102,10 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
 
 
 def argument_type(spider: type[Spider]) -> type[msgspec.Struct]:
-    """A struct of the spider's arguments: parameters of ``start`` and annotated class attributes.
+    """Return a struct type of the spider's arguments: parameters of ``start`` and annotated class
+    attributes.
 
-    Raises SpiderError when one cannot be typed."""
+    Raises SpiderError if a type is not supported."""
     fields: list[Any] = []
     annotated = [
         field
@@ -138,7 +141,8 @@ def argument_type(spider: type[Spider]) -> type[msgspec.Struct]:
 
 
 def describe(spider: type[Spider]) -> SpiderInfo:
-    """What the node publishes of a spider. Raises SpiderError when it breaks the contract."""
+    """Return what the node publishes about a spider. Raises SpiderError if it breaks the
+    contract."""
     if problem := _misuse(spider):
         raise SpiderError(f"spider {spider.name!r}: {problem}")
     kind = argument_type(spider)
@@ -162,7 +166,8 @@ def describe(spider: type[Spider]) -> SpiderInfo:
 
 
 def build(spider: type[Spider], arguments: dict[str, Any]) -> tuple[Spider, dict[str, Any]]:
-    """An instance with its class-level arguments set, and the keyword arguments for ``start``.
+    """Return an instance with its class-level arguments set, and the keyword arguments of
+    ``start``.
 
     Raises ArgumentError naming the argument."""
     kind = argument_type(spider)
@@ -180,7 +185,7 @@ def build(spider: type[Spider], arguments: dict[str, Any]) -> tuple[Spider, dict
 
 
 def _misuse(spider: type[Spider]) -> str:
-    """What would go wrong only when the spider runs, often without a word; "" if nothing."""
+    """Return a mistake that would show only when the spider runs, often silently; "" if none."""
     if isinstance(spider.start_urls, str | bytes):
         return 'start_urls must be a list of URLs, such as ["https://example.com/"]'
     if isinstance(spider.allowed_domains, str | bytes):
@@ -212,7 +217,7 @@ def _no_host_name(domain: Any) -> str:
 
 
 def _needed_to_make(spider: type[Spider]) -> str:
-    """The arguments without which no instance can be made, as text."""
+    """Return the required arguments of ``__init__``, as text."""
     plain = spider.__init__ is object.__init__ and spider.__new__ is object.__new__
     if plain and type(spider) is type:
         return ""  # the question is slow for a class that has nothing of its own
@@ -229,7 +234,7 @@ def _needed_to_make(spider: type[Spider]) -> str:
 
 
 def _untold(kind: type[msgspec.Struct]) -> str:
-    """The argument whose type has no JSON schema; "" when that is not the trouble."""
+    """Return a message about an argument whose type has no JSON schema; "" if there is none."""
     for field in msgspec.structs.fields(kind):
         try:
             msgspec.json.schema(field.type)

@@ -35,7 +35,7 @@ def parsed() -> argparse.Namespace:
         prog="python -m benchmarks.latency",
         description=f"The standard job on a site that answers after {LATENCY * 1000:g} ms, with 64 "
         "and 256 requests in flight in one process, by Crawlframe and its peers in turn; then the "
-        "setting of the paper. Exit code 1 when one of them failed. Takes about fifteen minutes.",
+        "setting of Zhao and Liu. Exit code 1 when one of them failed. Takes about 15 minutes.",
     )
     parser.add_argument("--pages", type=int, help=f"of the slow site ({PAGES:,})")
     parser.add_argument("--in-flight", type=_numbers, default=IN_FLIGHT, metavar="N,N",
@@ -62,7 +62,7 @@ def _numbers(text: str) -> list[int]:
 def measure(options: argparse.Namespace, work: Path) -> int:
     failures: list[str] = []
     crawls = [*_crawls(options, work, failures)]
-    say("latency", f"the paper's setting: {options.houses} houses")
+    say("latency", f"the setting of Zhao and Liu: {options.houses} houses")
     houses = paper.paper(options.houses, work)
     if crawls:
         _show(crawls)
@@ -144,10 +144,10 @@ def _site_cpu(crawls: Sequence[Crawl]) -> float:
 
 def _show_paper(houses: Paper) -> None:
     show(
-        f"The paper's setting: pages take 1 s, {paper.IN_FLIGHT} in flight, two requests an item",
+        f"Zhao and Liu: pages take 1 s, {paper.IN_FLIGHT} in flight, two requests an item",
         ["URL/s", "steadily", "items/s", "CPU ms/URL", "core"],
         [
-            ["the paper, 12 cores", f"{paper.PUBLISHED}", "", "", "", ""],
+            ["published, 12 cores", f"{paper.PUBLISHED}", "", "", "", ""],
             ["ideal", f"{paper.IDEAL:.1f}", "", f"{paper.IDEAL / paper.PER_ITEM:.1f}", "", ""],
             [
                 "crawlframe, one worker",

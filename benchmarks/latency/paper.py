@@ -1,5 +1,5 @@
-"""The setting of the paper this project comes from: pages take 1 s, 24 requests are in flight, an
-item takes two requests."""
+"""The setting of Zhao and Liu's experiment (docs/sources.md): pages take 1 s, 24 requests are in
+flight, an item takes two requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.lab.redis import RedisServer
 
 LATENCY = 1.0  # seconds
 IN_FLIGHT = 24
-PUBLISHED = 23.5  # URL/s in the paper, on 12 cores
+PUBLISHED = 23.5  # URL/s reported by Zhao and Liu, on 12 cores
 IDEAL = IN_FLIGHT / LATENCY  # URL/s
 PER_ITEM = 2  # requests
 ITEMS = "SELECT (data->>'number')::int, (data->>'price')::numeric FROM crawlservice_item ORDER BY 1"

@@ -3,8 +3,8 @@
 All keys of one partition share the hash tag ``{p}``, so a script touches one cluster slot only.
 
 Lane: the requests of one task, one rank and one host, in order of arrival. It is named
-``<task>:<rank>:<host>`` and is the queue that design section 4 calls ``queue:<host>``, cut so that
-a task can be paused or skipped at one stroke and each entry costs 18 bytes.
+``<task>:<rank>:<host>``. The lanes of a host together are its queue, divided so that a task can be
+paused or skipped at once and each entry costs 18 bytes.
 
 Trail: the code versions that could not run a request, as marks of 8 hex digits joined by dots,
 oldest first, at most 8. Parked requests are grouped by it: each version finds what it did not try.

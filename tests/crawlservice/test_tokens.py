@@ -16,7 +16,7 @@ from crawlservice.accounts import tokens
 from crawlservice.models import Action, Token
 from tests.crawlservice.programs import Program, person, program
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+COMMANDS = Path(__file__).resolve().parents[2] / "docs/reference/commands.md"
 SECRET = re.compile(r"cf_[\w-]{43}")
 
 
@@ -87,8 +87,8 @@ def test_use_is_noted_once_a_minute(user: User) -> None:
     assert timezone.now() - Token.objects.get().used_at < timedelta(seconds=30)  # type: ignore[operator]
 
 
-def test_the_command_of_the_readme_works_as_it_is_written(user: User, manage) -> None:
-    (written,) = re.findall(r"^\| `(token add USER[^`]*)` \|", README.read_text(), re.MULTILINE)
+def test_the_documented_command_works_as_it_is_written(user: User, manage) -> None:
+    (written,) = re.findall(r"^\| `(token add USER[^`]*)` \|", COMMANDS.read_text(), re.MULTILINE)
     made = manage(*written.replace("USER", user.username).split())
     assert made.returncode == 0, made.stderr
     assert SECRET.fullmatch(made.stdout.strip())

@@ -1,1 +1,1 @@
-"""Mutants: the protocol with one line broken, and the test that notices. See docs/mutants.md."""
+"""Mutants: the protocol with one line broken, and the test that notices. See docs/survives.md."""

@@ -10,15 +10,15 @@ from functools import partial
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants",
-        description="Breaks the protocol, one line at a time, and sees which test notices. Goes on "
-        "where it was broken off. In the end docs/mutants.md says what was found. Exit code 1 when "
-        "something was not noticed.",
+        description="Breaks the protocol, one line at a time, and finds which test notices. "
+        "Resumes where it was interrupted. At the end it writes build/mutants/report.md. Exit "
+        "code 1 when something was not noticed.",
     )
     parser.add_argument("--only", nargs="+", default=[], metavar="FILE", help="as in claim.lua")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="also what no test noticed before")
     parser.add_argument("--quick", action="store_true", help="without the tests that take long")
-    parser.add_argument("--page", action="store_true", help="only write what is known already")
+    parser.add_argument("--page", action="store_true", help="only write the report")
     options = parser.parse_args()
     import tests.conftest  # noqa: F401  (makes Django ready)
     from tests.mutants import page
@@ -40,6 +40,7 @@ def main() -> int:
         Campaign(todo, verdicts, partial(print, flush=True), quick=options.quick).run(options.jobs)
     everything = [(mutant, verdicts.of(mutant)) for mutant in mutants([])]
     page.write(everything)
+    print(f"{page.summary(everything)}\n\nEach line is in {page.PAGE}")
     left = [m for m, verdict in everything if not (verdict and (verdict.test or reason(m)))]
     for mutant in left:
         print(f"{'not noticed' if verdicts.of(mutant) else 'not tried'}: {mutant}")

@@ -1,59 +1,47 @@
-"""Page: docs/mutants.md, which says of every line of the protocol what was broken there and which
-test noticed."""
+"""Page: build/mutants/report.md, which lists for every line of the protocol what was broken there
+and which test noticed."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from pathlib import Path
-from typing import NamedTuple
 
-from tests.mutants import lua, python
 from tests.mutants.arena import CHECKOUT
 from tests.mutants.equivalent import reason
 from tests.mutants.mutant import Mutant
 from tests.mutants.verdicts import QUICK, Verdict
 
-PAGE = CHECKOUT / "docs" / "mutants.md"
+PAGE = CHECKOUT / "build" / "mutants" / "report.md"
 SURVIVES, UNTRIED, EQUIVALENT = "**nothing**", "(not yet)", "equivalent: "
-ROW = re.compile(r"^\| (\d+) \| (`+ ?)(.*?)( ?`+) \| (.*) \| (.*) \|$")
 INTRODUCTION = """\
-# Mutants: what happens when a line of the protocol is broken
+# Mutants: the protocol with one line broken
 
 The promise of Crawlframe (fetch at least once, effect exactly once) is kept by some {lines} lines
-of Lua and Python. Here each of them is broken, one at a time: it is taken out, a condition always
-or never holds, a comparison or a sign is another, an operand is missing. Then the tests run until
-one fails. A change that no test notices would be a line of which nobody knows what it is for.
+of Lua and Python. Each of them is broken here, one at a time: it is removed, a condition always
+or never holds, a comparison or a sign is changed, an operand is left out. Then the tests run until
+one fails. If no test notices a change, nobody knows what that line is for.
 
-`python -m tests.mutants` does it, in copies of the checkout, with real Redis and database servers.
-It goes on where it was broken off (`build/mutants/` keeps what was found) and writes this page.
-`--only claim.lua` takes some files, `--jobs` more cores, `--again` tries once more what no test had
-noticed. By hand it is as simple: take a line out, run the test beside it, see it fail.
+`python -m tests.mutants` does this in copies of the checkout, with real Redis and database servers.
+It resumes where it was interrupted (`build/mutants/` keeps the results) and writes this page.
+`--only claim.lua` limits it to some files, `--jobs` uses more cores, `--again` repeats the mutants
+that no test noticed.
 
 - **Which tests**: those of `tests/frontier`, the ledger's and the eras' in `tests/crawlservice`,
   and `tests/node`, as far as they run the verb or function at all; first those that noticed
   something near it. So the test named is *one* that notices, not the only one. The crashes of
   `tests/process` and `tests/faults` are not among them; they would notice more, and take hours.
 - **Noticed** means: the test failed twice in a row, or did not come to its end ("hangs").
-- **Equivalent**: the change cannot be seen from outside; why, is said there. Most are a second line
-  of defence, an optimisation, or a bound that may as well be another.
+- **Equivalent**: the change cannot be seen from outside, for the reason given. Most are a second
+  line of defence, an optimisation, or a bound with an arbitrary value.
 - **(not yet)**: the mutant was not tried, or only with the quick tests, which did not notice.
-- Lines that are only the head or the end of what follows have no mutants, nor have comments.
+- Comments and lines that only begin or end a block have no mutants.
 """
 
 
-class Entry(NamedTuple):
-    """A row of a table, read back."""
-
-    file: str
-    line: str
-    noticed_by: str
-
-
 def write(tried: Iterable[tuple[Mutant, Verdict | None]]) -> None:
-    """The whole page anew, of all mutants of the protocol in order."""
+    """Writes the whole page, of all mutants of the protocol in order."""
     sections, totals, lines = [], [], 0
     for file, some in groupby(tried, key=lambda one: one[0].file):
         pairs = [*some]
@@ -62,46 +50,21 @@ def write(tried: Iterable[tuple[Mutant, Verdict | None]]) -> None:
         lines += broken
         totals.append((file, broken, len(pairs), counts))
         sections.append("\n".join([f"\n## {file}\n", *_table(pairs)]))
-    parts = [INTRODUCTION.format(lines=lines), *_figures(totals), *sections]
+    parts = [INTRODUCTION.format(lines=lines), *_figures(totals, "File", _linked), *sections]
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text("\n".join(parts) + "\n")
 
 
-def entries(text: str) -> Iterator[Entry]:
-    """The rows of the page."""
-    file = ""
-    for line in text.splitlines():
-        if line.startswith("## "):
-            file = line[3:]
-        elif found := ROW.match(line):
-            yield Entry(file, found[3].replace("\\|", "|"), found[6])
-
-
-def problems(text: str, root: Path = CHECKOUT) -> list[str]:
-    """What the page says and is not so any more."""
-    wrong: list[str] = []
-    sources: dict[str, str] = {}
-    named: dict[str, set[str]] = {}
-    for entry in entries(text):
-        source = sources.setdefault(entry.file, _read(root / entry.file))
-        named.setdefault(entry.file, set()).add(entry.line)
-        if entry.line not in {line.strip() for line in source.splitlines()}:
-            wrong.append(f"{entry.file} has no line {entry.line!r}")
-        found = re.match(r"(\S+\.py)::(\w+)", entry.noticed_by)
-        if found and f"def {found[2]}(" not in _read(root / "tests" / found[1]):
-            wrong.append(f"tests/{found[1]} has no {found[2]}")
-    scripts = {str(path.relative_to(root)) for path in root.glob("crawlframe/frontier/lua/*.lua")}
-    for file in sorted(scripts | {*python.PROTOCOL}):
-        if file not in named:
-            wrong.append(f"{file} is not on the page")
-        elif file.endswith(".lua"):
-            here = named[file]
-            broken = lua.executable(_read(root / file)).values()
-            wrong += [f"{file}: nothing is said of {line!r}" for line in broken if line not in here]
-    return wrong
-
-
-def _read(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
+def summary(tried: Iterable[tuple[Mutant, Verdict | None]]) -> str:
+    """The table of docs/survives.md: scripts and Python, without files."""
+    parts: dict[str, list[tuple[Mutant, Verdict | None]]] = {"Lua scripts": [], "Python": []}
+    for mutant, verdict in tried:
+        parts["Lua scripts" if mutant.file.endswith(".lua") else "Python"].append((mutant, verdict))
+    totals = []
+    for name, pairs in parts.items():
+        lines = len({(mutant.file, mutant.number) for mutant, _ in pairs})
+        totals.append((name, lines, len(pairs), Counter(_kind(*pair) for pair in pairs)))
+    return "\n".join(_figures(totals, "", str))
 
 
 def _kind(mutant: Mutant, verdict: Verdict | None) -> str:
@@ -112,23 +75,26 @@ def _kind(mutant: Mutant, verdict: Verdict | None) -> str:
     return UNTRIED if verdict is None or verdict.why == QUICK else "survives"
 
 
-def _figures(totals: list[tuple[str, int, int, Counter[str]]]) -> Iterator[str]:
+def _figures(
+    totals: list[tuple[str, int, int, Counter[str]]], heading: str, link: Callable[[str], str]
+) -> Iterator[str]:
     untried = any(counts[UNTRIED] for *_, counts in totals)
     kinds = ["noticed", "equivalent", "survives"] + [UNTRIED] * untried
-    yield f"| File | Lines | Mutants | {' | '.join(kinds)} |"
+    yield f"| {heading} | Lines | Mutants | {' | '.join(kinds)} |"
     yield "|---|" + "--:|" * (len(kinds) + 2)
     total: Counter[str] = Counter()
     for file, broken, mutants, counts in totals:
         total.update(counts)
         numbers = " | ".join(str(counts[kind]) for kind in kinds)
-        yield f"| [{file}](#{_anchor(file)}) | {broken} | {mutants} | {numbers} |"
+        yield f"| {link(file)} | {broken} | {mutants} | {numbers} |"
     lines = sum(broken for _, broken, _, _ in totals)
     numbers = " | ".join(f"**{total[kind]}**" for kind in kinds)
     yield f"| all | **{lines}** | **{total.total()}** | {numbers} |"
 
 
-def _anchor(file: str) -> str:
-    return re.sub(r"[^\w-]", "", file.lower())
+def _linked(file: str) -> str:
+    anchor = re.sub(r"[^\w-]", "", file.lower())
+    return f"[{file}](#{anchor})"
 
 
 def _table(pairs: list[tuple[Mutant, Verdict | None]]) -> Iterator[str]:

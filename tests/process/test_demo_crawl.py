@@ -11,7 +11,7 @@ from crawlservice.demosite import DemoServer
 from tests.conftest import Running
 from tests.process.conftest import Look, Submit
 
-# 5,000 is the size of the paper's experiment; the suite runs a smaller one.
+# 5,000 is the size of Zhao and Liu's experiment (docs/sources.md); the suite runs a smaller one.
 LISTINGS = int(os.environ.get("LISTINGS", "800"))
 
 pytestmark = pytest.mark.process

@@ -1,6 +1,6 @@
-"""The paper's experiment, hardened: two nodes crawl while the code of one of them changes all the
-time. The long one: ``SEED=2 RELOADS=50 LISTINGS=2500 pytest -n0 -s -m process
-tests/process/test_paper.py``, on both databases."""
+"""The experiment of Zhao and Liu (docs/sources.md), hardened: two nodes crawl while the code of one
+of them changes all the time. The long one: ``SEED=2 RELOADS=50 LISTINGS=2500 pytest -n0 -s
+-m process tests/process/test_paper.py``, on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's experiment: exactly the generator's items."""
+"""The experiment of Zhao and Liu (docs/sources.md): exactly the generator's items."""
 
 from __future__ import annotations
 

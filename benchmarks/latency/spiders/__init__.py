@@ -1,1 +1,1 @@
-"""The spider of the paper's setting; a package of its own, so that a node has no others."""
+"""The spider for the setting of Zhao and Liu, in its own package, so that a node has no others."""

@@ -1,4 +1,4 @@
-"""Two requests for an item, as in the paper: a listing page that leads to the page of a house."""
+"""Two requests for an item, as in Zhao and Liu: a listing page that links to a house's page."""
 
 from __future__ import annotations
 

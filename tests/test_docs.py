@@ -1,0 +1,94 @@
+"""The documentation names every command, its examples load, its pages lead on, and its English is
+plain. ``make docs`` checks the rest: references, headings, docstrings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from crawlframe import Spider
+from crawlframe.spider import describe
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+DOCS = CHECKOUT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+PROSE = [*PAGES, CHECKOUT / "README.md", CHECKOUT / "CHANGELOG.md"]
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+COMMANDS = re.compile(r"^\| (`.*?) \|", re.MULTILINE)
+
+# A word on the left is a translation into words; a native writer would choose one on the right.
+TRANSLATED = {
+    r"\b(?:is|are|was|were|be|been) told\b": "is called with, is notified, receives",
+    r"\bmend(?:s|ed|ing)?\b": "fix, repair",
+    r"\bof before\b": "older, previous",
+    r"\bhow long what\b": "retention",
+    r"\bAnswers (?:the|whether|how|what)\b": "Returns",
+    r"\bbeside\b": "next to, in addition to, compared with",
+    r"\bgo(?:es)? on with\b": "continue, resume",
+    r"\btak(?:e|es|en) for\b": "treat as, mistake for",
+    r"\bbroken off\b": "interrupted",
+    r"\bstands? still\b": "makes no progress, is blocked",
+    r"\bmade anew\b": "replaced, recreated",
+    # References that lead nowhere.
+    r"\bdesign section\b": "name the page",
+    r"\bthe paper\b": "cite docs/sources.md",
+}
+CODE = re.compile(r"```.*?^```|`[^`]*`", re.DOTALL | re.MULTILINE)
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
+
+
+def examples() -> list[tuple[str, str]]:
+    return [(named(page), source) for page in PAGES for source in PYTHON.findall(page.read_text())]
+
+
+def translated(text: str) -> list[str]:
+    """Phrases outside of code that have a plainer form."""
+    # Code goes, and with it the line breaks in the middle of phrases.
+    plain = " ".join(CODE.sub("``", text).split())
+    return [
+        f"…{plain[max(0, hit.start() - 30) : hit.end() + 30]}…: {better}"
+        for phrase, better in TRANSLATED.items()
+        for hit in re.finditer(phrase, plain, re.IGNORECASE)
+    ]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_the_english_is_plain(page: Path) -> None:
+    assert translated(page.read_text()) == []
+
+
+def test_a_translated_phrase_is_found() -> None:
+    text = "Nodes of\nbefore cannot read them; the node is told. `beside` is a word in code.\n"
+    assert len(translated(text)) == 2
+    assert translated("```\nbeside\n```\nIt is called with `told`.\n") == []
+
+
+@pytest.mark.parametrize(("page", "source"), examples())
+def test_the_examples_are_sound(page: str, source: str) -> None:
+    """Those that are whole modules are run; parts of one must compile."""
+    if "import" not in source:
+        compile(source.replace("\n    def", "\ndef"), page, "exec")
+        return
+    names: dict[str, object] = {"__name__": "example"}
+    exec(compile(source, page, "exec"), names)
+    for value in names.values():
+        if isinstance(value, type) and issubclass(value, Spider) and value is not Spider:
+            assert describe(value).name
+
+
+def test_every_command_is_named() -> None:
+    known = {path.stem for path in (CHECKOUT / "crawlservice/management/commands").glob("*.py")}
+    table = " ".join(COMMANDS.findall((DOCS / "reference/commands.md").read_text()))
+    assert {name for name in known - {"__init__"} if not re.search(rf"\b{name}\b", table)} == set()
+
+
+def test_every_page_is_in_the_contents() -> None:
+    contents = (DOCS / "index.md").read_text()
+    listed = set(re.findall(r"^(?:.*<)?([\w/.-]+?)>?$", contents, re.MULTILINE))
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in PAGES}
+    assert pages - listed - {"index", "quickstart.zh-CN"} == set()
