@@ -170,6 +170,15 @@ def test_an_error_of_ours_costs_no_counters(
     assert counts.na == 1
 
 
+def test_a_number_of_requests_that_is_none_is_shown_all_the_same(
+    published: Frontier, pages: Callable[[], None]
+) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    published.redis.hset(f"cf:{{0}}:task:{task.pk}", "na", "junk")
+    pages()
+    assert "0 done" in run("task", str(task.pk))
+
+
 def test_a_node_whose_row_was_lost_announces_itself_again(
     published: Frontier, join: Callable[..., int]
 ) -> None:
