@@ -119,14 +119,15 @@ def _take_over(frontier: Frontier) -> str:
     mine, theirs = of_database(), frontier.eras.installation()
     if theirs == mine:
         return theirs
+    others = theirs or "unknown"
     if nodes := living(frontier):
         raise OtherInstallation(
-            f"nodes of installation {theirs or 'unknown'} live on this Redis ({', '.join(nodes)}); "
+            f"nodes of installation {others} live on this Redis ({', '.join(nodes)}); "
             "stop them first, or name another Redis in REDIS_URL"
         )
     numbers = [era.number for era in frontier.eras.read()]
     last = Era.objects.values_list("number", flat=True).first() or 0
-    reason = f"Redis was taken over from installation {theirs}"
+    reason = f"Redis was taken over from installation {others}"
     era = Era.objects.create(number=max(last, *numbers) + 1, reason=reason)
     frontier.eras.begin(era.number)  # nobody writes for the one before any more
     frontier.eras.wipe(keep=OWN_AFFAIRS)

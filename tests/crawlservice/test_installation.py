@@ -158,6 +158,15 @@ def test_taking_over_drops_what_was_there_and_fills_it_again(
     assert Action.objects.count() == 1
 
 
+def test_a_redis_without_an_id_is_taken_over_from_an_unknown_installation(
+    service: Frontier, redis_client: Redis
+) -> None:
+    redis_client.flushall()
+    run("--take-over")
+    (era,) = Era.objects.all()
+    assert era.reason == "Redis was taken over from installation unknown"
+
+
 def test_it_is_not_taken_from_nodes_that_live(foreign: Frontier) -> None:
     foreign.leases.renew(1, 60)
     foreign.leases.announce(NodeInfo(1, "alpha", "m", "elsewhere", 1, 0.0, 2, 60))
