@@ -7,11 +7,19 @@ Redis again from the ledger, and opened it. What belongs to an earlier era is re
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from crawlframe.frontier.keys import KEYS, LASTING
-from crawlframe.frontier.partitions import Era, Partitions
+from crawlframe.frontier.partitions import Partitions
 
 OPEN, DOUBTED, CLOSED = "open", "doubted", "closed"
+
+
+class Era(NamedTuple):
+    """``state``: OPEN, DOUBTED or CLOSED."""
+
+    number: int
+    state: str
 
 
 class Eras(Partitions):
@@ -19,7 +27,7 @@ class Eras(Partitions):
 
     def read(self) -> list[Era]:
         """What each partition says."""
-        return [self.era_of(partition) for partition in range(self.partitions)]
+        return [Era(*self.era_of(partition)) for partition in range(self.partitions)]
 
     def settled(self) -> int:
         """The number of the era that all partitions are in, or 0 when it is not open everywhere."""
@@ -30,7 +38,8 @@ class Eras(Partitions):
     def learn(self) -> None:
         """From now on this client belongs to the present era."""
         for partition in range(self.partitions):
-            self.pulse.learn(partition, self.era_of(partition).number)
+            number, _ = self.era_of(partition)
+            self.pulse.learn(partition, number)
 
     def doubt(self) -> None:
         """Something is wrong: nothing is claimed until a later era is open."""

@@ -9,7 +9,7 @@ from ipaddress import ip_network
 import msgspec
 from msgspec.structs import replace
 
-from crawlframe.frontier.records import NodeInfo
+from crawlframe.frontier.nodes import NodeInfo
 from crawlframe.frontier.rows import Rows
 
 

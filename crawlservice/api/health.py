@@ -7,8 +7,7 @@ from django.http import HttpRequest, JsonResponse
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.frontier.eras import OPEN
-from crawlframe.frontier.partitions import Era
+from crawlframe.frontier.eras import OPEN, Era
 from crawlservice.accounts.sessions import sessionless
 from crawlservice.connections import database
 from crawlservice.connections.frontier import frontier, refusal

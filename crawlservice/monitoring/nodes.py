@@ -15,7 +15,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.records import DEATHS_WITHIN
+from crawlframe.frontier.nodes import DEATHS_WITHIN
 from crawlservice.connections.frontier import frontier, refusal
 from crawlservice.models import Generation
 from crawlservice.monitoring import lives

@@ -17,7 +17,7 @@ from crawlframe import faults
 from crawlframe.code.registry import unknown_spider
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import NodeInfo, TaskLimits
-from crawlframe.frontier.connection import complaint
+from crawlframe.frontier.wording import complaint
 from crawlframe.request import (
     MAX_TASK_PRIORITY,
     pack_admissions,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from redis import Redis
 
 from crawlframe.frontier import Frontier, NodeInfo
-from crawlframe.frontier.records import CodeState
+from crawlframe.frontier.nodes import CodeState
 from crawlframe.request import Admission, make_rid, pack_admissions
 from crawlframe.spider import Spider, SpiderInfo, describe
 

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from redis import Redis
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.records import Fitness
+from crawlframe.frontier.nodes import Fitness
 from crawlservice.monitoring.nodes import look, read, skew_line, versions
 from tests.crawlservice.conftest import redis_at
 

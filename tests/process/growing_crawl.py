@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from crawlframe.frontier.records import CodeState, Counts
+from crawlframe.frontier.nodes import CodeState
+from crawlframe.frontier.records import Counts
 from crawlframe.request import ROOT_URL
 from crawlservice.demosite import DemoServer
 from crawlservice.ledger.audit import audit

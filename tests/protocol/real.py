@@ -263,11 +263,11 @@ class Real:
             pipe.get(self.key("PULSE", pulse.client))
         requests, owners, tries, cursors, counts, seen, fenced, *kept = pipe.execute()
         places = {self.pages[rid]: own.decode().split("|")[0] for rid, own in owners.items()}
-        era = self.reader.era_of(0)
+        era, state = self.reader.era_of(0)
         leases = self.reader.leases.left()
         return model.Redis(
-            era=era.number,
-            state=era.state if era.number else "doubted",
+            era=era,
+            state=state if era else "doubted",
             ready=frozenset(self.pages[rid] for rid in requests.keys() - owners.keys()),
             held=frozenset(
                 (page, *self._life(place.split(".")[0]))
