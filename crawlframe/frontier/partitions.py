@@ -29,8 +29,8 @@ REFUSALS = {  # first word of a script's error -> what it means
 }
 
 
-class Partitions:
-    """The frontier's keys cut by hash(host); every script touches one partition only."""
+class PartitionedStore:
+    """The frontier's data in Redis, cut by hash(host); every script touches one partition only."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class Partitions:
         except EraChanged:
             if not self._follows or verb in UNGUARDED:
                 raise
-            number, _ = self.era_of(partition)
-            self.pulse.learn(partition, number)
+            era, _ = self.era_of(partition)
+            self.pulse.learn(partition, era)
             return self._run(verb, partition, *args)
 
     def _run(self, verb: str, partition: int, *args: Any) -> Any:

@@ -68,7 +68,7 @@ def _is_migrated() -> bool:
 
 def _redis_answers() -> bool:
     try:
-        frontier().redis.ping()
+        frontier().store.redis.ping()
     except OtherInstallation:
         return True
     except (RedisError, CrawlframeError):

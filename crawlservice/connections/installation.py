@@ -106,8 +106,8 @@ def take_over(frontier: Frontier) -> str:
     id that Redis had.
 
     Raises OtherInstallation while nodes live on it, redis.RedisError and django.db.Error."""
-    name = f"{frontier.keys[0].prefix}:steward"
-    lock = frontier.redis.lock(name, timeout=TAKING, blocking_timeout=TAKING)
+    name = f"{frontier.store.keys[0].prefix}:steward"
+    lock = frontier.store.redis.lock(name, timeout=TAKING, blocking_timeout=TAKING)
     try:
         with lock:
             return _take_over(frontier)
@@ -156,7 +156,7 @@ def renew(frontier: Frontier) -> tuple[str, str]:
 
 
 def _refusal(frontier: Frontier, mine: str, theirs: str) -> str:
-    prefix = frontier.keys[0].prefix
+    prefix = frontier.store.keys[0].prefix
     return (
         f"Redis with the key prefix {prefix!r} belongs to installation {theirs}, and this database "
         f"is installation {mine}: give this one a CRAWLFRAME_KEY_PREFIX or a Redis database "

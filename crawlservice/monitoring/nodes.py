@@ -161,7 +161,7 @@ def _dead(present: Iterable[Node]) -> Iterator[Node]:
 def unreadable() -> int:
     """How many rows of Redis could not be read and were set aside. Raises RedisError and
     CrawlframeError."""
-    return len(frontier().quarantined())
+    return len(frontier().rows.quarantined())
 
 
 def why_unknown() -> str:

@@ -72,7 +72,7 @@ def service(orm: str, redis_client: Redis, redis_url: str) -> Iterator[Frontier]
 @pytest.fixture
 def published(service: Frontier, shop: SpiderInfo) -> Frontier:
     """The frontier after a node published the spider ``shop``."""
-    service.publish_spiders([shop])
+    service.spiders.publish([shop])
     return service
 
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.rows import Rows
 from crawlservice.models import Event, Page, Sample, Schedule, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.tasks.submit import pause, submit
@@ -195,10 +196,10 @@ def test_without_redis_it_says_so(admin: Client) -> None:
 def test_without_redis_from_the_middle_of_a_look_on_it_says_so(
     admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(_: Frontier) -> None:
+    def gone(_: Rows) -> None:
         raise RedisConnectionError("gone since the nodes were read")
 
-    monkeypatch.setattr(Frontier, "quarantined", gone)
+    monkeypatch.setattr(Rows, "quarantined", gone)
     assert "Redis does not answer" in look(admin)
 
 

@@ -56,7 +56,7 @@ def test_a_redis_that_lost_something_is_not_ready(service: Frontier) -> None:
     assert ready()["era"] is False
     renew(service)
     assert ready()["era"] is True
-    service.redis.flushall()
+    service.store.redis.flushall()
     assert ready() == {"migrated": True, "redis": True, "installation": True, "era": False}
 
 

@@ -281,7 +281,7 @@ def test_a_steward_tells_of_a_node_whose_lease_is_over(
     steward = Steward(Settings(), service)
     turn_until(steward, lambda: service.leases.left() == {})
     assert [(node.node, node.state) for node in read()] == [("alpha", "offline")]
-    service.redis.flushall()
+    service.store.redis.flushall()
     steward.turn()
     assert [(node.node, node.state) for node in read()] == [("alpha", "offline")]
     assert kinds() == [(OFFLINE, "alpha")]
@@ -292,7 +292,7 @@ def test_a_node_that_died_while_redis_was_emptied_is_missed(
 ) -> None:
     renew(service)
     join("alpha", version="1f00")
-    service.redis.flushall()
+    service.store.redis.flushall()
     renew(service)
     steward = Steward(Settings(lease=1.0), service)
     living = join("beta", version="1f00", lease=600)

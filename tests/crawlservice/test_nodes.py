@@ -161,7 +161,7 @@ def test_what_another_release_tells_of_a_node_can_be_read(
     join: Join, service: Frontier, redis_client: Redis
 ) -> None:
     life = join("alpha", version=NEW, state="live")
-    place = service.keys[0]("NODES")
+    place = service.store.keys[0]("NODES")
     told = json.loads(redis_client.hget(place, str(life)))  # type: ignore[arg-type]
     del told["fitness"]
     redis_client.hset(place, str(life), json.dumps(told))

@@ -96,7 +96,7 @@ def test_a_new_master_takes_over(
         assert (codes[f"/late/{n}"], versions[f"/late/{n}"]) == ("second", after)
     node.until(lambda: is_gone(old_master))
     # What is published is what the new one has, not what the old one says at its end.
-    assert "more" in node.look.frontier.spiders()["shop"].arguments["properties"]
+    assert "more" in node.look.frontier.spiders.all()["shop"].arguments["properties"]
 
     # The supervisor runs the new framework too, in the same process, and goes on watching.
     node.running.wait_for("the supervisor is a fresh one")

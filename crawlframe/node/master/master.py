@@ -285,7 +285,7 @@ class Master:
         self._life.change(spiders=spiders, code=self._renewal.state, fitness=fitness)
         self._frontier.leases.announce(self._life.me)
         if loaded is not self._published:
-            self._frontier.publish_spiders(infos)
+            self._frontier.spiders.publish(infos)
             self._published = loaded
         return True
 
