@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from django.db import DatabaseError, connections
@@ -80,9 +80,11 @@ class DjangoServices:
         self._compared = True
         return found
 
-    def begin_generation(self, node: str, machine: str, pid: int) -> int:
+    def begin_generation(
+        self, node: str, machine: str, pid: int, beside: Collection[int] = ()
+    ) -> int:
         with self._database():
-            return lives.begin(node, machine, pid, once=self._once)
+            return lives.begin(node, machine, pid, once=self._once, beside=beside)
 
     def end_generation(self, generation: int) -> None:
         with self._database():

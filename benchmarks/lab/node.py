@@ -102,14 +102,14 @@ class Node:
         deadline = time.monotonic() + PATIENCE
         frontier = Frontier.connect(self._redis, Settings())
         try:
-            while spider not in frontier.spiders():
+            while spider not in frontier.spiders.all():
                 if not self.run.lives():
                     raise self.run.problem("ended at its start")
                 if time.monotonic() > deadline:
                     raise self.run.problem(f"does not tell of a spider {spider!r}")
                 time.sleep(LOOK)
         finally:
-            frontier.redis.close()
+            frontier.store.redis.close()
 
     def __enter__(self) -> Node:
         self.run.__enter__()

@@ -20,6 +20,7 @@ from benchmarks.memory.growth import Sample
 from benchmarks.memory.names import Names
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import Counts
 
 IN_FLIGHT = 64
@@ -65,8 +66,10 @@ def crawl(pages: int, work: Path) -> list[Sample]:
 def _watch(node: Node, redis: RedisServer, task: int, pages: int) -> Iterator[Sample]:
     started = told = time.monotonic()
     names = Names(node.run.processes)
-    with closing(Frontier.connect(redis.url, Settings()).redis) as connection:
-        frontier = Frontier(connection, Settings().key_prefix, Settings().partitions)
+    with closing(Frontier.connect(redis.url, Settings()).store.redis) as connection:
+        frontier = Frontier(
+            PartitionedStore(connection, Settings().key_prefix, Settings().partitions)
+        )
         while counts := frontier.counts(task):
             if not node.run.lives():
                 raise node.run.problem("ended before its task")

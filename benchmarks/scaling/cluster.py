@@ -106,7 +106,7 @@ def _wait_until_ready(redis: str, nodes: list[Node]) -> None:
     """Until all nodes have loaded the spider, so that all crawl from the first page on."""
     deadline = time.monotonic() + PATIENCE
     frontier = Frontier.connect(redis, Settings())
-    with closing(frontier.redis):
+    with closing(frontier.store.redis):
         while sum(SPIDER in info.spiders for info in frontier.leases.nodes()) < len(nodes):
             for node in nodes:
                 if not node.run.lives():

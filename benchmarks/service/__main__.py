@@ -80,7 +80,7 @@ def _open(redis: str) -> None:
     for task in range(1, PAUSED + 1):
         frontier.open_task(task, TaskLimits(), [root_admission(task, 0)])
         frontier.pause(task)
-    frontier.redis.close()
+    frontier.store.redis.close()
 
 
 def _ask(web: Web, asked: dict[str, str], rounds: int) -> dict[str, Spread]:

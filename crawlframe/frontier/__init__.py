@@ -1,13 +1,13 @@
 """The frontier: everything about requests that lives in Redis."""
 
 from crawlframe.frontier.frontier import Frontier
+from crawlframe.frontier.nodes import NodeInfo
 from crawlframe.frontier.records import (
     Claim,
     Claimed,
     Completion,
     Counts,
     Fetched,
-    NodeInfo,
     TaskLimits,
 )
 

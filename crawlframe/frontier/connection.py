@@ -22,7 +22,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from crawlframe.errors import FrontierError
-from crawlframe.frontier.partitions import without_password
+from crawlframe.frontier.wording import complaint, without_password
 
 T = TypeVar("T")
 
@@ -83,13 +83,6 @@ def persist(ask: Callable[[], T]) -> T:
                 raise
         time.sleep(pause)
     return ask()
-
-
-def complaint(error: Exception) -> str:
-    """What came from the client instead of an answer, in one line without a full stop."""
-    reason = re.sub(r"\.? script: \w+, on @\w+:\d+\.?$", "", " ".join(str(error).split()))
-    refused = isinstance(error, ResponseError | BusyLoadingError)
-    return f"Redis {'refuses' if refused else 'does not answer'}: {reason.rstrip('.')}"
 
 
 def _client(url: str, options: dict[str, Any]) -> Redis:

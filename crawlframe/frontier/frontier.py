@@ -6,11 +6,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import islice
-from typing import Any, TypeVar
-
-import msgspec
+from typing import Any
 
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
@@ -18,7 +15,7 @@ from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question
 from crawlframe.frontier.connection import PATIENCE, TIMEOUT, connect, persist
 from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.leases import Leases
-from crawlframe.frontier.partitions import Partitions, pack
+from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import (
     Claim,
     Claimed,
@@ -30,11 +27,9 @@ from crawlframe.frontier.records import (
     whole,
 )
 from crawlframe.frontier.rollouts import Rollouts
+from crawlframe.frontier.spiders import SpiderCatalogue
 from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request import Admission
-from crawlframe.spider import SpiderInfo
-
-P = TypeVar("P", bound=Partitions)
 
 KNOWN = ord("1")
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
@@ -46,51 +41,39 @@ class Frontier(Tasks):
     Raises Fenced when a verb is refused because its generation was declared dead, and
     redis.RedisError as it comes from the client when Redis cannot be reached."""
 
-    _last_claim = (0, -1)  # generation and sequence number
+    def __init__(self, store: PartitionedStore) -> None:
+        super().__init__(store)
+        self.leases = Leases(store)  # the lives of nodes
+        self.eras = Eras(store)  # what became of the data
+        self.rollouts = Rollouts(store)  # the revisions that nodes are told to pull
+        self.spiders = SpiderCatalogue(store)
+        self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod
     def connect(cls, url: str, settings: Settings, *, follows: bool = False) -> Frontier:
         """A frontier on a fresh connection; never share it over a fork. ``follows``: goes on in the
         next era, which is not for who holds requests. Raises FrontierError and redis.RedisError."""
         redis = connect(url, PATIENCE if follows else TIMEOUT)
-        frontier = cls(redis, settings.key_prefix, settings.partitions, follows=follows)
+        store = PartitionedStore(redis, settings.key_prefix, settings.partitions, follows=follows)
+        frontier = cls(store)
         persist(frontier._agree)
         return frontier
 
     def _agree(self) -> None:
         """On the number of partitions, and on the era."""
         # Kept beside the data: with another number every host would be looked for elsewhere.
-        name = f"{self.keys[0].prefix}:partitions"
-        if not self.redis.exists(name):  # a Redis that takes no writes now can be looked at
-            self.redis.set(name, self.partitions, nx=True)
-        written = self.redis.get(name) or str(self.partitions).encode()
+        name = f"{self.store.keys[0].prefix}:partitions"
+        if not self.store.redis.exists(name):  # a Redis that takes no writes now can be looked at
+            self.store.redis.set(name, self.store.partitions, nx=True)
+        written = self.store.redis.get(name) or str(self.store.partitions).encode()
         if not written.isdigit():
             raise FrontierError(f"the key {name} in Redis holds {written!r}, no number; delete it")
-        if (kept := int(written)) != self.partitions:
+        if (kept := int(written)) != self.store.partitions:
             raise FrontierError(
                 f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is "
-                f"{self.partitions}; set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
+                f"{self.store.partitions}; set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
             )
         self.eras.learn()
-
-    @cached_property
-    def leases(self) -> Leases:
-        """The lives of nodes, on the same connection."""
-        return self._beside(Leases)
-
-    @cached_property
-    def eras(self) -> Eras:
-        """What became of the data, on the same connection."""
-        return self._beside(Eras)
-
-    @cached_property
-    def rollouts(self) -> Rollouts:
-        """The revisions that nodes are told to pull, on the same connection."""
-        return self._beside(Rollouts)
-
-    def _beside(self, kind: type[P]) -> P:
-        prefix = self.keys[0].prefix
-        return kind(self.redis, prefix, self.partitions, self.pulse, follows=self._follows)
 
     # -- claim and complete -----------------------------------------------------------------------
 
@@ -102,9 +85,9 @@ class Frontier(Tasks):
         ``sequence`` (it grows by one per claim) after an error: a batch whose answer was lost is
         answered again, whatever n is."""
         claim = Claim(-1, [], {})
-        over = dict(self.split(fetched, lambda one: one.host))
-        turns = [(sequence + turn) % self.partitions for turn in range(self.partitions)]
-        if self.partitions > 1 and self._last_claim == (generation, sequence):
+        over = dict(self.store.split(fetched, lambda one: one.host))
+        turns = [(sequence + turn) % self.store.partitions for turn in range(self.store.partitions)]
+        if self.store.partitions > 1 and self._last_claim == (generation, sequence):
             # Which partition had answered is not known: first ask all for what was lost.
             for partition in turns:
                 self._claim_from(partition, claim, generation, sequence, 0, over.pop(partition, []))
@@ -131,20 +114,22 @@ class Frontier(Tasks):
         fetched: Sequence[Fetched],
     ) -> None:
         over = pack([part for rid, _, number in fetched for part in (rid, number)])
-        wait, states, batch, blamed = self.run("claim", partition, generation, sequence, n, over)
+        wait, states, batch, blamed = self.store.run(
+            "claim", partition, generation, sequence, n, over
+        )
         if batch or fetched:
-            self.pulse.count(partition)
+            self.store.pulse.count(partition)
         if wait >= 0:
             claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
         for i in range(0, len(states), 3):
             task, state, cookies = states[i : i + 3]
-            version = self.read_row(
+            version = self.rows.read_row(
                 "TASK", b"cookies", cookies, _cookie_version, 0, int(task), partition
             )
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version)
         rows = iter(blamed)
         kills = {
-            rid: self.read_row("KILLS", rid, row, _kills, 0, "", partition)
+            rid: self.rows.read_row("KILLS", rid, row, _kills, 0, "", partition)
             for rid, row in zip(rows, rows, strict=True)
         }
         fields = iter(batch)
@@ -152,7 +137,7 @@ class Frontier(Tasks):
             task, _, host = lane.decode().split(":", 2)
             attempts, deliveries = 0, 0
             if tries:
-                attempts, deliveries = self.read_row(
+                attempts, deliveries = self.rows.read_row(
                     "TRIES", rid, tries, _tries, (0, 0), "", partition
                 )
             kept = whole(record, host)
@@ -163,11 +148,11 @@ class Frontier(Tasks):
 
     def known(self, asked: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
         """For each (task, admissions): which of them have been admitted before."""
-        if self.partitions == 1:
+        if self.store.partitions == 1:
             marks = self._known_in(0, asked)
             return [list(islice(marks, len(admissions))) for _, admissions in asked]
-        places = [[self.partition_of(a.host) for a in admissions] for _, admissions in asked]
-        parts: list[list[tuple[int, list[Admission]]]] = [[] for _ in self.keys]
+        places = [[self.store.partition_of(a.host) for a in admissions] for _, admissions in asked]
+        parts: list[list[tuple[int, list[Admission]]]] = [[] for _ in self.store.keys]
         for (task, admissions), homes in zip(asked, places, strict=True):
             mine: dict[int, list[Admission]] = defaultdict(list)
             for admission, home in zip(admissions, homes, strict=True):
@@ -185,21 +170,21 @@ class Frontier(Tasks):
                 (str(task), *fingerprints([admission.rid for admission in some]))
                 for task, some in part
             ]
-            marks += self.run("known", partition, pack(questions))
+            marks += self.store.run("known", partition, pack(questions))
         return map(KNOWN.__eq__, marks)
 
     def pending(self, admissions: Iterable[Admission]) -> list[Admission]:
         """Those that have been admitted and neither finished nor failed."""
         found = []
-        for partition, mine in self.split(admissions, lambda admission: admission.host):
+        for partition, mine in self.store.split(admissions, lambda admission: admission.host):
             still = self._pending_in(partition, [admission.rid for admission in mine])
             found += [admission for admission, pending in zip(mine, still, strict=True) if pending]
         return found
 
     def _pending_in(self, partition: int, rids: list[bytes]) -> list[bool]:
-        pipe = self.redis.pipeline(transaction=False)
+        pipe = self.store.redis.pipeline(transaction=False)
         for rid in rids:
-            pipe.hexists(self.keys[partition]("REQ"), rid)
+            pipe.hexists(self.store.keys[partition]("REQ"), rid)
         answers: list[bool] = pipe.execute()
         return answers
 
@@ -209,8 +194,8 @@ class Frontier(Tasks):
 
         Answers the tasks that seem to have nothing left."""
         ended: set[int] = set()
-        for partition, mine in self.split(completions, lambda completion: completion.host):
-            if self.partitions > 1:
+        for partition, mine in self.store.split(completions, lambda completion: completion.host):
+            if self.store.partitions > 1:
                 self._send_abroad(partition, mine)
             entries = {c.rid: self._entry(partition, c) for c in mine}
             cursors = dict.fromkeys(entries, 0)
@@ -219,10 +204,10 @@ class Frontier(Tasks):
                 cursors = {}
                 for chunk in by_weight(entry for entry in ready if entry is not None):
                     packed = pack([(*head, groups(links)) for *head, links in chunk])
-                    done, behind = self.run("complete", partition, packed)
+                    done, behind = self.store.run("complete", partition, packed)
                     ended.update(int(task) for task in done)
                     cursors.update(zip(behind[::2], behind[1::2], strict=True))
-        if self.partitions > 1:
+        if self.store.partitions > 1:
             return {task for task, c in self.counts_of(ended).items() if c and c.nr == 0}
         return ended
 
@@ -234,7 +219,7 @@ class Frontier(Tasks):
         for completion, pending in zip(completions, still, strict=True):
             if pending:
                 abroad[completion.task] += [
-                    f for f in completion.follow_ups if self.partition_of(f.host) != partition
+                    f for f in completion.follow_ups if self.store.partition_of(f.host) != partition
                 ]
         for task, admissions in abroad.items():
             self.admit(task, admissions)
@@ -242,8 +227,8 @@ class Frontier(Tasks):
     def _entry(self, partition: int, completion: Completion) -> list[Any]:
         """What complete.lua reads of a completion, its follow-ups as they are."""
         local = completion.follow_ups
-        if self.partitions > 1:
-            local = [f for f in local if self.partition_of(f.host) == partition]
+        if self.store.partitions > 1:
+            local = [f for f in local if self.store.partition_of(f.host) == partition]
         failed = 2 if completion.cancelled else int(completion.failed)
         task, counted = str(completion.task), [completion.duplicates, completion.items]
         return [completion.rid, task, failed, counted, 0, local]
@@ -255,7 +240,7 @@ class Frontier(Tasks):
         while len(follow_ups) - cursor > MAX_ENTRIES:
             chunk = follow_ups[cursor : cursor + MAX_ENTRIES]
             packed = pack(groups(chunk))
-            cursor = self.run("push", partition, rid, task, cursor, packed, len(chunk))
+            cursor = self.store.run("push", partition, rid, task, cursor, packed, len(chunk))
             if cursor < 0:
                 return None
         return [*entry[:4], cursor, follow_ups[cursor:]] if cursor else entry
@@ -283,45 +268,22 @@ class Frontier(Tasks):
 
     def _give(self, verb: str, generation: int, requests: list[Any], *more: str) -> int:
         moved = 0
-        for partition, mine in self.split(requests, lambda request: request[1]):
+        for partition, mine in self.store.split(requests, lambda request: request[1]):
             for chunk in chunks(mine, MAX_ENTRIES):
                 entries = [[rid, value] for rid, _, value in chunk]
-                moved += self.run(verb, partition, generation, pack(entries), *more)
+                moved += self.store.run(verb, partition, generation, pack(entries), *more)
         return moved
-
-    # -- what the service is told of spiders ------------------------------------------------------
-
-    def publish_spiders(self, infos: list[SpiderInfo]) -> None:
-        """Tells the service which spiders exist. Spiders not named stay as they are."""
-        if infos:
-            mapping = {info.name: msgspec.json.encode(info) for info in infos}
-            self.redis.hset(self.keys[0]("SPIDERS"), mapping=mapping)
-
-    def spider(self, name: str) -> SpiderInfo | None:
-        """What was published of a spider; None: nothing."""
-        row = self.redis.hget(self.keys[0]("SPIDERS"), name)
-        return row and self.read_row("SPIDERS", name.encode(), row, _spider, None)
-
-    def spiders(self) -> dict[str, SpiderInfo]:
-        """The published spiders by name."""
-        infos = {info.name: info for info in self.read_hash("SPIDERS", _spider)}
-        return dict(sorted(infos.items()))
 
     # -- audit ------------------------------------------------------------------------------------
 
     def audit(self) -> list[str]:
         """Every way in which counters and queues disagree at this instant; empty is good."""
         problems: list[str] = []
-        for partition in range(self.partitions):
-            problems += [line.decode() for line in self.run("audit", partition, AUDIT_WALK)[1:]]
+        for partition in range(self.store.partitions):
+            problems += [
+                line.decode() for line in self.store.run("audit", partition, AUDIT_WALK)[1:]
+            ]
         return problems
-
-
-def _spider(name: bytes, row: bytes) -> SpiderInfo:
-    info = msgspec.json.decode(row, type=SpiderInfo, strict=False)
-    if info.name != name.decode():
-        raise ValueError(f"it is of spider {info.name!r}")
-    return info
 
 
 def _tries(_: bytes, tries: bytes) -> tuple[int, int]:

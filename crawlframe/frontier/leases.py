@@ -9,41 +9,48 @@ from ipaddress import ip_network
 import msgspec
 from msgspec.structs import replace
 
-from crawlframe.frontier.records import NodeInfo
+from crawlframe.frontier.nodes import NodeInfo
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.rows import Rows
 
 
-class Leases(Rows):
+class Leases:
     """Generations, their leases and fences. Raises Fenced and redis.RedisError as Frontier does."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+        self._rows = Rows(store)
 
     def announce(self, node: NodeInfo) -> None:
         """Tells the cluster who a generation is."""
-        self.redis.hset(self.keys[0]("NODES"), str(node.generation), msgspec.json.encode(node))
+        self._store.redis.hset(
+            self._store.keys[0]("NODES"), str(node.generation), msgspec.json.encode(node)
+        )
 
     def renew(self, generation: int, seconds: float) -> None:
         """This generation lives for so long from now. Raises Fenced."""
-        for partition in range(self.partitions):
-            self.run("lease", partition, generation, int(seconds * 1000))
+        for partition in range(self._store.partitions):
+            self._store.run("lease", partition, generation, int(seconds * 1000))
 
     def left(self) -> dict[int, float]:
         """Generations that were not replayed, with the seconds left (least of all partitions)."""
         left: dict[int, float] = {}
-        for partition in range(self.partitions):
-            answer = self.run("leases", partition)
-            for place, generation in self.read_members("GENERATIONS", answer[::2], partition):
+        for partition in range(self._store.partitions):
+            answer = self._store.run("leases", partition)
+            for place, generation in self._rows.read_members("GENERATIONS", answer[::2], partition):
                 seconds = answer[2 * place + 1] / 1000
                 left[generation] = min(seconds, left.get(generation, seconds))
         return left
 
     def knows(self, generation: int) -> bool:
         """Whether a generation has a lease and has announced itself."""
-        announced = self.redis.hexists(self.keys[0]("NODES"), str(generation))
+        announced = self._store.redis.hexists(self._store.keys[0]("NODES"), str(generation))
         return bool(announced) and generation in self.left()
 
     def nodes(self) -> list[NodeInfo]:
         """Every generation that announced itself and was not replayed, oldest first."""
         left = self.left()
-        nodes = self.read_hash("NODES", _node)
+        nodes = self._rows.read_hash("NODES", _node)
         return [
             replace(node, lease_left=left.get(node.generation, -1.0))
             for node in sorted(nodes, key=lambda node: node.generation)
@@ -52,8 +59,8 @@ class Leases(Rows):
     def held(self, generations: Collection[int]) -> dict[int, int]:
         """How many requests each generation has in progress."""
         held = dict.fromkeys(generations, 0)
-        for keys in self.keys:
-            pipe = self.redis.pipeline(transaction=False)
+        for keys in self._store.keys:
+            pipe = self._store.redis.pipeline(transaction=False)
             for generation in held:
                 pipe.scard(keys("INPROGRESS", generation))
             for generation, number in zip(held, pipe.execute(), strict=True):
@@ -70,27 +77,27 @@ class Leases(Rows):
     def strays(self, generation: int, held: Collection[bytes]) -> dict[bytes, str]:
         """rid -> host of what a generation has in progress beside the rids in ``held``."""
         hosts = {}
-        for partition, keys in enumerate(self.keys):
+        for partition, keys in enumerate(self._store.keys):
             rids = [
                 rid
-                for rid in self.redis.smembers(keys("INPROGRESS", generation))
+                for rid in self._store.redis.smembers(keys("INPROGRESS", generation))
                 if rid not in held
             ]
-            owners = self.redis.hmget(keys("OWN"), rids) if rids else []
+            owners = self._store.redis.hmget(keys("OWN"), rids) if rids else []
             for rid, own in zip(rids, owners, strict=True):
-                if own and (host := self.read_row("OWN", rid, own, _host, "", "", partition)):
+                if own and (host := self._rows.read_row("OWN", rid, own, _host, "", "", partition)):
                     hosts[rid] = host
         return hosts
 
     def replay(self, generation: int) -> int:
         """Declares a generation dead and gives its requests back; answers how many."""
         # First: whoever dies in between leaves the lease behind, and it will be replayed again.
-        self.redis.hdel(self.keys[0]("NODES"), str(generation))
+        self._store.redis.hdel(self._store.keys[0]("NODES"), str(generation))
         moved = 0
-        for partition in range(self.partitions):
+        for partition in range(self._store.partitions):
             left = 1
             while left:
-                some, left = self.run("replay", partition, generation)
+                some, left = self._store.run("replay", partition, generation)
                 moved += some
         return moved
 

@@ -6,8 +6,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, TypeVar
 
 import msgpack
 from redis import Redis
@@ -22,13 +21,6 @@ from crawlframe.frontier.scripts import UNCOUNTED, UNGUARDED, Scripts
 T = TypeVar("T")
 
 
-class Era(NamedTuple):
-    """``state``: "open", "doubted" or "closed"."""
-
-    number: int
-    state: str
-
-
 REFUSALS = {  # first word of a script's error -> what it means
     "FENCED": Fenced,
     "ERA": EraChanged,
@@ -37,8 +29,8 @@ REFUSALS = {  # first word of a script's error -> what it means
 }
 
 
-class Partitions:
-    """The frontier's keys cut by hash(host); every script touches one partition only."""
+class PartitionedStore:
+    """The frontier's data in Redis, cut by hash(host); every script touches one partition only."""
 
     def __init__(
         self,
@@ -80,7 +72,8 @@ class Partitions:
         except EraChanged:
             if not self._follows or verb in UNGUARDED:
                 raise
-            self.pulse.learn(partition, self.era_of(partition).number)
+            era, _ = self.era_of(partition)
+            self.pulse.learn(partition, era)
             return self._run(verb, partition, *args)
 
     def _run(self, verb: str, partition: int, *args: Any) -> Any:
@@ -107,14 +100,14 @@ class Partitions:
     def _drop(self) -> None:
         self.redis.connection_pool.disconnect()
 
-    def era_of(self, partition: int) -> Era:
-        """Of its data; without one that is era 0. One that cannot be read is doubted, as
-        ``read_era`` of the scripts has it."""
+    def era_of(self, partition: int) -> tuple[int, str]:
+        """The number and the state of its data's era; without one that is era 0. One that cannot be
+        read is doubted, as ``read_era`` of the scripts has it."""
         row = self.redis.get(self.keys[partition]("ERA")) or b"0 open"
         number, _, state = row.partition(b" ")
         if not number.isdigit() or not state.isalpha():
-            return Era(0, "doubted")
-        return Era(int(number), state.decode())
+            return 0, "doubted"
+        return int(number), state.decode()
 
 
 @lru_cache(maxsize=10_000)  # most links of a page are on hosts met a moment ago
@@ -126,9 +119,3 @@ def pack(value: Any) -> bytes:
     """msgpack in the old raw types: Redis's own cmsgpack does not read bin types."""
     packed: bytes = msgpack.packb(value, use_bin_type=False)
     return packed
-
-
-def without_password(url: str) -> str:
-    """The URL as it may be shown."""
-    password = urlsplit(url).password
-    return url.replace(f":{password}@", ":***@") if password else url

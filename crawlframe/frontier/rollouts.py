@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.rows import Rows
 
 
@@ -25,17 +26,21 @@ class Rollout(msgspec.Struct, frozen=True):
         return self.id / 1e6
 
 
-class Rollouts(Rows):
+class Rollouts:
     """The newest announcement for all, and for each node that was named since. So a node that comes
     late catches up with what it missed, though others were named meanwhile.
 
     Raises redis.RedisError."""
 
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+        self._rows = Rows(store)
+
     def announce(self, rollout: Rollout) -> Rollout:
         """Tells the nodes it names, or all that follow the branch; what they were told before does
         not count any more. Answers it with its id."""
         text = msgspec.json.encode(rollout)
-        number = self.run("announce", 0, text, rollout.branch, *rollout.nodes)
+        number = self._store.run("announce", 0, text, rollout.branch, *rollout.nodes)
         return msgspec.structs.replace(rollout, id=int(number))
 
     def current(self) -> Rollout | None:
@@ -54,7 +59,7 @@ class Rollouts(Rows):
 
     def _all(self) -> Iterator[Rollout]:
         """Rows of the form ``<id>|<JSON>``; what cannot be read is set aside."""
-        return self.read_hash("ROLLOUT", _rollout)
+        return self._rows.read_hash("ROLLOUT", _rollout)
 
 
 def _rollout(_: bytes, row: bytes) -> Rollout:

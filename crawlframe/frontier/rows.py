@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from redis import RedisError
 
-from crawlframe.frontier.partitions import Partitions
+from crawlframe.frontier.partitions import PartitionedStore
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,11 @@ class SetAside(NamedTuple):
     value: str
 
 
-class Rows(Partitions):
-    """``decode`` raises one of UNREADABLE for a value that is none."""
+class Rows:
+    """Of one store. ``decode`` raises one of UNREADABLE for a value that is none."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
 
     def read_hash(
         self,
@@ -44,7 +47,7 @@ class Rows(Partitions):
         partition: int = 0,
     ) -> Iterator[T]:
         """What ``decode(field, value)`` returns for each row of a hash."""
-        rows = self.redis.hgetall(self.keys[partition](name, argument))
+        rows = self._store.redis.hgetall(self._store.keys[partition](name, argument))
         for field, value in rows.items():
             one = self.read_row(name, field, value, decode, None, argument, partition)
             if one is not None:
@@ -80,15 +83,15 @@ class Rows(Partitions):
         """The rows that were set aside, oldest first; at most 1,000 of each partition."""
         rows = [
             _set_aside(name, value)
-            for keys in self.keys
-            for name, value in self.redis.hgetall(keys("QUARANTINE")).items()
+            for keys in self._store.keys
+            for name, value in self._store.redis.hgetall(keys("QUARANTINE")).items()
         ]
         return sorted(rows)
 
     def clear_quarantine(self) -> None:
         """Deletes the rows that were set aside."""
-        for keys in self.keys:
-            self.redis.delete(keys("QUARANTINE"))
+        for keys in self._store.keys:
+            self._store.redis.delete(keys("QUARANTINE"))
 
     def _set_aside(
         self,
@@ -100,12 +103,12 @@ class Rows(Partitions):
         error: Exception,
         junk: bool,
     ) -> None:
-        keys = self.keys[partition]
+        keys = self._store.keys[partition]
         key = keys(name, argument)
         done = 0
         with suppress(RedisError):  # one that takes no writes now can be looked at
             suffix = key.removeprefix(keys.tag)
-            done = self.run("quarantine", partition, suffix, field, value, int(junk))
+            done = self._store.run("quarantine", partition, suffix, field, value, int(junk))
         if done:
             fate = "set aside" if junk else "skipped"
             log.warning("%s %r cannot be read and is %s: %s", key, field[:200], fate, error)

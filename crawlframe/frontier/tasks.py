@@ -11,7 +11,7 @@ from typing import Any
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
-from crawlframe.frontier.partitions import pack
+from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.frontier.rows import Rows
 from crawlframe.request import Admission
@@ -23,8 +23,12 @@ COUNT_FIELDS = [
 ]  # fmt: skip
 
 
-class Tasks(Rows):
+class Tasks:
     """The task half of the frontier."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self.store = store
+        self.rows = Rows(store)
 
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
         """Makes a task known and admits its seeds. Doing it again changes nothing."""
@@ -34,19 +38,21 @@ class Tasks(Rows):
             concurrency=limits.concurrency,
             limit=limits.page_limit,
         )
-        mine = dict(self.split(seeds, lambda seed: seed.host))
+        mine = dict(self.store.split(seeds, lambda seed: seed.host))
         # Those with seeds last: whoever claims a seed at once finds the task in every partition.
-        for partition in sorted(range(self.partitions), key=lambda partition: partition in mine):
+        for partition in sorted(
+            range(self.store.partitions), key=lambda partition: partition in mine
+        ):
             seeds_here = groups(mine.get(partition, []))
-            self.run("open", partition, task, pack(fields), pack(seeds_here))
+            self.store.run("open", partition, task, pack(fields), pack(seeds_here))
 
     def admit(self, task: int, admissions: list[Admission]) -> int:
         """Adds requests the task has not seen; answers how many were new. Raises FrontierError
         when Redis does not know the task."""
         new = 0
-        for partition, mine in self.split(admissions, lambda admission: admission.host):
+        for partition, mine in self.store.split(admissions, lambda admission: admission.host):
             for chunk in chunks(mine, MAX_ENTRIES):
-                new += self.run("admit", partition, task, pack(groups(chunk)))
+                new += self.store.run("admit", partition, task, pack(groups(chunk)))
         return new
 
     def pause(self, task: int) -> None:
@@ -71,7 +77,7 @@ class Tasks(Rows):
         self.unpark(task, until)
         self._hasten(task, until)
         if not all(
-            self._end_waiting(partition, task, until) for partition in range(self.partitions)
+            self._end_waiting(partition, task, until) for partition in range(self.store.partitions)
         ):
             return False
         self._set_state(task, "cancelling", "end")
@@ -79,20 +85,20 @@ class Tasks(Rows):
 
     def _hasten(self, task: int, until: float) -> None:
         """What is delayed goes back to its lanes."""
-        for partition in range(self.partitions):
+        for partition in range(self.store.partitions):
             cursor: Any = 0
             while time.monotonic() <= until:
-                cursor = self.run("hasten", partition, task, cursor)
+                cursor = self.store.run("hasten", partition, task, cursor)
                 if int(cursor) == 0:
                     break
 
     def _end_waiting(self, partition: int, task: int, until: float) -> bool:
         """Empties the task's lanes. A lane that comes into being meanwhile may be passed over."""
-        keys = self.keys[partition]
+        keys = self.store.keys[partition]
         start, pattern = len(keys("LANE")), keys.pattern(f"q:{task}:*")
         cursor = 0
         while time.monotonic() <= until:
-            cursor, names = self.redis.scan(cursor, pattern, LOOK)
+            cursor, names = self.store.redis.scan(cursor, pattern, LOOK)
             lanes = [name.decode()[start:] for name in names]
             if not self._end_lanes(partition, task, lanes, until):
                 return False
@@ -104,7 +110,7 @@ class Tasks(Rows):
         while lanes:
             if time.monotonic() > until:
                 return False
-            emptied = self.run("cancel", partition, task, pack(lanes[:MAX_ENTRIES]))
+            emptied = self.store.run("cancel", partition, task, pack(lanes[:MAX_ENTRIES]))
             if emptied < 0:
                 return True  # it has ended
             lanes = lanes[emptied:]
@@ -114,11 +120,11 @@ class Tasks(Rows):
         """Parked requests of the task go back to their queues, as long as time.monotonic() has not
         passed ``until``. Returns how many."""
         moved = 0
-        for partition, keys in enumerate(self.keys):
+        for partition, keys in enumerate(self.store.keys):
             # No more than are parked now: a node may park the same ones again meanwhile.
-            left = self.redis.hlen(keys("PARKED", task))
+            left = self.store.redis.hlen(keys("PARKED", task))
             while left > 0 and time.monotonic() <= until:
-                some = self.run("unpark", partition, task)
+                some = self.store.run("unpark", partition, task)
                 if not some:
                     break
                 moved += some
@@ -134,10 +140,10 @@ class Tasks(Rows):
         line. Answers how many: up to ``limit``, and up to 500 per partition; a repeated call takes
         what is left."""
         moved = 0
-        for partition in range(self.partitions):
+        for partition in range(self.store.partitions):
             if version and (left := min(limit - moved, MAX_ENTRIES)) > 0:
                 name = os.urandom(8).hex()
-                moved += self.run("retake", partition, mark_of(version), left, name)
+                moved += self.store.run("retake", partition, mark_of(version), left, name)
         return moved
 
     def stuck(self) -> dict[int, Counts] | None:
@@ -156,18 +162,18 @@ class Tasks(Rows):
         for task, counts in self.counts_of(tasks).items():
             if counts is not None and counts.nr > 0:
                 continue
-            for partition in range(self.partitions):
-                while not self.run("close", partition, task):
+            for partition in range(self.store.partitions):
+                while not self.store.run("close", partition, task):
                     pass
 
     def is_open(self, task: int) -> bool:
         """Was it opened, and not closed since?"""
-        return bool(self.redis.sismember(self.keys[0]("TASKS"), str(task)))
+        return bool(self.store.redis.sismember(self.store.keys[0]("TASKS"), str(task)))
 
     def open_tasks(self) -> list[int]:
         """Tasks that have not been closed."""
-        members = [*self.redis.smembers(self.keys[0]("TASKS"))]
-        return sorted(task for _, task in self.read_members("TASKS", members))
+        members = [*self.store.redis.smembers(self.store.keys[0]("TASKS"))]
+        return sorted(task for _, task in self.rows.read_members("TASKS", members))
 
     def counts(self, task: int) -> Counts | None:
         """The counters of a task, or None when not every partition knows it. Its state is
@@ -181,7 +187,7 @@ class Tasks(Rows):
         """``counts`` of many tasks in one round trip (two with several partitions)."""
         tasks = list(tasks)
         rows = self._read_counts(tasks)
-        if self.partitions > 1:
+        if self.store.partitions > 1:
             for task, later in self._read_counts(tasks).items():
                 row = rows[task]
                 rows[task] = row._replace(na=later.na) if row and later else None
@@ -189,8 +195,8 @@ class Tasks(Rows):
 
     def _read_counts(self, tasks: list[int]) -> dict[int, Counts | None]:
         rows: dict[int, list[list[Any]]] = {task: [] for task in tasks}
-        for partition, keys in enumerate(self.keys):
-            pipe = self.redis.pipeline(transaction=False)
+        for partition, keys in enumerate(self.store.keys):
+            pipe = self.store.redis.pipeline(transaction=False)
             for task in tasks:
                 pipe.hmget(keys("TASK", task), "state", "changing", *COUNT_FIELDS)
             for task, values in zip(tasks, pipe.execute(), strict=True):
@@ -200,7 +206,7 @@ class Tasks(Rows):
     def _numbers(self, task: int, values: list[bytes | None], partition: int) -> list[int | None]:
         return [
             value if value is None
-            else self.read_row("TASK", field.encode(), value, _counter, 0, task, partition)
+            else self.rows.read_row("TASK", field.encode(), value, _counter, 0, task, partition)
             for field, value in zip(COUNT_FIELDS, values, strict=True)
         ]  # fmt: skip
 
@@ -208,26 +214,26 @@ class Tasks(Rows):
         """rid -> reason of the task's parked requests."""
         return {
             rid: reason.decode(errors="replace")
-            for keys in self.keys
-            for rid, reason in self.redis.hgetall(keys("PARKED", task)).items()
+            for keys in self.store.keys
+            for rid, reason in self.store.redis.hgetall(keys("PARKED", task)).items()
         }
 
     def share_cookies(self, task: int, cookies: dict[str, str]) -> None:
         """Adds to a task's cookies; call it before ``complete``, so that follow-ups see them."""
         flat = [part for pair in cookies.items() for part in pair]
-        for partition in range(self.partitions):
+        for partition in range(self.store.partitions):
             for chunk in chunks(flat, 2 * MAX_ENTRIES):
-                self.run("cookies", partition, task, pack(chunk))
+                self.store.run("cookies", partition, task, pack(chunk))
 
     def cookies(self, task: int) -> dict[str, str]:
         """A task's cookies, as ``share_cookies`` was given them."""
-        return dict(self.read_hash("COOKIES", _cookie, task))
+        return dict(self.rows.read_hash("COOKIES", _cookie, task))
 
     def _set_state(self, task: int, state: str, part: str = "begin") -> None:
-        for partition in range(self.partitions):
+        for partition in range(self.store.partitions):
             left = 1
             while left > 0:
-                left = self.run("state", partition, task, state, part)
+                left = self.store.run("state", partition, task, state, part)
             if left < 0 and part == "begin":  # else it has ended meanwhile
                 raise FrontierError(f"task {task} is not in the frontier")
 

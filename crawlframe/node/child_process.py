@@ -26,6 +26,7 @@ WORKERS = (
     "lone",  # for requests that must run alone, one at a time
 )
 ADOPTION = 5.0  # seconds a process may take to become the master's child
+HANDED_OVER = 3  # exit code of a master that made room for another; Django's reloader uses it too
 CAN_ADOPT = sys.platform == "linux"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from crawlframe.code.registry import Registry
@@ -38,8 +38,12 @@ class Services(Protocol):
         missing. Asked before a life begins, it looks only if no node lives that would have noticed.
         Leaves no connection open. Raises FrontierError, LedgerAway and redis.RedisError."""
 
-    def begin_generation(self, node: str, machine: str, pid: int) -> int:
-        """A number never used before. Leaves no connection open. Raises LedgerAway."""
+    def begin_generation(
+        self, node: str, machine: str, pid: int, beside: Collection[int] = ()
+    ) -> int:
+        """Returns a number never used before. Earlier lives of the node are replaced, except those
+        of the processes ``beside`` on this machine. Leaves no connection open. Raises
+        LedgerAway."""
 
     def end_generation(self, generation: int) -> None:
         """The life ends because its node was told to stop. Leaves no connection open. Raises

@@ -44,7 +44,7 @@ class Endings:
 
     def add(self, tasks: Iterable[int]) -> None:
         """They have come to NR = 0. With several partitions stewards end them, who look at more."""
-        if self._frontier.partitions == 1:
+        if self._frontier.store.partitions == 1:
             self._tasks.update(tasks)
 
     @property

@@ -7,8 +7,8 @@ from django.http import HttpRequest, JsonResponse
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.frontier.eras import OPEN
-from crawlframe.frontier.partitions import Era
+from crawlframe.frontier.eras import OPEN, Era
+from crawlservice.accounts.sessions import sessionless
 from crawlservice.connections import database
 from crawlservice.connections.frontier import frontier, refusal
 from crawlservice.connections.installation import OtherInstallation
@@ -17,6 +17,7 @@ from crawlservice.ledger.recovery import newest
 _migrated = False  # once it is, it stays so for the life of this process
 
 
+@sessionless
 def healthz(request: HttpRequest) -> JsonResponse:
     """200 when database and Redis answer and belong together, else 503; what holds, as JSON."""
     return _answer(
@@ -24,6 +25,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     )
 
 
+@sessionless
 def readyz(request: HttpRequest) -> JsonResponse:
     """200 when work can be taken: the database has the tables of this version, Redis answers and
     belongs to it, and its era is whole (nothing was lost that is not brought back yet). Nodes are
@@ -66,7 +68,7 @@ def _is_migrated() -> bool:
 
 def _redis_answers() -> bool:
     try:
-        frontier().redis.ping()
+        frontier().store.redis.ping()
     except OtherInstallation:
         return True
     except (RedisError, CrawlframeError):

@@ -32,7 +32,7 @@ class Rate(BaseThrottle):
         name = request.auth.name  # type: ignore[attr-defined]
         key = f"{settings.CRAWLFRAME.key_prefix}:rate:{name}:{int(time.time() // MINUTE)}"
         try:
-            pipe = frontier().redis.pipeline(transaction=False)
+            pipe = frontier().store.redis.pipeline(transaction=False)
             pipe.incr(key)
             pipe.expire(key, 2 * MINUTE)
             asked: int = pipe.execute()[0]

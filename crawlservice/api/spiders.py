@@ -20,14 +20,14 @@ READ = Bearer("read", "view_task")
 @router.get("/spiders", auth=READ, response={200: SpidersOut, **READING})
 def list_spiders(request: HttpRequest) -> SpidersOut:
     """All spiders."""
-    known = frontier().spiders()
+    known = frontier().spiders.all()
     return SpidersOut(spiders=[_out(known[name]) for name in sorted(known)])
 
 
 @router.get("/spiders/{name}", auth=READ, response={200: SpiderOut, **READING})
 def show_spider(request: HttpRequest, name: str) -> SpiderOut:
     """One spider."""
-    info = frontier().spiders().get(name)
+    info = frontier().spiders.all().get(name)
     if info is None:
         raise ApiError(404, "unknown_spider", "no node has published a spider of this name")
     return _out(info)

@@ -91,7 +91,7 @@ class Crawl:
                 if server is not None:
                     self._say(f"demo site with {server.site.listings:,} listings on {server.url}")
                     self.arguments["site"] = server.url
-                frontier().publish_spiders([info])
+                frontier().spiders.publish([info])
                 with transaction.atomic():  # both, also when Redis is not told of it
                     task = submit(
                         *(self.spider, self.arguments),

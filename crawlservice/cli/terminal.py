@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlframe.errors import CrawlframeError, TablesMissing
-from crawlframe.frontier.connection import complaint
+from crawlframe.frontier.wording import complaint
 from crawlservice import environment
 from crawlservice.connections.checks import missing_right
 from crawlservice.connections.database import mend, prepare

@@ -106,8 +106,8 @@ def take_over(frontier: Frontier) -> str:
     id that Redis had.
 
     Raises OtherInstallation while nodes live on it, redis.RedisError and django.db.Error."""
-    name = f"{frontier.keys[0].prefix}:steward"
-    lock = frontier.redis.lock(name, timeout=TAKING, blocking_timeout=TAKING)
+    name = f"{frontier.store.keys[0].prefix}:steward"
+    lock = frontier.store.redis.lock(name, timeout=TAKING, blocking_timeout=TAKING)
     try:
         with lock:
             return _take_over(frontier)
@@ -119,14 +119,15 @@ def _take_over(frontier: Frontier) -> str:
     mine, theirs = of_database(), frontier.eras.installation()
     if theirs == mine:
         return theirs
+    others = theirs or "unknown"
     if nodes := living(frontier):
         raise OtherInstallation(
-            f"nodes of installation {theirs or 'unknown'} live on this Redis ({', '.join(nodes)}); "
+            f"nodes of installation {others} live on this Redis ({', '.join(nodes)}); "
             "stop them first, or name another Redis in REDIS_URL"
         )
     numbers = [era.number for era in frontier.eras.read()]
     last = Era.objects.values_list("number", flat=True).first() or 0
-    reason = f"Redis was taken over from installation {theirs}"
+    reason = f"Redis was taken over from installation {others}"
     era = Era.objects.create(number=max(last, *numbers) + 1, reason=reason)
     frontier.eras.begin(era.number)  # nobody writes for the one before any more
     frontier.eras.wipe(keep=OWN_AFFAIRS)
@@ -155,7 +156,7 @@ def renew(frontier: Frontier) -> tuple[str, str]:
 
 
 def _refusal(frontier: Frontier, mine: str, theirs: str) -> str:
-    prefix = frontier.keys[0].prefix
+    prefix = frontier.store.keys[0].prefix
     return (
         f"Redis with the key prefix {prefix!r} belongs to installation {theirs}, and this database "
         f"is installation {mine}: give this one a CRAWLFRAME_KEY_PREFIX or a Redis database "

@@ -56,7 +56,7 @@ def renew(
         admitted, completed = admitted + done.admitted, completed + done.completed
     frontier.eras.open()
     with suppress(RedisError):  # hosted servers may forbid it
-        frontier.redis.bgrewriteaof()  # a half script must not stay in the file
+        frontier.store.redis.bgrewriteaof()  # a half script must not stay in the file
     Era.objects.filter(pk=era.pk).update(opened_at=Now())
     log.log(
         logging.INFO if era.reason == FIRST else logging.WARNING,

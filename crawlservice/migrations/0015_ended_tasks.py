@@ -23,15 +23,17 @@ ENDED = ("finished", "cancelled")
 def decide(apps: Any, schema_editor: Any) -> None:
     """As events told it until now, and by the default share: failed when the start did, when
     nothing but the start was fetched, or when more than half of the pages ended in error."""
-    failed = Q(ne__gt=0) & (Q(nf__lte=1, items=0) | Q(ne__gt=(F("na") - 1) / 2.0))
+    pages = F("na") - 1 - F("cancelled")
+    failed = Q(errors__gt=0) & (Q(nf__lte=1, items=0) | Q(errors__gt=pages / 2.0))
     outcome = Case(
         When(state="cancelled", then=Value("cancelled")),
         When(failed, then=Value("failed")),
-        When(ne__gt=0, then=Value("finished_with_errors")),
+        When(errors__gt=0, then=Value("finished_with_errors")),
         default=Value("finished"),
     )
     for tasks in _batches(_rows(apps, schema_editor, "Task")):
-        tasks.filter(state__in=ENDED, outcome="").update(outcome=outcome)
+        ended = tasks.filter(state__in=ENDED, outcome="")
+        ended.alias(errors=F("ne") - F("cancelled")).update(outcome=outcome)
     for events in _batches(_rows(apps, schema_editor, "Event")):
         events.filter(kind__in=KINDS, outcome="").update(outcome=F("kind"))
 
@@ -53,15 +55,16 @@ def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
 
 
 def count_cancelled(apps: Any, schema_editor: Any) -> None:
-    """Of tasks that have ended; those that run are counted by Redis."""
+    """Of tasks that have ended; those that run are counted by Redis. A cancelled task of which only
+    some requests were run again has finished, and has such rows all the same."""
     tasks, pages = (_rows(apps, schema_editor, name) for name in ("Task", "Page"))
     for some in _batches(tasks):
-        lacking = some.filter(state="cancelled", cancelled=0, ne__gt=0)
+        lacking = some.filter(state__in=ENDED, cancelled=0, ne__gt=0)
         for pk in [*lacking.values_list("pk", flat=True)]:
             of_task = pages.filter(task=pk, state="error", reason="cancelled")
             n = of_task.order_by().aggregate(n=Count("pk"))["n"]
             # Until it is run again.
-            tasks.filter(pk=pk, state="cancelled", cancelled=0).update(cancelled=n)
+            tasks.filter(pk=pk, state__in=ENDED, cancelled=0).update(cancelled=n)
 
 
 def keep_kinds(apps: Any, schema_editor: Any) -> None:
@@ -92,4 +95,5 @@ def _step(how: Any) -> migrations.RunPython:
 class Migration(migrations.Migration):
     atomic = False
     dependencies = [("crawlservice", "0014_webhook_secret")]
-    operations = [_step(decide), _step(hash_arguments), _step(count_cancelled), _step(keep_kinds)]
+    # How a task ended depends on how many of its requests were cancelled.
+    operations = [_step(count_cancelled), _step(decide), _step(hash_arguments), _step(keep_kinds)]

@@ -28,14 +28,20 @@ class UnknownNode(CrawlframeError):
     """No node of this name is offline."""
 
 
-def begin(node: str, machine: str, pid: int, *, once: bool = False) -> int:
-    """A new life of a node replaces what it had before; returns its number. A node that was offline
-    is back, which is one event. ``once``: it ends when no task is left, so nobody misses it when it
-    dies. Raises django.db.Error."""
+def begin(
+    node: str, machine: str, pid: int, *, once: bool = False, beside: Collection[int] = ()
+) -> int:
+    """Records a new life of a node and returns its number. It replaces the earlier ones, except
+    those of the processes ``beside`` (pids on the same machine): they go on until they leave or
+    die, for the new life may be refused. A node that was offline is back, which is one event.
+    ``once``: it ends when no task is left, so nobody misses it when it dies. Raises
+    django.db.Error."""
     with transaction.atomic():
         life = Generation.objects.create(node=node, machine=machine, pid=pid, once=once)
+        _lock(node)
         earlier = Generation.objects.filter(node=node, pk__lt=life.pk).order_by()
-        earlier.filter(fate=Fate.ALIVE).update(fate=Fate.REPLACED, ended_at=Now())
+        replaced = earlier.filter(fate=Fate.ALIVE).exclude(machine=machine, pid__in=beside)
+        replaced.update(fate=Fate.REPLACED, ended_at=Now())
         if earlier.filter(offline=True).update(offline=False):
             _tell(Event.Kind.NODE_BACK, life)
     return life.pk
@@ -48,13 +54,22 @@ def leave(generation: int) -> None:
 
 def die(generation: int, held: int) -> bool:
     """The life is over without having left; ``held`` requests are given back. Returns whether that
-    makes its node offline, which is one event, however many report it. Raises django.db.Error."""
+    makes its node offline, which is one event, however many report it: not while another life of
+    the node goes on. Raises django.db.Error."""
     with transaction.atomic():
-        rows = Generation.objects.filter(pk=generation, fate__in=(Fate.ALIVE, Fate.UNKNOWN))
-        if not rows.update(fate=Fate.DIED, ended_at=Now(), given_back=held):
+        life = Generation.objects.filter(pk=generation).first()
+        if life is None:
             return False
-        life = Generation.objects.get(pk=generation)
-        if life.once or Generation.objects.filter(node=life.node, pk__gt=generation).exists():
+        _lock(life.node)
+        row = Generation.objects.filter(pk=generation, fate__in=(Fate.ALIVE, Fate.UNKNOWN))
+        if not row.update(fate=Fate.DIED, ended_at=Now(), given_back=held):
+            return False
+        life.given_back = held
+        others = Generation.objects.filter(node=life.node)
+        # Of nodes that began before fates were recorded nobody knows which newer life goes on.
+        unknown = life.fate == Fate.UNKNOWN
+        others = others.filter(pk__gt=generation) if unknown else others.filter(fate=Fate.ALIVE)
+        if life.once or others.exists():
             return False
         Generation.objects.filter(pk=generation).update(offline=True)
         _tell(Event.Kind.NODE_OFFLINE, life)
@@ -102,6 +117,13 @@ class Watch:
         for life, since in self._missing.items():
             if now - since > self._lease:
                 die(life, 0)
+
+
+def _lock(node: str) -> None:
+    """Until the transaction ends, no other one begins or ends a life of this node. Of two lives
+    that die at the same time, the second one is the last."""
+    lives = Generation.objects.filter(node=node, fate=Fate.ALIVE).order_by("pk")
+    list(lives.select_for_update().values_list("pk"))
 
 
 def _offline() -> QuerySet[Generation]:

@@ -15,7 +15,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.records import DEATHS_WITHIN
+from crawlframe.frontier.nodes import DEATHS_WITHIN
 from crawlservice.connections.frontier import frontier, refusal
 from crawlservice.models import Generation
 from crawlservice.monitoring import lives
@@ -161,7 +161,7 @@ def _dead(present: Iterable[Node]) -> Iterator[Node]:
 def unreadable() -> int:
     """How many rows of Redis could not be read and were set aside. Raises RedisError and
     CrawlframeError."""
-    return len(frontier().quarantined())
+    return len(frontier().rows.quarantined())
 
 
 def why_unknown() -> str:

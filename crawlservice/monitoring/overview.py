@@ -8,7 +8,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from django.db.models import Max
+from redis import RedisError
 
+from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import CANCELLED
 from crawlframe.request import ROOT_URL
 from crawlservice.connections.frontier import refusal
@@ -105,7 +107,7 @@ def look() -> Overview:
     rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments")
     tasks = [*rows.order_by("-pk")[: OPEN + 1]]
     found = progress.read(tasks[:OPEN])
-    known = nodes.look()
+    known, unreadable = _nodes()
     totals = Totals(
         tasks=len(found),
         ready=sum(one.ready for one in found),
@@ -114,14 +116,20 @@ def look() -> Overview:
         parked=sum(one.parked for one in found),
         live=known is not None,
     )
-    lives = None if known is None else [*known.values()]
-    skew = nodes.skew_line(lives or ())
+    skew = nodes.skew_line(known or ())
     failing = [*Schedule.objects.exclude(problem="").order_by("problem_since")[:SHOWN]]
     running = forecasts(found[:SHOWN])
     refused = refusal() if known is None else ""
-    aside = 0 if known is None else nodes.unreadable()
     partial = len(tasks) > OPEN
-    return Overview(totals, running, _ended(), lives, skew, partial, failing, refused, aside)
+    return Overview(totals, running, _ended(), known, skew, partial, failing, refused, unreadable)
+
+
+def _nodes() -> tuple[list[Node] | None, int]:
+    """The nodes, or None while Redis is away, and how many of its rows were set aside."""
+    try:
+        return nodes.read(), nodes.unreadable()
+    except (RedisError, CrawlframeError):
+        return None, 0
 
 
 def _ended() -> list[Task]:

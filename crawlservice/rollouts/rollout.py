@@ -14,8 +14,8 @@ from redis import RedisError
 from crawlframe.code.checkout import SHORT, Checkout
 from crawlframe.errors import ArgumentError, CrawlframeError, did_you_mean
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.connection import complaint
 from crawlframe.frontier.rollouts import Rollout, branch_of
+from crawlframe.frontier.wording import complaint
 from crawlservice.connections.frontier import frontier
 from crawlservice.rollouts.canary import Finding, Trial
 from crawlservice.rollouts.status import Phase, Standing, lives

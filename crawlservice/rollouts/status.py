@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from crawlframe.code.checkout import SHORT
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.records import CodeState
+from crawlframe.frontier.nodes import CodeState
 from crawlframe.frontier.rollouts import Rollout, branch_of
 from crawlservice.connections.frontier import frontier
 

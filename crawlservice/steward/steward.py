@@ -63,7 +63,7 @@ class Steward:
         self._settings = settings
         self._post: Post | None = None
         self._name = f"{settings.key_prefix}:steward"
-        self._lock = frontier.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
+        self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
         self._installation = ""
         self._lease = settings.lease
@@ -157,7 +157,7 @@ class Steward:
             try:
                 self._lock.reacquire()
                 # This is all that a full Redis takes; it would let nobody renew a lease.
-                self._frontier.redis.set(f"{self._name}:well", 1, px=round(1000 * LEADER_FOR))
+                self._frontier.store.redis.set(f"{self._name}:well", 1, px=round(1000 * LEADER_FOR))
                 return True
             except LockError:
                 log.info("another steward leads now")
@@ -178,7 +178,7 @@ class Steward:
             self._migrations = mark
 
     def _look_after_redis(self) -> None:
-        run = self._frontier.redis.info("server").get("run_id")
+        run = self._frontier.store.redis.info("server").get("run_id")
         if run != self._run:  # it was started again, or another one took over
             if self._run and (self._frontier.audit() or uncounted(self._frontier)):
                 self._frontier.eras.doubt()
@@ -245,7 +245,7 @@ class Steward:
                 self._frontier.eras.doubt()
 
     def _end(self, tasks: dict[int, Task], ready: dict[int, Counts]) -> None:
-        if self._frontier.partitions > 1:
+        if self._frontier.store.partitions > 1:
             # One of them may have lost requests whose parents another completed. Numbers agree
             # then, and nobody has noticed yet. Of a cancelled task the database finds them later.
             ready = {

@@ -104,8 +104,9 @@ def _forecast(now: Progress, grown: int | None) -> Forecast:
     quiet = -1 if grown is None else now.ended_requests - grown
     if now.ended or _is_full(now) or quiet >= max(QUIET, QUIET_SHARE * now.ended_requests):
         return Forecast(now, now.na, Basis.ADMITTED)
-    if now.live and now.na <= (now.task.previous_na or 0):
-        return Forecast(now, now.task.previous_na, Basis.LAST_RUN)
+    previous = now.task.previous_na
+    if now.live and previous and now.na <= previous:
+        return Forecast(now, previous, Basis.LAST_RUN)
     return Forecast(now)
 
 

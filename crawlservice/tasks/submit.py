@@ -17,7 +17,7 @@ from crawlframe import faults
 from crawlframe.code.registry import unknown_spider
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import NodeInfo, TaskLimits
-from crawlframe.frontier.connection import complaint
+from crawlframe.frontier.wording import complaint
 from crawlframe.request import (
     MAX_TASK_PRIORITY,
     pack_admissions,
@@ -115,9 +115,9 @@ def published(spider: str) -> SpiderInfo:
     """What nodes published of a spider. While nodes live, one of them must still have it; a node
     that loads its code has no say. Raises UnknownSpider and FrontierError."""
     with _nothing_submitted():
-        info = frontier().spider(spider)
+        info = frontier().spiders.find(spider)
         if info is None:
-            known = frontier().spiders()
+            known = frontier().spiders.all()
             raise unknown_spider(spider, known, {}) if known else NothingPublished
         loaded = _loaded()
     if loaded and not any(spider in node.spiders for node in loaded):
@@ -148,7 +148,7 @@ def spiders() -> dict[str, SpiderInfo]:
 def published_spiders() -> dict[str, SpiderInfo]:
     """Every spider that a node ever published, by name. Raises FrontierError."""
     with _nothing_submitted():
-        return frontier().spiders()
+        return frontier().spiders.all()
 
 
 def _loaded() -> list[NodeInfo]:

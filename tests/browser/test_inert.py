@@ -164,7 +164,7 @@ def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
         "required": [SCRIPTS[1]],
     }
     settings = SpiderSettings()
-    service.publish_spiders(
+    service.spiders.publish(
         [SpiderInfo(name, hostile(0), hostile(1), arguments, settings) for name in spiders]
     )
     chosen = urlencode({"spider": spiders[1]})

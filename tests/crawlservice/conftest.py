@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from redis import Redis
 
 from crawlframe.frontier import Frontier, NodeInfo
-from crawlframe.frontier.records import CodeState
+from crawlframe.frontier.nodes import CodeState
 from crawlframe.request import Admission, make_rid, pack_admissions
 from crawlframe.spider import Spider, SpiderInfo, describe
 
@@ -72,7 +72,7 @@ def service(orm: str, redis_client: Redis, redis_url: str) -> Iterator[Frontier]
 @pytest.fixture
 def published(service: Frontier, shop: SpiderInfo) -> Frontier:
     """The frontier after a node published the spider ``shop``."""
-    service.publish_spiders([shop])
+    service.spiders.publish([shop])
     return service
 
 

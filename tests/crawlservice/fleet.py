@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from crawlframe.frontier import Frontier, NodeInfo
-from crawlframe.frontier.records import CodeState
+from crawlframe.frontier.nodes import CodeState
 from crawlframe.frontier.rollouts import Rollout, branch_of, concerns
 
 SHORT = 12

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from redis import Redis
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.records import Fitness
+from crawlframe.frontier.nodes import Fitness
 from crawlservice.admin import tasks as admin_tasks
 from crawlservice.models import Era, Generation, Item, Page, Task
 from crawlservice.tasks.submit import submit

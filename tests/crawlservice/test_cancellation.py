@@ -12,6 +12,7 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.errors import MissingCode
 from crawlframe.frontier import Frontier, TaskLimits
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.ledger import LedgerAway
 from crawlframe.request import Admission, Request, make_rid, pack_admissions, root_admission
 from crawlservice.ledger import cancellation
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("service")
 @pytest.fixture(params=[1, 3])
 def frontier(request: Any, redis_client: Redis, monkeypatch: pytest.MonkeyPatch) -> Frontier:
     """With one partition and with several."""
-    frontier = Frontier(redis_client, partitions=request.param, follows=True)
+    frontier = Frontier(PartitionedStore(redis_client, partitions=request.param, follows=True))
     renew(frontier)
     monkeypatch.setattr(retry_module, "frontier", lambda: frontier)
     return frontier
@@ -41,7 +42,7 @@ def frontier(request: Any, redis_client: Redis, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def one_partition(redis_client: Redis) -> Frontier:
-    frontier = Frontier(redis_client, follows=True)
+    frontier = Frontier(PartitionedStore(redis_client, follows=True))
     renew(frontier)
     return frontier
 
@@ -286,11 +287,11 @@ def test_redis_is_emptied(frontier: Frontier, when: str) -> None:
     crawl = GraphCrawl(frontier)
     crawl.work(frontier, 1)
     if when == "before":
-        frontier.redis.flushall()
+        frontier.store.redis.flushall()
     Task.objects.update(state=Task.State.CANCELLING)
     if when == "after":
         frontier.cancel(crawl.task.pk)
-        frontier.redis.flushall()
+        frontier.store.redis.flushall()
     renew(frontier)
     task = end(frontier)
     assert (task.nf, task.cancelled) == (1, 2)
@@ -312,10 +313,10 @@ def test_a_database_that_forgot_the_cancel(frontier: Frontier) -> None:
 
 def test_a_task_that_redis_was_never_told_of(frontier: Frontier) -> None:
     crawl = GraphCrawl(frontier)
-    for keys in frontier.keys:
-        for key in frontier.redis.scan_iter(match=keys.pattern("*")):
+    for keys in frontier.store.keys:
+        for key in frontier.store.redis.scan_iter(match=keys.pattern("*")):
             if b"era" not in key:
-                frontier.redis.delete(key)
+                frontier.store.redis.delete(key)
     Task.objects.update(state=Task.State.CANCELLING)
     task = end(frontier)
     assert (crawl.runs.total(), task.na, task.cancelled) == (0, 1, 1)

@@ -152,7 +152,7 @@ def test_rows_that_are_to_be_written_are_said_to_be(
 
 
 def test_the_tasks_of_before_are_counted(cancelled_task: Task) -> None:
-    """By the migration; of tasks in another state nothing is changed."""
+    """By the migration; of tasks that run nothing is changed."""
     other = Task.objects.create(spider="shop", seeds=b"", cancelled=3)
     Task.objects.filter(pk=cancelled_task.pk).update(cancelled=0)
     migration = import_module("crawlservice.migrations.0015_ended_tasks")

@@ -199,7 +199,7 @@ def test_audit_names_damage_in_database_and_frontier(
         call_command("audit", stdout=out)
     assert " has 0 of 2" in out.getvalue()
     task = submit("shop", {"city": "Ulm"}).pk
-    redis_client.hincrby(published.keys[0]("TASK", task), "na", 3)
+    redis_client.hincrby(published.store.keys[0]("TASK", task), "na", 3)
     out = StringIO()
     with pytest.raises(CommandError):
         call_command("audit", str(task), stdout=out)

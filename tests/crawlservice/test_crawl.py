@@ -20,6 +20,7 @@ from rich.console import Console
 
 from crawlframe.code.version import code_version
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.spider import SpiderInfo
 from crawlservice.cli.crawl import Crawl, CrawlFailed
 from crawlservice.demosite import DemoServer
@@ -62,7 +63,7 @@ def test_the_demo_crawl_stores_what_the_site_made_and_says_so(
     assert f"60 items to {out}" in done.stdout
     with DemoServer(listings=60) as same:
         assert items_of(out) == [*same.site.expected_items()]
-    assert Frontier(redis_client).open_tasks() == []
+    assert Frontier(PartitionedStore(redis_client)).open_tasks() == []
     log = (tmp_path / "var" / "log" / "crawl-1.log").read_text()
     assert "no task is left that could go on" in log
     audit = manage("audit")

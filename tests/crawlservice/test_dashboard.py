@@ -11,8 +11,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.rows import Rows
 from crawlservice.models import Event, Page, Sample, Schedule, Task
 from crawlservice.monitoring import charts, overview
 from crawlservice.tasks.submit import pause, submit
@@ -189,6 +191,16 @@ def test_it_costs_the_same_however_much_runs(admin: Client, published: Frontier)
 def test_without_redis_it_says_so(admin: Client) -> None:
     with redis_at("redis://127.0.0.1:1/0"):
         assert "Redis does not answer" in look(admin)
+
+
+def test_without_redis_from_the_middle_of_a_look_on_it_says_so(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_: Rows) -> None:
+        raise RedisConnectionError("gone since the nodes were read")
+
+    monkeypatch.setattr(Rows, "quarantined", gone)
+    assert "Redis does not answer" in look(admin)
 
 
 def test_who_may_see_nothing_sees_none_of_it(ended_task: Task) -> None:

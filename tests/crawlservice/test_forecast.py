@@ -97,6 +97,12 @@ def test_only_what_runs_has_a_time_left(now: Now) -> None:
     assert forecast(now(10, 5, **limited)).seconds(0.0) is None
 
 
+def test_a_counter_that_cannot_be_read_is_no_last_run(now: Now) -> None:
+    known = forecast(now(0, 0))
+    assert (known.total, known.basis) == (None, Basis.UNKNOWN)
+    assert known.words == "0 done, 0 known to remain"
+
+
 def test_what_redis_does_not_know_has_no_forecast(now: Now) -> None:
     known = forecast(now(0, 0, live=False, previous_na=61))
     assert known.total is None

@@ -20,6 +20,7 @@ from crawlservice.tasks.submit import cancel, submit
 from tests.conftest import NewDatabase, django_on
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import FAR, person, program
+from tests.crawlservice.web import login
 
 AWAY = "redis://127.0.0.1:1/0"
 
@@ -55,7 +56,7 @@ def test_a_redis_that_lost_something_is_not_ready(service: Frontier) -> None:
     assert ready()["era"] is False
     renew(service)
     assert ready()["era"] is True
-    service.redis.flushall()
+    service.store.redis.flushall()
     assert ready() == {"migrated": True, "redis": True, "installation": True, "era": False}
 
 
@@ -64,6 +65,19 @@ def test_a_database_without_the_latest_tables_is_not_ready(service: Frontier) ->
     assert ready()["migrated"] is False
     call_command("migrate", verbosity=0)
     assert ready()["migrated"] is True
+
+
+@pytest.mark.parametrize(("path", "part"), [("/healthz", "database"), ("/readyz", "migrated")])
+def test_without_the_database_a_browser_that_is_logged_in_is_answered_too(
+    service: Frontier, path: str, part: str
+) -> None:
+    browser = login(is_superuser=True)
+    assert browser.get(path).status_code == 200
+    health._migrated = False
+    with django_on("postgres://nobody@127.0.0.1:1/none"):
+        answer = browser.get(path)
+    assert answer.status_code == 503
+    assert answer.json()[part] is False
 
 
 def test_an_empty_database_is_not_ready(service: Frontier, new_database: NewDatabase) -> None:

@@ -16,6 +16,7 @@ from crawlframe import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import begin
 from crawlframe.request import pack_admissions, root_admission
@@ -59,7 +60,7 @@ def services(redis_url: str) -> DjangoServices:
 def test_a_redis_belongs_to_the_first_database_that_uses_it(service: Frontier) -> None:
     mine = of_database()
     assert service.eras.installation() == mine == check(service)
-    service.redis.flushall()
+    service.store.redis.flushall()
     assert check(service, mine) == mine == service.eras.installation()
     assert service.eras.belong_to(THEIRS) == mine, "the first one stays"
     renew(service, mistrust="all of it is dropped")
@@ -68,7 +69,7 @@ def test_a_redis_belongs_to_the_first_database_that_uses_it(service: Frontier) -
 
 def test_a_database_without_an_id_gets_one_outside_of_transactions(service: Frontier) -> None:
     Installation.objects.all().delete()
-    service.redis.flushall()
+    service.store.redis.flushall()
     with transaction.atomic():
         assert check(service) == ""
     assert service.eras.installation() == ""
@@ -94,7 +95,7 @@ def test_a_steward_takes_no_part_there(foreign: Frontier) -> None:
     steward = Steward(Settings(), foreign)
     steward.turn()
     assert THEIRS in steward._trouble
-    assert not foreign.redis.exists("cf:steward"), "it would keep theirs from leading"
+    assert not foreign.store.redis.exists("cf:steward"), "it would keep theirs from leading"
     assert not foreign.is_open(task.pk)
 
 
@@ -145,11 +146,11 @@ def test_taking_over_drops_what_was_there_and_fills_it_again(
         run()
     assert of_database() in run("--take-over")
     assert foreign.eras.installation() == of_database()
-    assert (foreign.spiders(), redis_client.exists("cf:{0}:fenced")) == ({}, 0)
+    assert (foreign.spiders.all(), redis_client.exists("cf:{0}:fenced")) == ({}, 0)
     assert not is_whole(foreign)
     assert [action.verb for action in Action.objects.all()] == ["take over redis"]
     with pytest.raises(FrontierError, match="ERA"):
-        Frontier(redis_client).leases.renew(7, 10)  # of theirs, who knows era 1
+        Frontier(PartitionedStore(redis_client)).leases.renew(7, 10)  # of theirs, who knows era 1
     Steward(Settings(), foreign).turn()
     assert is_whole(foreign)
     assert foreign.is_open(task.pk)
@@ -158,13 +159,22 @@ def test_taking_over_drops_what_was_there_and_fills_it_again(
     assert Action.objects.count() == 1
 
 
+def test_a_redis_without_an_id_is_taken_over_from_an_unknown_installation(
+    service: Frontier, redis_client: Redis
+) -> None:
+    redis_client.flushall()
+    run("--take-over")
+    (era,) = Era.objects.all()
+    assert era.reason == "Redis was taken over from installation unknown"
+
+
 def test_it_is_not_taken_from_nodes_that_live(foreign: Frontier) -> None:
     foreign.leases.renew(1, 60)
     foreign.leases.announce(NodeInfo(1, "alpha", "m", "elsewhere", 1, 0.0, 2, 60))
     with pytest.raises(CommandError, match="alpha"):
         run("--take-over")
     assert foreign.eras.installation() == THEIRS
-    assert foreign.spiders()
+    assert foreign.spiders.all()
 
 
 def test_a_copy_of_a_database_gets_an_id_of_its_own(service: Frontier) -> None:
@@ -199,7 +209,7 @@ def test_a_private_redis_follows_its_database(
     foreign.leases.renew(1, 60)
     foreign.leases.announce(NodeInfo(1, "alpha", "m", processes.place(), 2**22 + 1, 1.0, 2, 60))
     assert check(foreign) == of_database() == foreign.eras.installation()
-    assert foreign.spiders() == {}
+    assert foreign.spiders.all() == {}
 
 
 def test_a_private_redis_on_which_others_live_is_refused(

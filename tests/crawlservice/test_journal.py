@@ -76,7 +76,9 @@ def test_commands_are_written_down(published: Frontier) -> None:
 def test_what_other_commands_change_is_written_down(
     ended_task: Task, ada: User, published: Frontier, tmp_path: Path
 ) -> None:
-    published.redis.delete(published.keys[0]("TASK", ended_task.pk))  # as one that has ended
+    published.store.redis.delete(
+        published.store.keys[0]("TASK", ended_task.pk)
+    )  # as one that has ended
     call_command("export", str(ended_task.pk), "-o", str(tmp_path / "items.csv"), verbosity=0)
     call_command("retry", str(ended_task.pk))
     call_command("reconcile", str(ended_task.pk))

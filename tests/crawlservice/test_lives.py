@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
+from threading import Barrier
 
 import orjson
 import pytest
@@ -69,8 +70,7 @@ def test_a_death_is_told_once_and_so_is_the_return() -> None:
     second = lives.begin("alpha", "m", 2)
     assert lives.begin("alpha", "m", 3) > second
     assert kinds() == [(OFFLINE, "alpha"), (BACK, "alpha")]
-    fates = [*Generation.objects.order_by("pk").values_list("fate", "offline")]
-    assert fates == [("died", False), ("replaced", False), ("", False)]
+    assert fates() == [("died", False), ("replaced", False), ("", False)]
     assert lives.offline() == []
 
 
@@ -107,13 +107,69 @@ def test_a_node_that_ends_by_itself_is_not_missed(service: Frontier) -> None:
     assert (lives.offline(), read(), kinds()) == ([], [], [])
 
 
+def beside() -> tuple[int, int]:
+    """Two lives of alpha: a new one that has begun beside the old one, which goes on."""
+    return lives.begin("alpha", "m", 1), lives.begin("alpha", "m", 2, beside=[1])
+
+
+def fates() -> list[tuple[str, bool]]:
+    return [*Generation.objects.order_by("pk").values_list("fate", "offline")]
+
+
 def test_an_old_life_beside_a_new_one_is_not_missed() -> None:
     """Of a master that hands over, and of one that began before this was recorded."""
-    old, now = lives.begin("alpha", "m", 1), lives.begin("alpha", "m", 2)
-    assert not lives.die(old, 7)
-    Generation.objects.update(fate="unknown")
+    old, now = beside()
     assert not lives.die(old, 7)
     assert lives.die(now, 7)
+    Generation.objects.update(fate="unknown", offline=False)
+    assert not lives.die(old, 7)
+    assert lives.die(now, 7)
+
+
+def test_a_node_that_dies_after_a_refused_hand_over_is_missed() -> None:
+    old, refused = beside()
+    lives.leave(refused)
+    assert lives.die(old, 7)
+    assert fates() == [("died", True), ("left", False)]
+    assert kinds() == [(OFFLINE, "alpha")]
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_new_life_that_dies_beside_the_old_one_is_not_missed(stopped: bool) -> None:
+    old, killed = beside()
+    assert not lives.die(killed, 7)
+    assert (lives.offline(), kinds()) == ([], [])
+    if stopped:
+        lives.leave(old)
+        assert (fates(), kinds()) == ([("left", False), ("died", False)], [])
+    else:
+        assert lives.die(old, 7)
+        assert fates() == [("died", True), ("died", False)]
+
+
+def test_only_lives_on_the_same_machine_go_on_beside_a_new_one() -> None:
+    lives.begin("alpha", "other", 1)
+    lives.begin("alpha", "m", 3)
+    lives.begin("alpha", "m", 2, beside=[1])
+    assert fates() == [("replaced", False), ("replaced", False), ("", False)]
+
+
+def test_of_two_lives_that_die_at_the_same_time_the_last_is_missed() -> None:
+    ready = Barrier(2)
+
+    def die(life: int) -> bool:
+        try:
+            ready.wait()
+            return lives.die(life, 7)
+        finally:
+            connections.close_all()
+
+    for _ in range(10):
+        Generation.objects.all().delete()
+        Event.objects.all().delete()
+        with ThreadPoolExecutor(2) as pool:
+            assert sorted(pool.map(die, beside())) == [False, True]
+        assert kinds() == [(OFFLINE, "alpha")]
 
 
 def test_it_is_shown_until_it_comes_back(died: int, as_role: Callable[[str], Client]) -> None:
@@ -225,7 +281,7 @@ def test_a_steward_tells_of_a_node_whose_lease_is_over(
     steward = Steward(Settings(), service)
     turn_until(steward, lambda: service.leases.left() == {})
     assert [(node.node, node.state) for node in read()] == [("alpha", "offline")]
-    service.redis.flushall()
+    service.store.redis.flushall()
     steward.turn()
     assert [(node.node, node.state) for node in read()] == [("alpha", "offline")]
     assert kinds() == [(OFFLINE, "alpha")]
@@ -236,7 +292,7 @@ def test_a_node_that_died_while_redis_was_emptied_is_missed(
 ) -> None:
     renew(service)
     join("alpha", version="1f00")
-    service.redis.flushall()
+    service.store.redis.flushall()
     renew(service)
     steward = Steward(Settings(lease=1.0), service)
     living = join("beta", version="1f00", lease=600)

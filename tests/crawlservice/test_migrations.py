@@ -46,15 +46,26 @@ def fill(old: Callable[[str], Any]) -> dict[str, int]:
         "failed": {"state": "finished", "na": 5, "nf": 2, "ne": 3},
         "cancelled": {"state": "cancelled", "na": 5, "nf": 3, "ne": 2},
         "running": {"state": "running", "na": 5, "nf": 1, "ne": 1},
+        # Cancelled, then some of it was run again.
+        "retried": {"state": "finished", "na": 6, "nf": 3, "ne": 3},
+        "retried with errors": {"state": "finished", "na": 6, "nf": 4, "ne": 2},
+        "retried and failed": {"state": "finished", "na": 6, "nf": 2, "ne": 4},
+    }
+    rows = {
+        "cancelled": ("cancelled", "http_404"),
+        "retried": ("cancelled",) * 3,
+        "retried with errors": ("cancelled", "http_404"),
+        "retried and failed": ("cancelled", "http_404", "http_404", "http_404"),
     }
     tasks = {
         name: old("Task").create(spider="shop", arguments=ULM, seeds=b"", **fields)
         for name, fields in numbers.items()
     }
     page = {"url": "u", "callback": "parse", "depth": 0, "attempts": 0, "deliveries": 0, "size": 0}
-    for reason in ("cancelled", "http_404"):
-        row = page | {"fetch_ms": 0, "items": 0, "state": "error", "reason": reason}
-        old("Page").create(task=tasks["cancelled"], rid=uuid4(), **row)
+    for name, reasons in rows.items():
+        for reason in reasons:
+            row = page | {"fetch_ms": 0, "items": 0, "state": "error", "reason": reason}
+            old("Page").create(task=tasks[name], rid=uuid4(), **row)
     old("Event").create(task=tasks["failed"], kind="failed")
     old("Webhook").create(name="all", url="https://ann:x@a.example/", secret="whsec_1")
     old("Webhook").create(name="some", url="https://b.example/", secret="s", kinds=["failed"])
@@ -74,9 +85,14 @@ def test_forward_with_rows(old: Callable[[str], Any], monkeypatch: pytest.Monkey
     outcomes = Task.objects.in_bulk()
     assert {name: outcomes[pk].outcome for name, pk in tasks.items()} == {
         "finished": "finished", "failed": "failed", "cancelled": "cancelled", "running": "",
+        "retried": "finished", "retried with errors": "finished_with_errors",
+        "retried and failed": "failed",
     }  # fmt: skip
     assert {task.arguments_hash for task in outcomes.values()} == {arguments_hash("shop", ULM)}
-    assert outcomes[tasks["cancelled"]].cancelled == 1
+    assert {name: outcomes[pk].cancelled for name, pk in tasks.items()} == {
+        "finished": 0, "failed": 0, "cancelled": 1, "running": 0,
+        "retried": 3, "retried with errors": 1, "retried and failed": 1,
+    }  # fmt: skip
     assert Event.objects.get().outcome == "failed"
     first, second = LatestWebhook.objects.order_by("name")
     assert first.url == "https://***@a.example/"

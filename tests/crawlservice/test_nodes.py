@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from redis import Redis
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.records import Fitness
+from crawlframe.frontier.nodes import Fitness
 from crawlservice.monitoring.nodes import look, read, skew_line, versions
 from tests.crawlservice.conftest import redis_at
 
@@ -161,7 +161,7 @@ def test_what_another_release_tells_of_a_node_can_be_read(
     join: Join, service: Frontier, redis_client: Redis
 ) -> None:
     life = join("alpha", version=NEW, state="live")
-    place = service.keys[0]("NODES")
+    place = service.store.keys[0]("NODES")
     told = json.loads(redis_client.hget(place, str(life)))  # type: ignore[arg-type]
     del told["fitness"]
     redis_client.hset(place, str(life), json.dumps(told))

@@ -166,7 +166,7 @@ def test_a_good_end_costs_no_query_more(crawl: Callable[..., Task]) -> None:
 
 def test_a_retry_takes_the_outcome_back(crawl: Callable[..., Task], published: Frontier) -> None:
     task = crawl([SEED, ITEM, (1, "dns", 0)])
-    published.redis.delete(published.keys[0]("TASK", task.pk))
+    published.store.redis.delete(published.store.keys[0]("TASK", task.pk))
     retry(task.pk)
     task.refresh_from_db()
     assert (task.outcome, task.reason, task.status) == ("", "", "running")

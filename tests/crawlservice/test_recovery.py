@@ -16,6 +16,7 @@ from crawlframe import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.code import Code
 from crawlframe.node.master.generation import Life, begin
@@ -49,7 +50,7 @@ def partitions(request: Any) -> int:
 @pytest.fixture
 def steward(redis_client: Redis, partitions: int) -> Frontier:
     """The frontier that eras are begun with; the first has begun."""
-    frontier = Frontier(redis_client, partitions=partitions, follows=True)
+    frontier = Frontier(PartitionedStore(redis_client, partitions=partitions, follows=True))
     renew(frontier)
     return frontier
 
@@ -59,7 +60,7 @@ def node(redis_client: Redis, partitions: int, steward: Frontier) -> Callable[[]
     """Makes frontiers as processes of nodes have them."""
 
     def make() -> Frontier:
-        frontier = Frontier(redis_client, partitions=partitions)
+        frontier = Frontier(PartitionedStore(redis_client, partitions=partitions))
         frontier.eras.learn()
         return frontier
 
@@ -67,7 +68,7 @@ def node(redis_client: Redis, partitions: int, steward: Frontier) -> Callable[[]
 
 
 def test_the_first_era(redis_client: Redis, partitions: int) -> None:
-    frontier = Frontier(redis_client, partitions=partitions)
+    frontier = Frontier(PartitionedStore(redis_client, partitions=partitions))
     assert not is_whole(frontier)
     era = renew(frontier)
     assert (era.number, era.reason) == (1, "the first")
@@ -272,7 +273,14 @@ def begin_another(life: Life, frontier: Frontier, services: DjangoServices) -> N
 def lead(life: Life, frontier: Frontier, services: DjangoServices) -> None:
     frontier.leases.renew(life.generation, 0.001)
     turn_until(
-        Steward(Settings(), Frontier(frontier.redis, partitions=frontier.partitions, follows=True)),
+        Steward(
+            Settings(),
+            Frontier(
+                PartitionedStore(
+                    frontier.store.redis, partitions=frontier.store.partitions, follows=True
+                )
+            ),
+        ),
         lambda: life.generation not in frontier.leases.left(),
     )
 
@@ -426,7 +434,7 @@ def test_a_task_does_not_end_while_a_partition_lacks_some_of_it(redis_client: Re
     """Partition 1 forgets what it was sent, and everyone who knew is gone."""
 
     def client() -> Frontier:
-        frontier = Frontier(redis_client, partitions=3, follows=True)
+        frontier = Frontier(PartitionedStore(redis_client, partitions=3, follows=True))
         frontier.eras.learn()
         return frontier
 
@@ -488,7 +496,7 @@ def test_requests_that_no_claim_can_see_are_found(
     chores.turn()
     chores.turn()
     assert steward.eras.settled() == 1, "nothing is wrong yet"
-    redis_client.delete(steward.keys[0]("HOSTS"))
+    redis_client.delete(steward.store.keys[0]("HOSTS"))
     assert crawl.claim(frontier, 9, 2) == []
     chores.turn()  # since now
     chores.turn()

@@ -28,14 +28,16 @@ def test_one_frontier_per_process(settings_with, redis_url):
     if os.fork() == 0:
         try:
             theirs = frontier.frontier()
-            os.write(writable, b"own" if theirs is not mine and theirs.redis.ping() else b"shared")
+            os.write(
+                writable, b"own" if theirs is not mine and theirs.store.redis.ping() else b"shared"
+            )
         finally:
             os._exit(0)
     os.wait()
     assert os.read(readable, 10) == b"own"
     os.close(readable)
     os.close(writable)
-    assert mine.redis.ping()
+    assert mine.store.redis.ping()
 
 
 def test_threads_that_write_at_the_same_time_do_not_doubt_the_era(
@@ -75,7 +77,7 @@ def test_without_a_url_a_private_server_runs_while_the_command_does(manage, mana
     del manage_env["REDIS_URL"]
     code = (
         "from crawlservice.connections.frontier import *; "
-        "print(redis_url(), frontier().redis.ping())"
+        "print(redis_url(), frontier().store.redis.ping())"
     )
     outcome = manage("shell", "--no-imports", "-c", code)
     assert outcome.stdout.startswith(f"unix://{manage_env['CRAWLFRAME_VAR_DIR']}/redis/redis.sock")

@@ -13,6 +13,7 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.request import make_rid, unpack_admissions
 from crawlservice.ledger import reconcile
 from crawlservice.ledger.audit import audit
@@ -33,7 +34,7 @@ def frontier(
     request: Any, redis_client: Redis, monkeypatch: pytest.MonkeyPatch, service: Frontier
 ) -> Frontier:
     """The one that retries are made with, with one partition and with several."""
-    frontier = Frontier(redis_client, partitions=request.param, follows=True)
+    frontier = Frontier(PartitionedStore(redis_client, partitions=request.param, follows=True))
     renew(frontier)
     monkeypatch.setattr(retry_module, "frontier", lambda: frontier)
     return frontier
@@ -49,8 +50,8 @@ def crawled(frontier: Frontier, **options: Any) -> GraphCrawl:
 
 def forget(frontier: Frontier, task: Task) -> None:
     """The fixture's task was submitted and never crawled."""
-    for keys in frontier.keys:
-        frontier.redis.delete(keys("TASK", task.pk))
+    for keys in frontier.store.keys:
+        frontier.store.redis.delete(keys("TASK", task.pk))
 
 
 def failed(task: Task) -> dict[str, UUID]:
@@ -107,7 +108,7 @@ def test_a_task_with_a_page_limit_keeps_to_it(frontier: Frontier) -> None:
     chores.turn()
     task = Task.objects.get()
     assert (task.state, task.ne) == (Task.State.FINISHED, 0)
-    if frontier.partitions == 1:  # else each partition has the limit
+    if frontier.store.partitions == 1:  # else each partition has the limit
         assert task.na == limit
     assert audit(task) == []
 

@@ -27,7 +27,7 @@ FULL: dict[str, Any] = {
 
 @pytest.fixture
 def operator(service: Frontier, shop: SpiderInfo) -> Client:
-    service.publish_spiders([describe(Typed), shop])
+    service.spiders.publish([describe(Typed), shop])
     return log_in_as("operator")
 
 

@@ -376,7 +376,7 @@ def test_before_any_node_has_said_what_it_has_starts_wait(
     redis_client.flushall()  # and no node has loaded its code since
     turn()
     assert outcomes(schedule) == []
-    service.publish_spiders([shop])
+    service.spiders.publish([shop])
     turn()
     assert outcomes(schedule) == ["submitted"]
 

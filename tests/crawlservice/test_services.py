@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from redis.exceptions import ConnectionError as RedisAway
 
+from crawlframe import processes
 from crawlframe.conf import Settings
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Frontier, NodeInfo
@@ -38,6 +40,22 @@ def test_a_number_that_the_database_gives_again_is_not_taken(
     service.eras.doubt()
     with pytest.raises(EraChanged):
         begin(ME, services, service)
+
+
+@pytest.mark.parametrize(("known", "fate"), [(True, ""), (False, "replaced")])
+def test_the_life_of_a_master_that_is_known_to_live_beside_goes_on(
+    service: Frontier, redis_url: str, known: bool, fate: str
+) -> None:
+    """As that of a master that hands over; that of one that was killed is replaced."""
+    renew(service)
+    services = DjangoServices(Settings(), redis_url, Code(Path("spiders"), Path("manage.py")))
+    pid = os.getppid() if known else 2**22 + 1
+    here = replace(ME, place=processes.place())
+    other = replace(here, pid=pid, born=processes.born(os.getppid()))
+    old = begin(other, services, service).generation
+    assert begin(here, services, service, [pid] if known else []).generation == old + 1
+    fates = [*Generation.objects.order_by("pk").values_list("fate", flat=True)]
+    assert fates == [fate, ""]
 
 
 @pytest.mark.parametrize("verb", ["left", "renew", "announce"])

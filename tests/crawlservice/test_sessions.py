@@ -69,6 +69,15 @@ def test_live_parts_of_pages_keep_no_session_alive(
     assert (gone.status_code, gone["HX-Refresh"]) == (403, "true")
 
 
+@pytest.mark.parametrize("place", ["/healthz", "/readyz"])
+def test_to_watch_the_service_is_no_activity(browser: Client, clock: Clock, place: str) -> None:
+    assert is_in(browser)
+    for _ in range(2):
+        clock.now += 5 * HOUR
+        browser.get(place)
+    assert not is_in(browser)
+
+
 def test_a_session_that_only_polls_ends_too(browser: Client, clock: Clock) -> None:
     assert is_in(browser, "/admin/overview/")
     clock.now += 8 * HOUR + 61

@@ -20,7 +20,7 @@ FORM = "/admin/submit/?spider=typed"
 
 @pytest.fixture
 def admin(service: Frontier) -> Client:
-    service.publish_spiders([describe(Typed)])
+    service.spiders.publish([describe(Typed)])
     return login(is_superuser=True)
 
 

@@ -158,7 +158,7 @@ def test_buttons_do_what_they_say_and_the_journal_tells(
 def test_what_failed_is_retried_from_the_page_and_from_the_dead_letters(
     admin: Client, published: Frontier, ended_task: Task
 ) -> None:
-    published.redis.delete(published.keys[0]("TASK", ended_task.pk))
+    published.store.redis.delete(published.store.keys[0]("TASK", ended_task.pk))
     rows = [str(pk) for pk in Page.objects.values_list("pk", flat=True)]
     form = {"action": "retry", "_selected_action": rows}
     page = admin.post("/admin/crawlservice/page/", form, follow=True).content.decode()

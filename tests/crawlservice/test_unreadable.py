@@ -73,19 +73,19 @@ def test_the_rows_of_the_issue(
     submit("shop", {"city": "Ulm"})
     published.rollouts.announce(Rollout("a" * 40, "main"))
     for name in DECODED:
-        published.redis.hset(f"cf:{{0}}:{name}", "99", "junk")
+        published.store.redis.hset(f"cf:{{0}}:{name}", "99", "junk")
     pages()
     assert published.rollouts.current() is not None
-    assert len(published.quarantined()) == nodes.unreadable() == 3
-    assert {row.name for row in published.quarantined()} == {f"{h} 99" for h in DECODED}
-    assert published.redis.hkeys("cf:{0}:nodes") == [b"1"], "it is not met again"
+    assert len(published.rows.quarantined()) == nodes.unreadable() == 3
+    assert {row.name for row in published.rows.quarantined()} == {f"{h} 99" for h in DECODED}
+    assert published.store.redis.hkeys("cf:{0}:nodes") == [b"1"], "it is not met again"
     submit("shop", {"city": "Ulm"})
 
 
 def test_it_is_shown_and_an_operator_deletes_it(
     published: Frontier, as_role: Callable[[str], Client]
 ) -> None:
-    published.redis.hset("cf:{0}:nodes", "99", b"\xff<junk>" * 100)
+    published.store.redis.hset("cf:{0}:nodes", "99", b"\xff<junk>" * 100)
     page = as_role("viewer").get("/admin/").content.decode()
     (note,) = texts(page, ".cf-note")
     assert note.startswith("1 row in Redis could not be read and was set aside.")
@@ -97,35 +97,35 @@ def test_it_is_shown_and_an_operator_deletes_it(
     assert "nodes 99" in told
     assert "\\xff<junk>" in told
     assert "1 rows are deleted" in told
-    assert published.quarantined() == []
+    assert published.rows.quarantined() == []
     assert Action.objects.get(verb="forget unreadable rows").detail["rows"] == 1
     assert run("quarantine") == "every row in Redis could be read\n"
 
 
 def test_no_more_is_kept_than_can_be_looked_at(published: Frontier) -> None:
-    published.redis.hset("cf:{0}:nodes", mapping=dict.fromkeys(range(1, 1101), "x" * 10000))
+    published.store.redis.hset("cf:{0}:nodes", mapping=dict.fromkeys(range(1, 1101), "x" * 10000))
     assert nodes.read() == []
-    assert len(published.quarantined()) == 1000
-    assert published.redis.hlen("cf:{0}:nodes") == 0
-    assert {len(row.value) for row in published.quarantined()} == {200}
+    assert len(published.rows.quarantined()) == 1000
+    assert published.store.redis.hlen("cf:{0}:nodes") == 0
+    assert {len(row.value) for row in published.rows.quarantined()} == {200}
 
 
 def test_a_redis_that_takes_no_writes_is_read_all_the_same(published: Frontier) -> None:
-    published.redis.hset("cf:{0}:nodes", "99", "junk")
-    published.redis.config_set("maxmemory", 1)
+    published.store.redis.hset("cf:{0}:nodes", "99", "junk")
+    published.store.redis.config_set("maxmemory", 1)
     try:
         assert nodes.read() == []
     finally:
-        published.redis.config_set("maxmemory", 0)
-    assert published.redis.hlen("cf:{0}:nodes") == 1
+        published.store.redis.config_set("maxmemory", 0)
+    assert published.store.redis.hlen("cf:{0}:nodes") == 1
 
 
 def test_what_another_wrote_meanwhile_is_left_alone(published: Frontier) -> None:
-    published.redis.hset("cf:{0}:nodes", "99", "junk")
-    assert published.run("quarantine", 0, "nodes", "99", "other junk", 1) == 0
-    assert published.run("quarantine", 0, "nodes", "99", "junk", 1) == 1
-    assert published.run("quarantine", 0, "nodes", "99", "junk", 1) == 0
-    assert len(published.quarantined()) == 1
+    published.store.redis.hset("cf:{0}:nodes", "99", "junk")
+    assert published.store.run("quarantine", 0, "nodes", "99", "other junk", 1) == 0
+    assert published.store.run("quarantine", 0, "nodes", "99", "junk", 1) == 1
+    assert published.store.run("quarantine", 0, "nodes", "99", "junk", 1) == 0
+    assert len(published.rows.quarantined()) == 1
 
 
 def test_rows_of_a_later_release_stay_where_they_are(
@@ -133,22 +133,22 @@ def test_rows_of_a_later_release_stay_where_they_are(
 ) -> None:
     """Nodes of that release need them."""
     submit("shop", {"city": "Ulm"})
-    row = published.redis.hget("cf:{0}:spiders", "shop")
+    row = published.store.redis.hget("cf:{0}:spiders", "shop")
     rows = {
         "nodes": ("7", b'{"generation": "of a later kind"}'),
         "spiders": ("shop", row.replace(b'"settings":{', b'"settings":{"of_later":1,')),
         "rollout": ("main:", b'5|{"branch": "main", "revision": {"of": "later"}}'),
     }
     for name, (field, value) in rows.items():
-        published.redis.hset(f"cf:{{0}}:{name}", field, value)
+        published.store.redis.hset(f"cf:{{0}}:{name}", field, value)
     pages()
     pages()
-    assert (published.spiders(), published.rollouts.current()) == ({}, None)
-    assert {row.name for row in published.quarantined()} == {
+    assert (published.spiders.all(), published.rollouts.current()) == ({}, None)
+    assert {row.name for row in published.rows.quarantined()} == {
         f"{name} {field}" for name, (field, _) in rows.items()
     }
     for name, (field, value) in rows.items():
-        assert published.redis.hget(f"cf:{{0}}:{name}", field) == value
+        assert published.store.redis.hget(f"cf:{{0}}:{name}", field) == value
 
 
 @pytest.mark.parametrize("error", [TypeError, KeyError])
@@ -170,12 +170,21 @@ def test_an_error_of_ours_costs_no_counters(
     assert counts.na == 1
 
 
+def test_a_number_of_requests_that_is_none_is_shown_all_the_same(
+    published: Frontier, pages: Callable[[], None]
+) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    published.store.redis.hset(f"cf:{{0}}:task:{task.pk}", "na", "junk")
+    pages()
+    assert "0 done" in run("task", str(task.pk))
+
+
 def test_a_node_whose_row_was_lost_announces_itself_again(
     published: Frontier, join: Callable[..., int]
 ) -> None:
     life = join("alpha", version="1f00")
     assert published.leases.knows(life)
-    published.redis.hset("cf:{0}:nodes", str(life), "junk")
+    published.store.redis.hset("cf:{0}:nodes", str(life), "junk")
     assert nodes.read() == []
     assert not published.leases.knows(life)
 
@@ -278,7 +287,7 @@ def test_numbers_of_generations_and_tasks_are_numbers(
     redis_client.sadd("cf:{0}:tasks", "junk")
     assert published.leases.left().keys() == {life}
     assert published.open_tasks() == []
-    assert {row.name for row in published.quarantined()} == {"generations junk", "tasks junk"}
+    assert {row.name for row in published.rows.quarantined()} == {"generations junk", "tasks junk"}
     redis_client.set("cf:{0}:era", "junk")
     assert published.eras.read() == [(0, "doubted")]
     Steward(Settings(), published).turn()

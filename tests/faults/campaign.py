@@ -53,7 +53,7 @@ class Campaign:
         self._frontier = self._patiently(
             lambda: Frontier.connect(self._cluster.redis, settings, follows=True)
         )
-        self._until(lambda: SPIDER in self._frontier.spiders(), "no node published the spider")
+        self._until(lambda: SPIDER in self._frontier.spiders.all(), "no node published the spider")
         for fault in self._deck():
             if not self.tasks or self._ended(self.tasks[-1]):
                 self._submit()
@@ -149,10 +149,10 @@ class Campaign:
     def _kept(self) -> Iterator[str]:
         """Keys of tasks that have ended."""
         lasting = {KEYS[name][0].partition(":")[0] for name in LASTING} | {"hungry", "batch"}
-        for keys in self._frontier.keys:
-            for key in self._frontier.redis.scan_iter(match=f"{keys.tag}*", count=1000):
+        for keys in self._frontier.store.keys:
+            for key in self._frontier.store.redis.scan_iter(match=f"{keys.tag}*", count=1000):
                 kind = key.decode().removeprefix(keys.tag).partition(":")[0]
-                if kind not in lasting and self._frontier.redis.ttl(key) == -1:
+                if kind not in lasting and self._frontier.store.redis.ttl(key) == -1:
                     yield key.decode()
 
 

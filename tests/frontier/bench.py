@@ -10,6 +10,7 @@ from redis import Redis
 
 from crawlframe.frontier import Claim, Claimed, Completion, Counts, Fetched, Frontier, TaskLimits
 from crawlframe.frontier.leases import Leases
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.request import Admission, make_rid, rank_of
 
 NODE = 1  # the generation that claims when a test names none
@@ -35,7 +36,7 @@ def dump(redis: Any) -> dict[str, Any]:
     return content
 
 
-class Resending(Frontier):
+class Resending(PartitionedStore):
     """Sends every script twice, as a client does that lost the answer, and demands that the second
     call changes nothing."""
 
@@ -54,9 +55,17 @@ class Resending(Frontier):
 class Bench:
     """Requests have names; ``names`` of what was claimed are what tests compare."""
 
-    def __init__(self, redis: Redis, partitions: int = 1, kind: type[Frontier] = Resending) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        partitions: int = 1,
+        *,
+        store: type[PartitionedStore] = Resending,
+        kind: type[Frontier] = Frontier,
+    ) -> None:
         self.redis: Any = redis  # the client's own types mix bytes and text
-        self.frontier: Any = kind(redis, partitions=partitions)
+        self.store: Any = store(redis, partitions=partitions)
+        self.frontier: Any = kind(self.store)
         self.leases: Leases = self.frontier.leases
         self.sequences: dict[int, int] = defaultdict(int)
         self.name_of: dict[bytes, str] = {}
@@ -76,7 +85,7 @@ class Bench:
 
     def begin_cancel(self, task: int) -> None:
         """The first step of a cancel that comes no further."""
-        self.frontier.run("state", 0, task, "cancelling", "begin")
+        self.store.run("state", 0, task, "cancelling", "begin")
 
     def request(
         self,
@@ -188,7 +197,7 @@ class Bench:
         return counts.ready, counts.in_progress, counts.delayed, counts.parked
 
     def key(self, name: str, argument: object = "", partition: int = 0) -> str:
-        return self.frontier.keys[partition](name, argument)
+        return self.store.keys[partition](name, argument)
 
     def now(self) -> int:
         seconds, micro = self.redis.time()

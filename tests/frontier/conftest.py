@@ -13,7 +13,8 @@ from tests.frontier.bench import Bench
 
 @pytest.fixture
 def make_bench(redis_client: Redis) -> Iterator[Callable[..., Bench]]:
-    """Makes benches (``partitions``, ``kind``); afterwards counters must equal queues."""
+    """Makes benches (``partitions``, ``store``, ``kind``); afterwards counters must
+    equal queues."""
     made: list[Bench] = []
 
     def make(**options: Any) -> Bench:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from redis import Redis
 
-from crawlframe.frontier import Frontier
 from crawlframe.frontier import frontier as module
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.request import Admission
 from tests.frontier.bench import Bench
@@ -18,7 +18,7 @@ class Broken(Bench):
     """One request in each place: in a paused lane, held, parked, delayed and ready."""
 
     def __init__(self, redis: Redis) -> None:
-        super().__init__(redis, kind=Frontier)
+        super().__init__(redis, store=PartitionedStore)
         self.open(self.request("asleep", "b.example", task=2), task=2)
         self.frontier.pause(2)
         assert self.claim_all() == []
@@ -257,7 +257,7 @@ def test_all_partitions_are_looked_at(redis_client: Redis) -> None:
 
 def test_counted_right_while_hashes_shrink(redis_client: Redis) -> None:
     """Scans may show an entry twice then."""
-    bench = Bench(redis_client, kind=Frontier)
+    bench = Bench(redis_client, store=PartitionedStore)
     bench.open()
     bench.frontier.admit(1, [bench.request(str(i), f"h{i % 400}.example") for i in range(4000)])
     held = bench.claim_all()

@@ -9,7 +9,8 @@ import pytest
 from redis import Redis
 
 from crawlframe.errors import Fenced
-from crawlframe.frontier import Claimed, Frontier
+from crawlframe.frontier import Claimed
+from crawlframe.frontier.partitions import PartitionedStore
 from tests.frontier.bench import Bench
 
 
@@ -191,7 +192,7 @@ def test_no_partition_forgets_a_batch_whose_answer_was_lost(
 ) -> None:
     """The answer of one partition is lost; before the claim is repeated, others fill up."""
 
-    class Losing(Frontier):
+    class Losing(PartitionedStore):
         calls = 0
 
         def run(self, verb: str, partition: int, *args: object) -> object:
@@ -202,9 +203,9 @@ def test_no_partition_forgets_a_batch_whose_answer_was_lost(
                     raise ConnectionError
             return answer
 
-    bench = make_bench(partitions=3, kind=Losing)
+    bench = make_bench(partitions=3, store=Losing)
     bench.open()
-    hosts = {bench.frontier.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
+    hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
     last = hosts[(1 + lost - 1) % 3]  # the claim of sequence 1 asks partition 1 first
     bench.frontier.admit(1, bench.requests(2, last))
     with pytest.raises(ConnectionError):
@@ -222,7 +223,7 @@ def test_a_full_claim_says_that_other_partitions_may_have_more(
     make_bench: Callable[..., Bench],
 ) -> None:
     bench = make_bench(partitions=2)
-    hosts = {bench.frontier.partition_of(f"{c}.example"): f"{c}.example" for c in "abcd"}
+    hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcd"}
     bench.open(*(bench.request(host, host) for host in hosts.values()))
     for _ in range(2):
         assert len(bench.claim(1)) == 1
@@ -395,7 +396,7 @@ def test_a_host_without_anything_to_give_is_not_looked_at_again(bench: Bench) ->
 def test_a_host_of_as_many_paused_lanes_as_a_claim_looks_at(
     make_bench: Callable[..., Bench],
 ) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     for task in range(1, 17):
         bench.open(bench.request("one", task=task), task=task)
         bench.frontier.pause(task)
@@ -404,7 +405,7 @@ def test_a_host_of_as_many_paused_lanes_as_a_claim_looks_at(
 
 
 def test_twenty_paused_lanes_do_not_hide_a_host(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     for task in range(1, 21):
         bench.open(bench.request("one", task=task, task_priority=1), task=task)
         bench.frontier.pause(task)
@@ -473,7 +474,7 @@ def test_what_was_completed_while_ready_is_not_given(bench: Bench) -> None:
 
 
 def test_a_lane_of_nothing_but_leftovers(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     requests = bench.requests(1500)
     bench.frontier.admit(1, [*requests, bench.request("last")])

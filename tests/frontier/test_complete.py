@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import pack
+from crawlframe.frontier.partitions import PartitionedStore, pack
 from tests.frontier.bench import Bench
 
 
@@ -53,7 +52,7 @@ def test_the_same_request_twice_in_a_batch(bench: Bench) -> None:
     bench.open(bench.request("one"))
     [one] = bench.claim()
     entry = bench.frontier._entry(0, bench.completion(one))
-    assert bench.frontier.run("complete", 0, pack([entry, entry])) == [[b"1"], []]
+    assert bench.store.run("complete", 0, pack([entry, entry])) == [[b"1"], []]
     assert bench.counts().nf == 1
 
 
@@ -119,7 +118,7 @@ def test_a_late_completion_of_a_closed_task(make_bench: Callable[..., Bench]) ->
 
 
 def test_a_batch_of_any_size(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     bench.frontier.admit(1, bench.requests(1300))
     held = bench.claim_all()

@@ -84,7 +84,7 @@ def test_a_cluster_needs_no_other_code(cluster: Cluster, port: int) -> None:
     url = f"redis+cluster://127.0.0.1:{port}"
     frontier = Frontier.connect(url, Settings(partitions=PARTITIONS))
     assert crawl(frontier) == 41
-    frontier.redis.close()
+    frontier.store.redis.close()
 
 
 def test_a_server_of_a_cluster_that_hangs_costs_one_timeout(cluster: Cluster, port: int) -> None:
@@ -99,7 +99,7 @@ def test_a_server_of_a_cluster_that_hangs_costs_one_timeout(cluster: Cluster, po
     with pytest.raises(RedisError):
         frontier.leases.renew(1, 10)
     assert time.monotonic() - started < 2
-    frontier.redis.close()
+    frontier.store.redis.close()
 
 
 def test_sentinel_finds_the_master(
@@ -122,17 +122,17 @@ def test_sentinel_finds_the_master(
             except FrontierError:
                 time.sleep(0.05)
         assert crawl(frontier) == 41
-        frontier.redis.close()
+        frontier.store.redis.close()
     finally:
         sentinel.kill()
         sentinel.wait()
 
 
 def test_the_number_of_partitions_stays(redis_url: str, redis_client: Redis) -> None:
-    Frontier.connect(redis_url, Settings(partitions=2)).redis.close()
+    Frontier.connect(redis_url, Settings(partitions=2)).store.redis.close()
     with pytest.raises(FrontierError, match="has 2 partitions and CRAWLFRAME_PARTITIONS is 1"):
         Frontier.connect(redis_url, Settings())
-    Frontier.connect(redis_url, Settings(partitions=1, key_prefix="other")).redis.close()
+    Frontier.connect(redis_url, Settings(partitions=1, key_prefix="other")).store.redis.close()
 
 
 def test_a_user_who_may_touch_our_keys_alone_can_do_everything(
@@ -142,7 +142,7 @@ def test_a_user_who_may_touch_our_keys_alone_can_do_everything(
     url = redis_url.replace("unix://", "unix://crawlframe:x@")
     frontier = Frontier.connect(url, Settings())
     assert crawl(frontier) == 41
-    frontier.redis.close()
+    frontier.store.redis.close()
 
 
 @pytest.mark.parametrize("login", ["", ":wrong@", "nobody:secret@"])

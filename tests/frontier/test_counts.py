@@ -11,6 +11,7 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.spider import SpiderInfo, SpiderSettings
 from tests.frontier.bench import Bench
 
@@ -69,7 +70,7 @@ def test_a_closed_task_is_unknown(bench: Bench) -> None:
 def test_the_script_itself_closes_nothing_that_is_pending(bench: Bench) -> None:
     bench.open(bench.request("a"))
     before = bench.dump()
-    assert bench.frontier.run("close", 0, 1) == 1
+    assert bench.store.run("close", 0, 1) == 1
     assert bench.dump() == before
 
 
@@ -83,7 +84,7 @@ def test_a_task_whose_counters_were_lost_can_be_closed(bench: Bench) -> None:
 def test_close_leaves_nothing_behind(make_bench: Callable[..., Bench]) -> None:
     """A life with everything in it: delays, limits, retries, parking, pausing, cookies, replays,
     long lists, completions of what was ready or paused."""
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open(bench.request("root"), delay=1, concurrency=2)
     bench.frontier.share_cookies(1, {"a": "1"})
     [root] = bench.claim()
@@ -117,7 +118,7 @@ def test_close_leaves_nothing_behind(make_bench: Callable[..., Bench]) -> None:
 
 
 def test_close_of_a_paused_task_with_very_many_lanes(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     requests = [bench.request(str(i), f"h{i}.example") for i in range(700)]
     bench.frontier.admit(1, requests)
@@ -134,15 +135,15 @@ def test_close_of_a_paused_task_with_very_many_lanes(make_bench: Callable[..., B
 def test_the_end_of_a_task_is_no_illusion(make_bench: Callable[..., Bench]) -> None:
     """Between the readings of two partitions a request moves on: its follow-up is admitted in the
     partition read before, and it completes in the one read after."""
-    bench = make_bench(partitions=2, kind=Frontier)
-    hosts = {bench.frontier.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdef"}
+    bench = make_bench(partitions=2, store=PartitionedStore)
+    hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdef"}
     bench.open(bench.request("parent", hosts[1]))
     [parent] = bench.claim_all()
     moved: list[int] = []
 
     class Interrupted(Frontier):
         def _read_counts(self, tasks: list[int]) -> Any:
-            original = self.keys
+            original = self.store.keys
 
             class Keys(list):
                 def __iter__(self) -> Any:
@@ -152,13 +153,13 @@ def test_the_end_of_a_task_is_no_illusion(make_bench: Callable[..., Bench]) -> N
                         bench.complete(parent, bench.request("child", hosts[0]))
                     yield original[1]
 
-            self.keys = Keys(original)
+            self.store.keys = Keys(original)
             try:
                 return super()._read_counts(tasks)
             finally:
-                self.keys = original
+                self.store.keys = original
 
-    counts = Interrupted(bench.redis, partitions=2).counts(1)
+    counts = Interrupted(PartitionedStore(bench.redis, partitions=2)).counts(1)
     assert moved
     assert counts is not None
     assert counts.nr > 0
@@ -208,11 +209,11 @@ def test_spiders_are_published(bench: Bench) -> None:
     info = SpiderInfo(
         "listings", "Finds hoüses.", "spiders.listings", {}, SpiderSettings(delay=1.5)
     )
-    assert bench.frontier.spiders() == {}
-    bench.frontier.publish_spiders([])
-    bench.frontier.publish_spiders([info, msgspec.structs.replace(info, name="a")])
-    bench.frontier.publish_spiders([msgspec.structs.replace(info, doc="Better.")])
-    spiders = bench.frontier.spiders()
+    assert bench.frontier.spiders.all() == {}
+    bench.frontier.spiders.publish([])
+    bench.frontier.spiders.publish([info, msgspec.structs.replace(info, name="a")])
+    bench.frontier.spiders.publish([msgspec.structs.replace(info, doc="Better.")])
+    spiders = bench.frontier.spiders.all()
     assert list(spiders) == ["a", "listings"]
     assert spiders["a"] == msgspec.structs.replace(info, name="a")
     assert spiders["listings"].doc == "Better."
@@ -223,9 +224,9 @@ def test_connect(redis_url: str, bench: Bench) -> None:
     frontier = Frontier.connect(redis_url, Settings())
     assert frontier.open_tasks() == [1]
     other = Frontier.connect(redis_url, Settings(key_prefix="elsewhere", partitions=3))
-    assert (other.open_tasks(), other.partitions) == ([], 3)
-    frontier.redis.close()
-    other.redis.close()
+    assert (other.open_tasks(), other.store.partitions) == ([], 3)
+    frontier.store.redis.close()
+    other.store.redis.close()
 
 
 @pytest.mark.parametrize("url", ["redis://:secret@127.0.0.1:1/0", "http://:secret@localhost", "?"])

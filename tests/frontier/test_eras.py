@@ -12,6 +12,7 @@ from redis import Redis
 
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Claimed, Frontier, TaskLimits
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.pulse import FRESH
 from crawlframe.frontier.scripts import UNGUARDED, verbs
 from tests.frontier.bench import Bench, dump
@@ -23,7 +24,7 @@ def client(redis_client: Redis) -> Callable[..., Frontier]:
     """Makes frontiers of their own, as each process has one, that know the present era."""
 
     def make(**options: Any) -> Frontier:
-        frontier = Frontier(redis_client, **options)
+        frontier = Frontier(PartitionedStore(redis_client, **options))
         frontier.eras.learn()
         return frontier
 
@@ -39,15 +40,15 @@ def lose(redis: Any, call: Callable[[], object]) -> None:
 
 def without_answer(bench: Bench, call: Callable[[], object]) -> None:
     """Redis does it, and the client does not learn of it."""
-    answered = dict(bench.frontier.pulse._answered)
+    answered = dict(bench.store.pulse._answered)
     call()
-    bench.frontier.pulse._answered = answered
+    bench.store.pulse._answered = answered
 
 
 def fall_silent(bench: Bench) -> None:
     """For so long that Redis may have forgotten the client."""
-    answered = bench.frontier.pulse.answered(0)
-    bench.frontier.pulse._answered[0] = (answered, time.monotonic() - FRESH - 1)
+    answered = bench.store.pulse.answered(0)
+    bench.store.pulse._answered[0] = (answered, time.monotonic() - FRESH - 1)
 
 
 def test_data_without_an_era_is_of_era_0(client: Callable[..., Frontier]) -> None:
@@ -90,7 +91,7 @@ def test_every_verb_that_writes_refuses_an_earlier_era(
     new.eras.begin(1)
     before = dump(redis_client)
     with pytest.raises(EraChanged, match="it is 1 now, not 0"):
-        old.run(verb, 0, *["1"] * 6)
+        old.store.run(verb, 0, *["1"] * 6)
     assert dump(redis_client) == before
 
 
@@ -134,7 +135,7 @@ LOST: dict[str, Callable[[Bench], object]] = {
 @pytest.fixture
 def plain(make_bench: Callable[..., Bench]) -> Bench:
     """A bench that sends each script once, with ``held``: a request that it holds."""
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open(*bench.requests(5))
     (bench.held,) = bench.claim(1)
     return bench
@@ -145,7 +146,7 @@ def test_partitions_of_two_eras_are_not_settled(client: Callable[..., Frontier])
     founder.eras.begin(1)
     founder.eras.open()
     for state in ("closed", "open"):
-        founder.run("era", 1, 2, state)
+        founder.store.run("era", 1, 2, state)
     assert founder.eras.read() == [(1, "open"), (2, "open")]
     assert founder.eras.settled() == 0
 
@@ -167,7 +168,7 @@ def test_an_era_that_has_not_begun_is_neither_open_nor_doubted(
 ) -> None:
     """Redis went back to an earlier one."""
     late = client()
-    late.pulse.learn(0, 7)
+    late.store.pulse.learn(0, 7)
     for change in (late.eras.open, late.eras.doubt):
         with pytest.raises(EraChanged, match="it is 0 now, not 7"):
             change()
@@ -267,7 +268,7 @@ def test_what_others_write_hides_no_loss(plain: Bench, client: Callable[..., Fro
 def test_a_loss_in_one_partition_is_noticed(
     make_bench: Callable[..., Bench], client: Callable[..., Frontier]
 ) -> None:
-    bench = make_bench(kind=Frontier, partitions=3)
+    bench = make_bench(store=PartitionedStore, partitions=3)
     bench.open(*(bench.request(f"{n}", f"{n}.example") for n in range(30)))
     lose(bench.redis, lambda: bench.complete(bench.claim(1)[0]))
     with pytest.raises(EraChanged, match="LOST"):
@@ -285,11 +286,11 @@ def test_an_idle_node_writes_nothing(plain: Bench) -> None:
 
 
 def test_silent_clients_are_forgotten_without_a_false_alarm(plain: Bench) -> None:
-    key = plain.key("PULSE", plain.frontier.pulse.client)
+    key = plain.key("PULSE", plain.store.pulse.client)
     assert 2 * FRESH - 5 < plain.redis.ttl(key) <= 2 * FRESH
     fall_silent(plain)
     plain.redis.delete(key)
     plain.frontier.eras.confirm()
     plain.release(plain.held)
     plain.frontier.eras.confirm()
-    assert int(plain.redis.get(key)) == plain.frontier.pulse.answered(0) > 0
+    assert int(plain.redis.get(key)) == plain.store.pulse.answered(0) > 0

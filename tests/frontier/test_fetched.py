@@ -8,13 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from crawlframe.errors import Fenced
-from crawlframe.frontier import Fetched, Frontier
+from crawlframe.frontier import Fetched
+from crawlframe.frontier.partitions import PartitionedStore
 from tests.frontier.bench import Bench
 
 
 def slots(bench: Bench, host: str = "a.example") -> int:
     """How many of the host are taken."""
-    partition = bench.frontier.partition_of(host)
+    partition = bench.store.partition_of(host)
     return int(bench.redis.hget(bench.key("HOST", host, partition), "a") or 0)
 
 
@@ -126,7 +127,7 @@ def test_what_older_code_holds_has_its_slot(bench: Bench) -> None:
 
 
 def test_very_many(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     bench.frontier.admit(1, [one for c in "abcde" for one in bench.requests(200, c)])
     held = bench.claim(500)
@@ -139,7 +140,7 @@ def test_very_many(make_bench: Callable[..., Bench]) -> None:
 
 def test_every_partition_is_told_whatever_the_others_give(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(partitions=3)
-    hosts = {bench.frontier.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
+    hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
     assert len(hosts) == 3
     bench.open(*(one for host in hosts.values() for one in bench.requests(3, host)), concurrency=1)
     held = bench.claim()
@@ -153,7 +154,7 @@ def test_every_partition_is_told_whatever_the_others_give(make_bench: Callable[.
 def test_a_lost_answer_frees_no_slot_twice(make_bench: Callable[..., Bench], lost: int) -> None:
     """The claim is made again, with what was told before and more."""
 
-    class Losing(Frontier):
+    class Losing(PartitionedStore):
         calls = -100
 
         def run(self, verb: str, partition: int, *args: object) -> object:
@@ -164,17 +165,17 @@ def test_a_lost_answer_frees_no_slot_twice(make_bench: Callable[..., Bench], los
                     raise ConnectionError
             return answer
 
-    bench = make_bench(partitions=3, kind=Losing)
-    hosts = {bench.frontier.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
+    bench = make_bench(partitions=3, store=Losing)
+    hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
     bench.open(*(one for host in hosts.values() for one in bench.requests(4, host)), concurrency=2)
     held = bench.claim()
     assert len(held) == 6
     over = [Fetched(one.rid, one.host, one.claim) for one in held]
-    bench.frontier.calls = 0
+    bench.store.calls = 0
     with pytest.raises(ConnectionError):
         bench.frontier.claim(1, 2, 6, over[:3])
     more = bench.frontier.claim(1, 2, 6, over).requests
-    bench.frontier.calls = -100
+    bench.store.calls = -100
     more += bench.frontier.claim(1, 3, 6).requests
     assert len({one.rid for one in more}) == len(more) == 6
     assert [slots(bench, host) for host in hosts.values()] == [2, 2, 2]

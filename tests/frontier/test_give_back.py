@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from tests.frontier.bench import Bench
 
@@ -55,7 +56,7 @@ def test_only_once(bench: Bench, verb: str) -> None:
 
 @pytest.mark.parametrize("verb", ["retry", "release", "park"])
 def test_more_than_fit_one_call(make_bench: Callable[..., Bench], verb: str) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     bench.frontier.admit(1, bench.requests(1100))
     held = bench.claim_all()
@@ -172,7 +173,7 @@ def test_unparking_leaves_other_tasks_alone(bench: Bench) -> None:
 
 def test_a_great_many_come_back_from_parking(make_bench: Callable[..., Bench]) -> None:
     """More than one scan of the hash sees: it must not stop where the first ones were."""
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     n = 20_000
     bench.open()
     bench.frontier.admit(1, bench.requests(n))
@@ -184,18 +185,24 @@ def test_a_great_many_come_back_from_parking(make_bench: Callable[..., Bench]) -
 
 
 def test_unpark_does_not_chase_a_node_that_parks_again(make_bench: Callable[..., Bench]) -> None:
-    class Parking(Frontier):
+    class Parking(PartitionedStore):
         """Another node claims and parks what was unparked, as quickly as it can."""
 
         def run(self, verb: str, partition: int, *args: object) -> object:
             answer = super().run(verb, partition, *args)
             if verb == "unpark":
                 bench.sequences[2] += 1
-                held = Frontier(self.redis).claim(2, bench.sequences[2], 500).requests
-                Frontier(self.redis).park(2, [(r.rid, r.host, "still") for r in held])
+                held = (
+                    Frontier(PartitionedStore(self.redis))
+                    .claim(2, bench.sequences[2], 500)
+                    .requests
+                )
+                Frontier(PartitionedStore(self.redis)).park(
+                    2, [(r.rid, r.host, "still") for r in held]
+                )
             return answer
 
-    bench = make_bench(kind=Parking)
+    bench = make_bench(store=Parking)
     bench.open(*bench.requests(3))
     for request in bench.claim():
         bench.park(request)

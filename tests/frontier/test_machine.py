@@ -26,6 +26,7 @@ from redis import Redis
 
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Fetched, Frontier, TaskLimits
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.request import Admission, make_rid, rank_of
 from tests.frontier.bench import dump
@@ -98,7 +99,7 @@ class Machine(RuleBasedStateMachine):
         self.redis: Any = redis
         self.redis.flushall()
         self.partitions = partitions
-        self.frontier = Frontier(redis, partitions=partitions)
+        self.frontier = Frontier(PartitionedStore(redis, partitions=partitions))
         self.tasks: dict[int, Task] = {}
         self.closed: set[int] = set()
         self.changing: set[int] = set()  # their cancel was cut short
@@ -132,8 +133,8 @@ class Machine(RuleBasedStateMachine):
         )
 
     def owner(self, rid: bytes) -> str | None:
-        partition = self.frontier.partition_of(self.host_of(rid))
-        own = self.redis.hget(self.frontier.keys[partition]("OWN"), rid)
+        partition = self.frontier.store.partition_of(self.host_of(rid))
+        own = self.redis.hget(self.frontier.store.keys[partition]("OWN"), rid)
         return own.decode().split("|")[0] if own else None
 
     def told(
@@ -232,7 +233,7 @@ class Machine(RuleBasedStateMachine):
 
     def begin_cancel(self, task: int) -> None:
         for partition in range(self.partitions):
-            self.frontier.run("state", partition, task, "cancelling", "begin")
+            self.frontier.store.run("state", partition, task, "cancelling", "begin")
 
     @rule(task=task_ids)
     def close(self, task: int) -> None:
@@ -331,7 +332,7 @@ class Machine(RuleBasedStateMachine):
         held: Counter[tuple[int, Any]] = Counter()
         for task in self.tasks.values():
             for rid, place in task.places.items():
-                held[self.frontier.partition_of(self.host_of(rid)), place] += 1
+                held[self.frontier.store.partition_of(self.host_of(rid)), place] += 1
         return sum(
             2 * held[partition, other] < held[partition, generation] - 1
             for partition in range(self.partitions)
@@ -372,7 +373,7 @@ class Machine(RuleBasedStateMachine):
 
     def completed(self, completions: list[Completion]) -> None:
         done = set()
-        parts = dict(self.frontier.split(completions, lambda completion: completion.host))
+        parts = dict(self.frontier.store.split(completions, lambda completion: completion.host))
         for part in parts.values():
             begun = {
                 c.rid for c in part if c.task in self.tasks and c.rid in self.tasks[c.task].pending
@@ -547,7 +548,7 @@ class Machine(RuleBasedStateMachine):
                 assert (counts.duplicates, counts.limited) == (task.duplicates, task.limited)
             parked = {rid for rid, place in task.pending.items() if place == "parked"}
             assert set(self.frontier.parked(number)) == parked
-        kept = [rid for keys in self.frontier.keys for rid in self.redis.hkeys(keys("REQ"))]
+        kept = [rid for keys in self.frontier.store.keys for rid in self.redis.hkeys(keys("REQ"))]
         assert len(kept) == len(set(kept))
         assert set(kept) == pending
 
@@ -559,13 +560,13 @@ class Machine(RuleBasedStateMachine):
                 if isinstance(place, int):
                     held[place].add(rid)
         for generation in self.generations + self.fenced:
-            rids = [keys("INPROGRESS", generation) for keys in self.frontier.keys]
+            rids = [keys("INPROGRESS", generation) for keys in self.frontier.store.keys]
             assert {rid for key in rids for rid in self.redis.smembers(key)} == held[generation]
 
     @invariant()
     def a_slot_of_its_host_is_taken_by_each_fetch(self) -> None:
         for host in HOSTS:
-            keys = self.frontier.keys[self.frontier.partition_of(host)]
+            keys = self.frontier.store.keys[self.frontier.store.partition_of(host)]
             assert int(self.redis.hget(keys("HOST", host), "a") or 0) == self.in_flight(host)
 
     @invariant()
@@ -583,7 +584,7 @@ class Machine(RuleBasedStateMachine):
         kept = {
             (name, rid): row
             for name in ("TRIES", "KILLS")
-            for keys in self.frontier.keys
+            for keys in self.frontier.store.keys
             for rid, row in self.redis.hgetall(keys(name)).items()
         }
         assert kept == expected

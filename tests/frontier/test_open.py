@@ -9,7 +9,7 @@ import pytest
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import pack
+from crawlframe.frontier.partitions import PartitionedStore, pack
 from tests.frontier.bench import Bench, Resending
 
 
@@ -76,7 +76,7 @@ def test_admit_counts_what_is_new(bench: Bench) -> None:
         bench.request("three"),
         bench.request("two"),
     ]
-    plain = Frontier(bench.redis)
+    plain = Frontier(PartitionedStore(bench.redis))
     assert plain.admit(1, some) == 2
     assert plain.admit(1, some) == 0
     assert (bench.counts().na, bench.counts().duplicates) == (3, 0)
@@ -119,29 +119,29 @@ class Watching(Resending):
 
     def run(self, verb: str, partition: int, *args: Any) -> Any:
         answer = super().run(verb, partition, *args)
-        self.seen.append(self.counts(1))
+        self.seen.append(Frontier(self).counts(1))
         return answer
 
 
 def test_a_task_that_opens_never_looks_empty(make_bench: Callable[..., Bench]) -> None:
     for n, host in enumerate(("a.example", "b.example", "c.example", "d.example", "-")):
-        bench = make_bench(partitions=3, kind=Watching)
+        bench = make_bench(partitions=3, store=Watching)
         bench.redis.flushall()
-        bench.frontier.seen = []
+        bench.store.seen = []
         bench.open(bench.request(str(n), host))
-        *early, last = bench.frontier.seen
+        *early, last = bench.store.seen
         assert early == [None, None]
         assert last.nr == 1
 
 
 def test_the_answers_of_scripts_that_nobody_asks_today(bench: Bench) -> None:
-    frontier = Frontier(bench.redis)
+    frontier = Frontier(PartitionedStore(bench.redis))
     fields, cookies = pack(["state", "running"]), pack(["a", "b"])
-    assert [frontier.run("open", 0, 1, fields, pack([])) for _ in range(2)] == [1, 0]
-    assert [frontier.run("cookies", 0, 1, cookies) for _ in range(2)] == [1, 0]
-    assert frontier.run("lease", 0, 5, 1000) == 1
-    assert frontier.run("confirm", 0) == 1
-    assert [frontier.run("close", 0, 1) for _ in range(2)] == [1, 1]
+    assert [frontier.store.run("open", 0, 1, fields, pack([])) for _ in range(2)] == [1, 0]
+    assert [frontier.store.run("cookies", 0, 1, cookies) for _ in range(2)] == [1, 0]
+    assert frontier.store.run("lease", 0, 5, 1000) == 1
+    assert frontier.store.run("confirm", 0) == 1
+    assert [frontier.store.run("close", 0, 1) for _ in range(2)] == [1, 1]
 
 
 def test_a_task_whose_requests_failed_can_be_closed(bench: Bench) -> None:
@@ -153,7 +153,7 @@ def test_a_task_whose_requests_failed_can_be_closed(bench: Bench) -> None:
 
 def test_very_many_fingerprints_are_forgotten_bit_by_bit(make_bench: Callable[..., Bench]) -> None:
     """As of a task of four million requests."""
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     level, split = 14, 5
     bench.redis.hset(bench.key("TASK", 1), mapping={"level": level, "split": split})
@@ -161,7 +161,7 @@ def test_very_many_fingerprints_are_forgotten_bit_by_bit(make_bench: Callable[..
     for bucket in buckets:
         bench.redis.sadd(bench.key("SEEN", f"1:{bucket}"), 1)
     calls = 1
-    while not bench.frontier.run("close", 0, 1):
+    while not bench.store.run("close", 0, 1):
         calls += 1
     assert calls == -(-(2**level + split) // 300)
     assert not bench.redis.keys("*:seen:1:*")

@@ -13,6 +13,7 @@ from redis.crc import key_slot
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import KEYS, Keys, lua_prelude
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.scripts import Scripts, source, verbs
 from crawlframe.request import Admission
 from tests.frontier.bench import Bench
@@ -26,7 +27,7 @@ def bench(make_bench: Callable[..., Bench]) -> Bench:
 
 
 def test_hosts_are_spread(bench: Bench) -> None:
-    assert {bench.frontier.partition_of(host) for host in HOSTS} == {0, 1, 2}
+    assert {bench.store.partition_of(host) for host in HOSTS} == {0, 1, 2}
 
 
 def test_follow_ups_go_where_their_hosts_live(bench: Bench) -> None:
@@ -35,7 +36,7 @@ def test_follow_ups_go_where_their_hosts_live(bench: Bench) -> None:
     assert bench.complete(root, *(bench.request(host, host) for host in HOSTS)) == set()
     for partition in range(3):
         hosts = {h.decode() for h in bench.redis.zrange(bench.key("HOSTS", "", partition), 0, -1)}
-        assert hosts == {host for host in HOSTS if bench.frontier.partition_of(host) == partition}
+        assert hosts == {host for host in HOSTS if bench.store.partition_of(host) == partition}
     assert sorted(bench.names(bench.claim_all())) == HOSTS
 
 
@@ -55,14 +56,14 @@ def test_nr_reaches_0_once_and_never_early(make_bench: Callable[..., Bench], see
     """A random tree of requests over all partitions, watched after every script."""
     chance = random.Random(seed)
 
-    class Watched(Frontier):
+    class Watched(PartitionedStore):
         watching = True
 
         def run(self, verb: str, partition: int, *args: Any) -> Any:
             answer = super().run(verb, partition, *args)
             if self.watching:
                 self.watching = False
-                counts = self.counts(1)
+                counts = Frontier(self).counts(1)
                 if counts is not None and counts.nr == 0:
                     zeros.append(len(todo))
                 self.watching = True
@@ -70,7 +71,7 @@ def test_nr_reaches_0_once_and_never_early(make_bench: Callable[..., Bench], see
 
     zeros: list[int] = []
     todo: list[Admission] = []
-    bench = make_bench(partitions=3, kind=Watched)
+    bench = make_bench(partitions=3, store=Watched)
     root = bench.request("root", "-")
     tree: dict[bytes, list[Admission]] = {}
     todo = [root]
@@ -101,7 +102,7 @@ def test_nr_reaches_0_once_and_never_early(make_bench: Callable[..., Bench], see
 def test_a_completion_that_dies_between_partitions(
     make_bench: Callable[..., Bench], at: int
 ) -> None:
-    class Dying(Frontier):
+    class Dying(PartitionedStore):
         lives = 10**9
 
         def run(self, verb: str, partition: int, *args: Any) -> Any:
@@ -111,15 +112,15 @@ def test_a_completion_that_dies_between_partitions(
                 raise ConnectionError
             return answer
 
-    bench = make_bench(partitions=3, kind=Dying)
+    bench = make_bench(partitions=3, store=Dying)
     bench.open(bench.request("root", "-"))
     [root] = bench.claim_all()
     links = [bench.request(f"link {i}", HOSTS[i % 12]) for i in range(2400)]
-    bench.frontier.lives = at
+    bench.store.lives = at
     try:
         bench.complete(root, *links)
     except ConnectionError:
-        bench.frontier.lives = 10**9
+        bench.store.lives = 10**9
         assert bench.counts().nr > 0
         assert bench.frontier.audit() == []
         bench.complete(root, *links)
@@ -130,7 +131,7 @@ def test_a_completion_that_dies_between_partitions(
 def test_a_task_that_a_partition_lost_is_an_error_while_it_has_work(bench: Bench) -> None:
     bench.open(bench.request("root", "-"))
     [root] = bench.claim_all()
-    other = (bench.frontier.partition_of("-") + 1) % 3
+    other = (bench.store.partition_of("-") + 1) % 3
     bench.redis.delete(bench.key("TASK", 1, other), bench.key("TASKS", "", other))
     assert bench.frontier.counts(1) is None
     links = [bench.request(host, host) for host in HOSTS]
@@ -147,7 +148,7 @@ def test_a_seed_may_be_claimed_before_its_task_is_quite_open(
 ) -> None:
     """Another node is quick: its follow-ups find the task in every partition."""
 
-    class Watched(Frontier):
+    class Watched(PartitionedStore):
         def run(self, verb: str, partition: int, *args: Any) -> Any:
             answer = super().run(verb, partition, *args)
             if verb == "open":
@@ -156,10 +157,10 @@ def test_a_seed_may_be_claimed_before_its_task_is_quite_open(
                     node.complete(request, *(node.request(f"to {h}", h) for h in HOSTS))
             return answer
 
-    def bench_of(frontier: Frontier) -> Bench:
-        return Bench(frontier.redis, partitions=3, kind=Frontier)
+    def bench_of(store: PartitionedStore) -> Bench:
+        return Bench(store.redis, partitions=3, store=PartitionedStore)
 
-    bench = make_bench(partitions=3, kind=Watched)
+    bench = make_bench(partitions=3, store=Watched)
     bench.open(bench.request("root", host))
     assert bench.counts()[1:3] == (13, 1)
 
@@ -199,7 +200,7 @@ def test_every_verb_has_a_header_and_an_attribute(redis_client: Redis) -> None:
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_nothing_is_in_no_partition(make_bench: Callable[..., Bench], partitions: int) -> None:
     frontier = make_bench(partitions=partitions).frontier
-    assert [*frontier.split(iter([]), str)] == []
-    assert [(n, [*some]) for n, some in frontier.split(iter(["-"]), str)] == [
-        (frontier.partition_of("-"), ["-"])
+    assert [*frontier.store.split(iter([]), str)] == []
+    assert [(n, [*some]) for n, some in frontier.store.split(iter(["-"]), str)] == [
+        (frontier.store.partition_of("-"), ["-"])
     ]

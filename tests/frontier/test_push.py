@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import pack
+from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import groups
 from crawlframe.request import Admission
 from tests.frontier.bench import Bench
@@ -41,7 +41,7 @@ def test_several_long_lists_in_a_batch(bench: Bench) -> None:
     assert (bench.counts().na, bench.counts().nf) == (3 + 2100, 3)
 
 
-class Dying(Frontier):
+class Dying(PartitionedStore):
     """Dies before or after a script; ``calls`` counts those that write follow-ups."""
 
     at: int = 0
@@ -67,9 +67,9 @@ def test_a_run_that_dies_is_taken_up(
 ) -> None:
     """Whatever of the list was pushed, the next run of the request goes on there; it never
     completes early and never pushes twice."""
-    bench = make_bench(kind=Dying)
+    bench = make_bench(store=Dying)
     root, links = start(bench)
-    bench.frontier.at, bench.frontier.after = at, after
+    bench.store.at, bench.store.after = at, after
     with pytest.raises(ConnectionError):
         bench.complete(root, *links)
     assert bench.frontier.audit() == []
@@ -87,7 +87,7 @@ def test_a_short_completion_does_not_overtake_a_long_one(bench: Bench) -> None:
     root, links = start(bench)
     entry = bench.frontier._entry(0, bench.completion(root, *links))
     assert bench.frontier._push_from(0, entry, 0)[4] == 1500
-    assert bench.frontier.run("complete", 0, pack([[*entry[:5], groups(entry[5])]])) == [
+    assert bench.store.run("complete", 0, pack([[*entry[:5], groups(entry[5])]])) == [
         [],
         [root.rid, 1500],
     ]
@@ -102,17 +102,17 @@ def test_a_short_completion_does_not_overtake_a_long_one(bench: Bench) -> None:
 def test_two_runs_push_the_same_list(make_bench: Callable[..., Bench], steps: int) -> None:
     """One run is overtaken by another after each of its steps: every link enters once."""
 
-    class Overtaken(Frontier):
+    class Overtaken(PartitionedStore):
         left = steps
 
         def run(self, verb: str, partition: int, *args: Any) -> Any:
             if verb in ("push", "complete"):
                 self.left -= 1
                 if self.left == 0:
-                    assert Frontier(self.redis).complete([completion]) == set()
+                    assert Frontier(PartitionedStore(self.redis)).complete([completion]) == set()
             return super().run(verb, partition, *args)
 
-    bench = make_bench(kind=Overtaken)
+    bench = make_bench(store=Overtaken)
     root, links = start(bench)
     completion = bench.completion(root, *links)
     assert bench.frontier.complete([completion]) == set()
@@ -124,7 +124,7 @@ def test_a_run_that_is_behind_again_and_again_does_not_give_up(
 ) -> None:
     """Before each completion another run pushes a chunk and dies. Nobody else would complete."""
 
-    class Hindered(Frontier):
+    class Hindered(PartitionedStore):
         hindrances = 2
 
         def run(self, verb: str, partition: int, *args: Any) -> Any:
@@ -133,10 +133,10 @@ def test_a_run_that_is_behind_again_and_again_does_not_give_up(
                 other = Dying(self.redis)
                 other.at, other.after = 2, True
                 with pytest.raises(ConnectionError):
-                    other.complete([hindrance])
+                    Frontier(other).complete([hindrance])
             return super().run(verb, partition, *args)
 
-    bench = make_bench(kind=Hindered)
+    bench = make_bench(store=Hindered)
     root, links = start(bench)
     hindrance = bench.completion(root, *links)
     assert bench.frontier.complete([bench.completion(root, *links[:400])]) == set()

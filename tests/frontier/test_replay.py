@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from crawlframe.errors import Fenced
-from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.frontier import NodeInfo
+from crawlframe.frontier.partitions import PartitionedStore
 from tests.frontier.bench import Bench
 
 NODE = NodeInfo(
@@ -48,7 +49,7 @@ def test_replay_moves_only_what_is_still_owned(bench: Bench) -> None:
 
 
 def test_replay_of_very_many(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     bench.frontier.admit(1, bench.requests(1234))
     assert len(bench.claim_all()) == 1234
@@ -57,13 +58,13 @@ def test_replay_of_very_many(make_bench: Callable[..., Bench]) -> None:
 
 
 def test_a_replay_that_was_cut_short_can_be_repeated(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     bench.frontier.admit(1, bench.requests(700))
     bench.claim_all()
     bench.leases.renew(1, 15)
     bench.leases.announce(NODE)
-    assert bench.leases.run("replay", 0, 1) == [500, 200]
+    assert bench.store.run("replay", 0, 1) == [500, 200]
     assert bench.frontier.audit() == []
     assert 1 in bench.leases.left()
     assert bench.leases.replay(1) == 200
@@ -124,13 +125,13 @@ def test_nodes_are_known_until_they_are_replayed(bench: Bench) -> None:
 
 def test_whoever_replays_and_dies_leaves_it_to_another(make_bench: Callable[..., Bench]) -> None:
     """In the middle of a replay over several partitions: the lease stays until all is done."""
-    bench = make_bench(partitions=3, kind=Frontier)
+    bench = make_bench(partitions=3, store=PartitionedStore)
     bench.open(*(bench.request(c, f"{c}.example") for c in "abcdefghij"))
     bench.leases.renew(1, 15)
     assert len(bench.claim_all(3)) == 10
     left = [1]
     while left[-1]:
-        _, left[-1] = bench.leases.run("replay", 1, 1)
+        _, left[-1] = bench.store.run("replay", 1, 1)
     assert 1 in bench.leases.left()
     bench.leases.replay(1)
     assert bench.leases.left() == {}

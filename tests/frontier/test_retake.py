@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.frontier import Claimed, Frontier
+from crawlframe.frontier import Claimed
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.sieve import Sieve
@@ -225,7 +226,7 @@ def test_no_more_than_asked_for(bench: Bench) -> None:
 
 
 def test_many_come_back_500_a_call(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     bench.frontier.admit(1, bench.requests(1200))
     park_all(bench, "old")
@@ -246,7 +247,7 @@ def test_they_are_first_in_line(bench: Bench) -> None:
 def test_all_tasks_and_hosts(make_bench: Callable[..., Bench], partitions: int) -> None:
     bench = make_bench(partitions=partitions)
     hosts = [f"{c}.example" for c in "abcdef"]
-    assert {bench.frontier.partition_of(host) for host in hosts} == set(range(partitions))
+    assert {bench.store.partition_of(host) for host in hosts} == set(range(partitions))
     for task in (1, 2, 3):
         bench.open(*(bench.request(host, host, task=task) for host in hosts), task=task)
     held = park_all(bench, "old")
@@ -291,7 +292,7 @@ def test_a_cancelled_task_has_nothing_to_take(bench: Bench) -> None:
 def test_a_cancel_that_was_cut_short_is_left_to_who_finishes_it(bench: Bench) -> None:
     bench.open(bench.request("one"))
     park_all(bench, "old")
-    bench.frontier.run("state", 0, 1, "cancelling", "begin")
+    bench.store.run("state", 0, 1, "cancelling", "begin")
     assert bench.frontier.retake("new", 500) == 0
     bench.frontier.cancel(1)
     assert bench.counts().cancelled == 1
@@ -302,7 +303,7 @@ def test_very_many_that_cannot_move_do_not_stand_in_the_way(
 ) -> None:
     """More paused tasks than one call looks at, some running between them, and many requests that
     this version tried."""
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     for task in range(1, 1201):
         bench.open(bench.request("one", task=task), task=task)
     bench.open(task=2000)
@@ -326,7 +327,7 @@ def test_very_many_that_cannot_move_do_not_stand_in_the_way(
 
 @pytest.mark.parametrize("damage", ["OWN", "REQ"])
 def test_damage_does_not_stop_the_others(make_bench: Callable[..., Bench], damage: str) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open(*bench.requests(3))
     one, *others = park_all(bench, "old")
     bench.redis.hdel(bench.key(damage), one.rid)
@@ -337,7 +338,7 @@ def test_damage_does_not_stop_the_others(make_bench: Callable[..., Bench], damag
 
 
 def test_a_group_that_is_lost_does_not_stop_the_others(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     for task in (1, 2):
         bench.open(bench.request("one", task=task), task=task)
     park_all(bench, "old")
@@ -355,7 +356,7 @@ def test_the_commit_thread_says_which_code_could_not_run_it(
     make_bench: Callable[..., Bench], new_database: NewDatabase
 ) -> None:
     """A batch may hold outcomes of two versions."""
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open(*bench.requests(4))
     settled: list[bytes] = []
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import pytest
 from redis import Redis
 
-from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.rollouts import Rollout, Rollouts, branch_of, concerns
 
 OLD, NEW, NEWER = "1" * 40, "2" * 40, "3" * 40
 
 
 @pytest.fixture
-def rollouts(redis_client: Redis) -> Rollouts:
-    return Frontier(redis_client).rollouts
+def store(redis_client: Redis) -> PartitionedStore:
+    return PartitionedStore(redis_client)
+
+
+@pytest.fixture
+def rollouts(store: PartitionedStore) -> Rollouts:
+    return Rollouts(store)
 
 
 def test_nothing_was_announced(rollouts: Rollouts) -> None:
@@ -21,9 +26,11 @@ def test_nothing_was_announced(rollouts: Rollouts) -> None:
     assert rollouts.of("alpha") is None
 
 
-def test_an_announcement_is_read_as_it_was_made(rollouts: Rollouts) -> None:
+def test_an_announcement_is_read_as_it_was_made(
+    rollouts: Rollouts, store: PartitionedStore
+) -> None:
     told = rollouts.announce(Rollout(NEW, "main", ("alpha",), back=True, before=OLD))
-    seconds, _ = rollouts.redis.time()
+    seconds, _ = store.redis.time()
     assert abs(told.announced_at - seconds) < 60
     assert rollouts.current() == rollouts.of("alpha") == told
     assert (told.revision, told.branch, told.nodes) == (NEW, "main", ("alpha",))
@@ -38,7 +45,9 @@ def test_the_newest_counts(rollouts: Rollouts) -> None:
     assert newest.id == ids[-1]
 
 
-def test_a_late_node_finds_what_all_were_told_before_a_canary(rollouts: Rollouts) -> None:
+def test_a_late_node_finds_what_all_were_told_before_a_canary(
+    rollouts: Rollouts, store: PartitionedStore
+) -> None:
     everyone = rollouts.announce(Rollout(OLD, "main"))
     canary = rollouts.announce(Rollout(NEW, "main", ("alpha",)))
     assert rollouts.current() == canary
@@ -46,7 +55,7 @@ def test_a_late_node_finds_what_all_were_told_before_a_canary(rollouts: Rollouts
     assert rollouts.of("beta") == everyone
     rest = rollouts.announce(Rollout(NEW, "main"))
     assert rollouts.of("alpha") == rollouts.of("beta") == rest
-    assert rollouts.redis.hlen(rollouts.keys[0]("ROLLOUT")) == 1  # it does not grow
+    assert store.redis.hlen(store.keys[0]("ROLLOUT")) == 1  # it does not grow
 
 
 def test_branches_do_not_meet(rollouts: Rollouts) -> None:
@@ -58,24 +67,28 @@ def test_branches_do_not_meet(rollouts: Rollouts) -> None:
     assert rollouts.of("beta", "mai") == rollouts.of("beta") == test
 
 
-def test_ids_grow_when_the_clock_of_redis_goes_back(rollouts: Rollouts) -> None:
+def test_ids_grow_when_the_clock_of_redis_goes_back(
+    rollouts: Rollouts, store: PartitionedStore
+) -> None:
     future = 5 * 10**15
-    rollouts.redis.hset(rollouts.keys[0]("ROLLOUT"), "main:", f"{future}|{{}}")
+    store.redis.hset(store.keys[0]("ROLLOUT"), "main:", f"{future}|{{}}")
     assert rollouts.announce(Rollout(NEW, "main")).id == future + 1
 
 
 @pytest.mark.parametrize("row", [b"", b"1|", b"x|{}", b"1|{}", b"1|[]", b'1|{"revision": 1}'])
-def test_what_cannot_be_read_is_no_announcement(rollouts: Rollouts, row: bytes) -> None:
-    key = rollouts.keys[0]("ROLLOUT")
-    rollouts.redis.hset(key, "main:", row)
+def test_what_cannot_be_read_is_no_announcement(
+    rollouts: Rollouts, store: PartitionedStore, row: bytes
+) -> None:
+    key = store.keys[0]("ROLLOUT")
+    store.redis.hset(key, "main:", row)
     assert rollouts.current() is None
     told = rollouts.announce(Rollout(NEW, "main", ("alpha",)))
     assert rollouts.of("alpha") == told
 
 
-def test_fields_of_a_later_release_do_no_harm(rollouts: Rollouts) -> None:
+def test_fields_of_a_later_release_do_no_harm(rollouts: Rollouts, store: PartitionedStore) -> None:
     text = f'1|{{"revision": "{NEW}", "branch": "main", "later": 1}}'
-    rollouts.redis.hset(rollouts.keys[0]("ROLLOUT"), "main:", text)
+    store.redis.hset(store.keys[0]("ROLLOUT"), "main:", text)
     assert rollouts.of("alpha") == Rollout(NEW, "main", id=1)
 
 

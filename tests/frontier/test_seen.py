@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.partitions import pack
+from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import fingerprints
 from crawlframe.request import Admission
 from tests.frontier.bench import Bench
@@ -45,7 +45,7 @@ def test_known_answers_each_in_its_place(bench: Bench) -> None:
 
 def test_known_over_partitions_and_calls(make_bench: Callable[..., Bench]) -> None:
     for partitions in (1, 3):
-        bench = make_bench(partitions=partitions, kind=Frontier)
+        bench = make_bench(partitions=partitions, store=PartitionedStore)
         bench.redis.flushall()
         bench.open()
         admissions = [admission(i, f"h{i % 11}.example") for i in range(7000)]
@@ -90,8 +90,8 @@ def test_short_fingerprints_are_found_after_a_split(bench: Bench, step: int) -> 
 
 def test_a_hundred_thousand_fingerprints(redis_client: Any) -> None:
     """They are found again, no other is, and Redis keeps all of them as integer sets."""
-    frontier = Frontier(redis_client)
-    bench = Bench(redis_client, kind=Frontier)
+    frontier = Frontier(PartitionedStore(redis_client))
+    bench = Bench(redis_client, store=PartitionedStore)
     bench.open()
     admissions = [admission(i) for i in range(MANY + 2000)]
     inside, outside = admissions[:MANY], admissions[MANY:]
@@ -128,7 +128,7 @@ def test_a_hundred_thousand_fingerprints(redis_client: Any) -> None:
 
 def test_while_buckets_split_nothing_is_lost(bench: Bench) -> None:
     bench.open()
-    plain = Frontier(bench.redis)
+    plain = Frontier(PartitionedStore(bench.redis))
     done: list[Admission] = []
     for start in range(0, 3000, 300):
         some = [admission(i) for i in range(start, start + 300)]
@@ -142,5 +142,5 @@ def test_while_buckets_split_nothing_is_lost(bench: Bench) -> None:
 def test_known_writes_nothing(bench: Bench) -> None:
     bench.open(bench.request("a"))
     before = bench.dump()
-    bench.frontier.run("known", 0, pack([["1", ["5"], [5]], ["7", ["5"], [5]]]))
+    bench.store.run("known", 0, pack([["1", ["5"], [5]], ["7", ["5"], [5]]]))
     assert bench.dump() == before

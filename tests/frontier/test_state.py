@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from crawlframe.errors import FrontierError
-from crawlframe.frontier import Frontier, tasks
-from crawlframe.frontier.partitions import pack
+from crawlframe.frontier import tasks
+from crawlframe.frontier.partitions import PartitionedStore, pack
 from tests.frontier.bench import Bench
 
 
@@ -66,7 +66,7 @@ def test_resume_brings_back_what_is_parked(bench: Bench) -> None:
 
 
 def test_very_many_lanes_come_back(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     bench.open()
     hosts = [f"h{i}.example" for i in range(1100)]
     bench.frontier.admit(1, [bench.request(host, host) for host in hosts])
@@ -98,7 +98,7 @@ def test_cancel_ends_all_that_waits(bench: Bench) -> None:
 
 
 def test_cancel_of_very_many_delayed(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     for task in (1, 2):
         bench.open(task=task)
         late = [bench.request(f"{i}", task=task, delay=60_000) for i in range(2000)]
@@ -110,7 +110,7 @@ def test_cancel_of_very_many_delayed(make_bench: Callable[..., Bench]) -> None:
 
 
 def test_cancel_of_very_many_lanes_and_entries(make_bench: Callable[..., Bench]) -> None:
-    bench = make_bench(kind=Frontier, partitions=2)
+    bench = make_bench(store=PartitionedStore, partitions=2)
     bench.open()
     bench.open(task=11)  # its lanes are not those of task 1
     hosts = [f"h{i}.example" for i in range(1100)]
@@ -166,16 +166,16 @@ def test_all_steps_of_a_cancel_keep_to_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tasks, "LOOK", 10)
-    bench = make_bench(kind=Frontier)
+    bench = make_bench(store=PartitionedStore)
     waiting(bench)
     steps: list[str] = []
-    run, scan = bench.frontier.run, bench.redis.scan
+    run, scan = bench.store.run, bench.redis.scan
 
     def counted(step: str, ask: Callable[..., Any]) -> Any:
         steps.append(step)
         return ask()
 
-    bench.frontier.run = lambda verb, *args: counted(verb, lambda: run(verb, *args))
+    bench.store.run = lambda verb, *args: counted(verb, lambda: run(verb, *args))
     bench.redis.scan = lambda *args, **options: counted("scan", lambda: scan(*args, **options))
     assert bench.frontier.cancel(1, seconds=3) is False
     assert len([step for step in steps if step != "state"]) <= 3
@@ -189,8 +189,8 @@ def test_the_lanes_of_a_task_that_runs_are_not_emptied(bench: Bench) -> None:
     bench.open(bench.request("a"))
     [lane] = bench.redis.keys(bench.key("LANE", "*"))
     name = lane.decode().removeprefix(bench.key("LANE"))
-    assert bench.frontier.run("cancel", 0, 1, pack([name])) == -1
-    assert bench.frontier.run("cancel", 0, 2, pack([name])) == -1
+    assert bench.store.run("cancel", 0, 1, pack([name])) == -1
+    assert bench.store.run("cancel", 0, 2, pack([name])) == -1
     assert len(bench.claim_all()) == 1
 
 
@@ -232,7 +232,7 @@ def test_cancel_leaves_other_tasks_alone(bench: Bench) -> None:
     assert bench.counts(2).delayed == 1
 
 
-class Dying(Frontier):
+class Dying(PartitionedStore):
     """Its process dies after so many scripts."""
 
     lives = 10**9
@@ -251,7 +251,7 @@ def test_a_change_that_was_cut_short_can_be_seen_and_finished(
 ) -> None:
     """However far it came: the state says "changing", until it is done again."""
     for lives in range(1, 100):
-        bench = make_bench(partitions=partitions, kind=Dying)
+        bench = make_bench(partitions=partitions, store=Dying)
         bench.redis.flushall()
         hosts = [f"{c}.example" for c in "abcdef"]
         bench.open(*(bench.request(host, host) for host in hosts))
@@ -263,18 +263,18 @@ def test_a_change_that_was_cut_short_can_be_seen_and_finished(
         if verb == "pause":
             bench.frontier.resume(1)
         state = bench.counts().state
-        bench.frontier.lives = lives
+        bench.store.lives = lives
         try:
             getattr(bench.frontier, verb)(1)
         except KeyboardInterrupt:
-            bench.frontier.lives = 10**9
+            bench.store.lives = 10**9
             assert bench.counts().state == "changing" != state
             assert bench.counts(2).state == "running"
             assert bench.frontier.audit() == []
             getattr(bench.frontier, verb)(1)
             done = False
         else:
-            bench.frontier.lives = 10**9
+            bench.store.lives = 10**9
             done = True
         after = {"pause": "paused", "resume": "running", "cancel": "cancelling"}[verb]
         assert bench.counts().state == after
@@ -289,9 +289,9 @@ def test_a_change_that_was_cut_short_can_be_seen_and_finished(
 
 def test_an_older_change_does_not_end_a_newer_one(bench: Bench) -> None:
     bench.open(bench.request("a"))
-    bench.frontier.run("state", 0, 1, "running", "begin")
-    bench.frontier.run("state", 0, 1, "cancelling", "begin")
-    bench.frontier.run("state", 0, 1, "running", "end")
+    bench.store.run("state", 0, 1, "running", "begin")
+    bench.store.run("state", 0, 1, "cancelling", "begin")
+    bench.store.run("state", 0, 1, "running", "end")
     assert bench.counts().state == "changing"
-    bench.frontier.run("state", 0, 1, "cancelling", "end")
+    bench.store.run("state", 0, 1, "cancelling", "end")
     assert bench.counts().state == "cancelling"

@@ -273,9 +273,9 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if guarded:": [(("always",), "a verb that is not guarded does not read it")],
     },
     "frontier.py": {
-        "if self.partitions > 1 and self._last_claim == (generation, sequence):": [
+        "if self.store.partitions > 1 and self._last_claim == (generation, sequence):": [
             (
-                ("without `self.partitions > 1`", "`>` becomes `>=`"),
+                ("without `self.store.partitions > 1`", "`>` becomes `>=`"),
                 "one partition answers the same when it is asked twice; it saves a call",
             )
         ],
@@ -288,10 +288,10 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "found += [admission for admission, pending in zip(mine, still, strict=True) if pending]": [
             (("True becomes False",), PAIRS)
         ],
-        "pipe = self.redis.pipeline(transaction=False)": [
+        "pipe = self.store.redis.pipeline(transaction=False)": [
             (("False becomes True",), "the answers are the same; it saves MULTI and EXEC")
         ],
-        "if self.partitions > 1:": [
+        "if self.store.partitions > 1:": [
             (("always", "`>` becomes `>=`"), "in one partition nothing is elsewhere"),
         ],
         "cursors.update(zip(behind[::2], behind[1::2], strict=True))": [

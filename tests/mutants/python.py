@@ -24,8 +24,8 @@ PROTOCOL = {
     "crawlframe/frontier/keys.py": ("LASTING",),
     "crawlframe/frontier/pulse.py": ("Pulse",),
     "crawlframe/frontier/partitions.py": (
-        *("REFUSALS", "Partitions.run", "Partitions._run", "Partitions.era_of"),
-        *("Partitions.split", "Partitions.partition_of"),
+        *("REFUSALS", "PartitionedStore.run", "PartitionedStore._run", "PartitionedStore.era_of"),
+        *("PartitionedStore.split", "PartitionedStore.partition_of"),
     ),
     "crawlframe/frontier/eras.py": ("Eras",),
     "crawlframe/frontier/leases.py": ("Leases.renew", "Leases.left", "Leases.replay"),
@@ -38,7 +38,7 @@ PROTOCOL = {
     "crawlframe/frontier/frontier.py": (
         *("Frontier.connect", "Frontier.claim", "Frontier._claim_from", "Frontier._pending_in"),
         *("Frontier.complete", "Frontier._send_abroad", "Frontier._entry", "Frontier._push_from"),
-        *("Frontier._give", "Frontier.pending", "Frontier._beside"),
+        *("Frontier._give", "Frontier.pending"),
     ),
 }
 # In the text of SQL and in tables of names: what is taken out.

@@ -66,7 +66,7 @@ SAMPLES = [
     ),
     Sample(
         "eras.py",
-        "self.pulse.learn(partition, number)",
+        "self._store.pulse.learn(partition, number)",
         "removed",
         "test_eras.py::test_an_era_begins_closed_and_is_opened[1]",
     ),

@@ -12,6 +12,7 @@ import pytest
 from redis import Redis
 
 from crawlframe.frontier import Claimed, Frontier
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.node.channel import Channel
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.claims import Claims
@@ -23,7 +24,7 @@ GENERATION = 1
 
 @pytest.fixture
 def bench(redis_client: Redis) -> Bench:
-    return Bench(redis_client, kind=Frontier)
+    return Bench(redis_client, store=PartitionedStore)
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_after_a_lost_answer_somebody_must_be_there_to_take_what_it_gave(
     bench.open(*bench.requests(4), concurrency=1)
     held = claim(claims, bench, child, 1)
     claims.end_fetches(child, over(*held))
-    assert claims.make(Away(bench.redis), GENERATION, 1) is None
+    assert claims.make(Away(PartitionedStore(bench.redis)), GENERATION, 1) is None
     assert claims.due(taking=False) == math.inf
     assert time.monotonic() < claims.due(taking=True) < math.inf
     found = claim(claims, bench, child, 1)
@@ -150,7 +151,7 @@ def test_a_new_generation_tells_nothing_of_the_old_one(
 def test_what_no_worker_has_at_two_looks_is_a_stray(
     redis_client: Redis, claims: Claims, child: Child, partitions: int
 ) -> None:
-    bench = Bench(redis_client, partitions, kind=Frontier)
+    bench = Bench(redis_client, partitions, store=PartitionedStore)
     bench.open(*bench.requests(3), *bench.requests(3, host="b.example"))
     known, *_ = claim(claims, bench, child, 6)
     held = {known.rid}
@@ -176,7 +177,7 @@ def test_nothing_is_a_stray_while_an_answer_or_an_errand_is_on_its_way(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
     bench.open(*bench.requests(2))
-    assert claims.make(Away(bench.redis), GENERATION, 1) is None
+    assert claims.make(Away(PartitionedStore(bench.redis)), GENERATION, 1) is None
     for _ in range(2):
         assert claims.strays(bench.frontier, GENERATION, ()) == []
     claim(claims, bench, child, 1)

@@ -15,6 +15,7 @@ from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.faults import Faults
 from crawlframe.frontier import Completion, Frontier, TaskLimits
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.ledger import Recorded
 from crawlframe.node.worker import commit
 from crawlframe.node.worker.commit import Committer
@@ -111,7 +112,7 @@ class Desk:
 def desk(make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.setattr(commit, "PAUSES", (0.01,))
     monkeypatch.setattr("os._exit", _fail)
-    desk = Desk(make_bench(kind=Frontier))
+    desk = Desk(make_bench(store=PartitionedStore))
     yield desk
     # Nothing is lost and nothing is twice, whatever happened.
     assert Page.objects.count() == len(set(Page.objects.values_list("rid", flat=True)))
@@ -303,7 +304,7 @@ def test_it_tells_for_what_results_wait(
 
 def test_who_is_dead_writes_no_more(desk: Desk) -> None:
     desk.bench.frontier.eras.begin(5)
-    desk.bench.frontier.pulse.learn(0, 4)
+    desk.bench.frontier.store.pulse.learn(0, 4)
     desk.write(desk.outcome("/a", "/d"))
     assert desk.fenced == 1
     assert desk.bench.places() == (0, 3, 0, 0)
@@ -325,7 +326,7 @@ def test_redis_is_asked_whether_it_knows_what_it_said(
     committer.run()
     assert desk.fenced == 0
     desk.bench.frontier.eras.begin(5)
-    desk.bench.frontier.pulse.learn(0, 4)
+    desk.bench.frontier.store.pulse.learn(0, 4)
     committer.confirm()
     committer.close()
     committer.run()
@@ -412,13 +413,13 @@ def test_another_may_have_ended_the_task_just_now(make_bench: Callable[..., Benc
                 self.close_tasks([task])
             return ended
 
-    desk = Desk(make_bench(kind=Late))
+    desk = Desk(make_bench(kind=Late, store=PartitionedStore))
     desk.write(*(desk.outcome(page) for page in PAGES))
     assert desk.bench.frontier.open_tasks() == []
 
 
 def test_over_partitions_stewards_end_tasks(make_bench: Callable[..., Bench]) -> None:
-    desk = Desk(make_bench(partitions=3, kind=Frontier))
+    desk = Desk(make_bench(partitions=3, store=PartitionedStore))
     desk.write(*(desk.outcome(page) for page in PAGES))
     assert desk.bench.counts().nr == 0
     assert Task.objects.get().state == "running"
@@ -453,7 +454,7 @@ class WithAnother(Frontier):
 def two(make_bench: Callable[..., Bench]) -> Desk:
     """A desk with a second task, of which nothing remains; it ends with the first batch, and the
     other one with the second."""
-    desk = Desk(make_bench(kind=WithAnother), Settings(commit_batch=2))
+    desk = Desk(make_bench(kind=WithAnother, store=PartitionedStore), Settings(commit_batch=2))
     Task.objects.create(pk=2, spider="s", seeds=b"")
     desk.bench.frontier.open_task(2, TaskLimits(), [])
     return desk

@@ -8,7 +8,7 @@ from typing import Any
 from redis import Redis
 
 from crawlframe.conf import Settings
-from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.sieve import Sieve
 from crawlservice.ledger.store import DjangoLedger
@@ -26,7 +26,7 @@ def scripts_run(redis: Any) -> int:
 
 def test_it_does_not_pile_up(redis_client: Redis) -> None:
     """Else results would wait for the questions of all the time that Redis was away."""
-    frontier, ledger = Bench(redis_client, kind=Frontier).frontier, DjangoLedger()
+    frontier, ledger = Bench(redis_client, store=PartitionedStore).frontier, DjangoLedger()
     frontier.eras.confirm()  # the script is known from here on
     committer = Committer(Settings(), 1, frontier, ledger, Sieve(), fail, fail)
     before = scripts_run(redis_client)

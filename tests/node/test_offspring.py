@@ -15,7 +15,7 @@ from crawlframe.node.master import offspring
 
 SCRIPT = """
 import os, subprocess, sys, time
-from crawlframe.node import offspring
+from crawlframe.node.master import offspring
 from crawlframe.node.child_process import adopt_orphans
 
 adopt_orphans()

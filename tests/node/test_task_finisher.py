@@ -6,6 +6,7 @@ import pytest
 from redis import Redis
 
 from crawlframe.frontier import Frontier, TaskLimits
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.node.task_finisher import EVERY, Endings
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task
@@ -26,7 +27,7 @@ def states() -> set[str]:
 
 
 def test_the_first_is_ended_at_once_and_others_gather(redis_client: Redis) -> None:
-    frontier = Frontier(redis_client)
+    frontier = Frontier(PartitionedStore(redis_client))
     endings = Endings(frontier, DjangoLedger())
     assert endings.left is None
     first, *others = tasks(frontier, 4)
@@ -45,7 +46,7 @@ def test_the_first_is_ended_at_once_and_others_gather(redis_client: Redis) -> No
 
 
 def test_what_is_not_over_is_not_ended(redis_client: Redis) -> None:
-    frontier = Frontier(redis_client)
+    frontier = Frontier(PartitionedStore(redis_client))
     endings = Endings(frontier, DjangoLedger())
     over, unknown = tasks(frontier, 1)[0], 77
     missing = Task.objects.create(spider="s", seeds=b"").pk  # of which Redis does not know
@@ -56,7 +57,7 @@ def test_what_is_not_over_is_not_ended(redis_client: Redis) -> None:
 
 
 def test_with_several_partitions_stewards_end_tasks(redis_client: Redis) -> None:
-    frontier = Frontier(redis_client, partitions=2)
+    frontier = Frontier(PartitionedStore(redis_client, partitions=2))
     endings = Endings(frontier, DjangoLedger())
     endings.add(tasks(frontier, 1))
     assert endings.left is None

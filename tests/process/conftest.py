@@ -189,7 +189,7 @@ def submit(manage: Callable[..., subprocess.CompletedProcess[str]], look: Look) 
 
     def submit(spider: str, **arguments: object) -> int:
         deadline = time.monotonic() + 20
-        while spider not in look.frontier.spiders():
+        while spider not in look.frontier.spiders.all():
             assert time.monotonic() < deadline, f"no node published {spider}"
             time.sleep(0.05)
         given = [word for name, value in arguments.items() for word in ("-a", f"{name}={value}")]
@@ -247,7 +247,7 @@ def crawl(
             start_manage("runcrawler", "--node", f"node{n}", "--workers", 1, "--concurrency", 8)
             for n in range(nodes)
         ]
-        wait_for(lambda: "odd" in look.frontier.spiders())
+        wait_for(lambda: "odd" in look.frontier.spiders.all())
         with redis_at(beside or url):
             assert submit_task("odd", {"url": web.url, "many": pages}).pk == 1
         return Crawl(look, running, pages)

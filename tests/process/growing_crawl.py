@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from crawlframe.frontier.records import CodeState, Counts
+from crawlframe.frontier.nodes import CodeState
+from crawlframe.frontier.records import Counts
 from crawlframe.request import ROOT_URL
 from crawlservice.demosite import DemoServer
 from crawlservice.ledger.audit import audit
@@ -81,7 +82,9 @@ class GrowingCrawl:
 
     def submit(self, redis_url: str, tasks: int = 1) -> None:
         """Submits equal tasks when a node has published the spider."""
-        self._until(lambda: SPIDER in self._look.frontier.spiders(), "no node published the spider")
+        self._until(
+            lambda: SPIDER in self._look.frontier.spiders.all(), "no node published the spider"
+        )
         with redis_at(redis_url):
             for _ in range(tasks):
                 self.tasks.append(submit(SPIDER, {"site": self.demo.url}).pk)

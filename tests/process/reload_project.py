@@ -17,7 +17,7 @@ import psutil
 
 from crawlframe.code.checkout import SHORT
 from crawlframe.frontier import NodeInfo
-from crawlframe.frontier.records import CodeState
+from crawlframe.frontier.nodes import CodeState
 from crawlframe.request import ROOT_URL, pack_admissions, root_admission, unpack_admissions
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.models import Item, Page, Task

@@ -48,7 +48,7 @@ def test_a_staging_node_on_the_redis_of_production_fetches_nothing(
     reload: bool,
 ) -> None:
     production = start_manage("runcrawler", "--node", "production", "--workers", 1)
-    wait_for(lambda: "odd" in look.frontier.spiders())
+    wait_for(lambda: "odd" in look.frontier.spiders.all())
     assert production.stop() == 0
     with redis_at(redis_url):
         task = submit("odd", {"url": web.url})

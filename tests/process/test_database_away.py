@@ -48,7 +48,7 @@ def test_immediate_stops_change_nothing(
             start_manage("runcrawler", "--node", name, "--workers", 1, "--concurrency", 8)
             for name in ("one", "two")
         ]
-        wait(lambda: "odd" in look.frontier.spiders())
+        wait(lambda: "odd" in look.frontier.spiders.all())
         submitted = manage("submit", "odd", "-a", f"url={web.url}", "-a", f"many={PAGES}")
         assert submitted.returncode == 0
         for stop in range(1, STOPS + 1):

@@ -73,7 +73,7 @@ class Crawl:
         for section in range(SECTIONS):
             web.pages[f"/{section}"] = [f"/{section}/{part}" for part in range(PARTS)]
         wait(lambda: len(self.look.frontier.leases.nodes()) == len(masters()))
-        wait(lambda: "odd" in self.look.frontier.spiders())
+        wait(lambda: "odd" in self.look.frontier.spiders.all())
         self.pk = submit("odd", {"url": web.url}).pk
         self.pids = self._workers()
 
@@ -131,7 +131,9 @@ class Crawl:
     def holder_of_root(self) -> int:
         """The generation that has the request which runs the spider's start."""
         frontier = self.look.frontier
-        place = frontier.redis.hget(frontier.keys[0]("OWN"), root_admission(self.pk).rid)
+        place = frontier.store.redis.hget(
+            frontier.store.keys[0]("OWN"), root_admission(self.pk).rid
+        )
         return int(re.split(rb"[.+]", place)[0])
 
     def check_workers(self) -> None:

@@ -70,7 +70,7 @@ def test_a_crawl_through_faults_ends_with_the_exact_set(
             assert time.monotonic() < deadline
             time.sleep(0.1)
 
-    wait(lambda: "odd" in look.frontier.spiders())
+    wait(lambda: "odd" in look.frontier.spiders.all())
     pk = submit("odd", url=web.url, many=PAGES)
     wait(lambda: look.task(pk).state not in Task.ACTIVE and not look.frontier.open_tasks())
     task = look.task(pk)

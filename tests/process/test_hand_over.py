@@ -12,8 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from crawlframe.conf import Settings
+from crawlservice.models import Event, Generation
+from crawlservice.monitoring import lives
+from crawlservice.steward.steward import Steward
 from tests.conftest import CHECKOUT
-from tests.process.conftest import STOCK, Look, OddWeb
+from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import STOCK, Look, OddWeb, wait_for
 from tests.process.reload_project import Gate, Household, Project, View, is_gone, shop
 
 pytestmark = pytest.mark.process
@@ -91,7 +96,7 @@ def test_a_new_master_takes_over(
         assert (codes[f"/late/{n}"], versions[f"/late/{n}"]) == ("second", after)
     node.until(lambda: is_gone(old_master))
     # What is published is what the new one has, not what the old one says at its end.
-    assert "more" in node.look.frontier.spiders()["shop"].arguments["properties"]
+    assert "more" in node.look.frontier.spiders.all()["shop"].arguments["properties"]
 
     # The supervisor runs the new framework too, in the same process, and goes on watching.
     node.running.wait_for("the supervisor is a fresh one")
@@ -196,6 +201,32 @@ def _masters(node: View) -> list[psutil.Process]:
         except psutil.NoSuchProcess:  # a git that has answered
             continue
     return masters
+
+
+def test_a_node_that_is_killed_after_a_refused_hand_over_is_missed(
+    node: View, household: Household, project: Project, redis_url: str
+) -> None:
+    def fates() -> list[str]:
+        return [*Generation.objects.order_by("pk").values_list("fate", flat=True)]
+
+    master = node.node.pid
+    project.write("shops/shop.py", "def (\n")
+    _append(project, "crawlframe/node/worker/worker.py", "# changed\n")
+    node.until(lambda: "left" in fates())
+    assert fates() == ["", "left"], "the old master goes on"
+    assert node.node.pid == master
+    household.end()
+    steward = Steward(Settings(lease=3), node.look.frontier)
+
+    def missed() -> bool:
+        steward.turn()
+        return bool(lives.offline())
+
+    with redis_at(redis_url):
+        wait_for(missed)
+    (life,) = lives.offline()
+    assert (life.node, life.pid) == ("one", master)
+    assert [*Event.objects.values_list("kind", flat=True)] == ["node_offline"]
 
 
 MIGRATION = """from django.db import migrations

@@ -329,7 +329,7 @@ def test_redis_restarts_in_the_middle(
     web.latency = 0.05
     node = start_manage("runcrawler", "--workers", 1, "--concurrency", 8)
     node.wait_for("generation")
-    while "odd" not in look.frontier.spiders():
+    while "odd" not in look.frontier.spiders.all():
         time.sleep(0.05)
     assert manage("submit", "odd", "-a", f"url={web.url}", "-a", "many=300").returncode == 0
     look.wait(1, lambda task: look.counts(1).nf > 30)

@@ -14,6 +14,7 @@ from crawlframe import faults
 from crawlframe.errors import EraChanged, Fenced
 from crawlframe.faults import Faults
 from crawlframe.frontier import Completion, Frontier
+from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from crawlframe.ledger import LedgerAway
 from crawlframe.outcome import Outcome
@@ -62,7 +63,7 @@ class RealNode:
     def start(self) -> None:
         """A fresh process."""
         self.told = model.Node(generation=len(self.lives))
-        self.frontier = Halved(self._redis)
+        self.frontier = Halved(PartitionedStore(self._redis))
         self.sequence = 0
         self.rest: list[Any] | None = None
 
@@ -89,8 +90,8 @@ class Real:
         self.task.save()
         self.pages = {request.rid: page for page, request in self.requests.items()}
         self.nodes = [RealNode(number, redis) for number in range(2)]
-        self.reader = Frontier(redis)
-        self.key = self.reader.keys[0]
+        self.reader = Frontier(PartitionedStore(redis))
+        self.key = self.reader.store.keys[0]
         self.copy: Snapshot | None = None
 
     def _admission(self, page: str) -> Admission:
@@ -124,7 +125,7 @@ class Real:
         node.lives.append(Generation.objects.create(node=node.version, pid=1).pk)
         node.frontier.leases.renew(node.life, LEASE)
         node.sequence = 0
-        node.be("idle", generation=len(node.lives), era=node.frontier.pulse.eras[0])
+        node.be("idle", generation=len(node.lives), era=node.frontier.store.pulse.eras[0])
 
     def _renew(self, node: RealNode, after: model.Node, broken_off: str) -> None:
         node.frontier.leases.renew(node.life, LEASE)
@@ -228,7 +229,7 @@ class Real:
 
     def _steward(self) -> Frontier:
         """Another process each time."""
-        return Frontier(self.redis, follows=True)
+        return Frontier(PartitionedStore(self.redis, follows=True))
 
     def _lapse(self, before: model.State, after: model.State, broken_off: str) -> None:
         for generation in self.redis.zrange(self.key("GENERATIONS"), 0, -1):
@@ -258,16 +259,16 @@ class Real:
         pipe.hmget(self.key("TASK", self.task.pk), "na", "nf", "cancelled", "state")
         pipe.smembers(self.key("SEEN", f"{self.task.pk}:0"))
         pipe.smembers(self.key("FENCED"))
-        pulses = [node.frontier.pulse for node in self.nodes]
+        pulses = [node.frontier.store.pulse for node in self.nodes]
         for pulse in pulses:
             pipe.get(self.key("PULSE", pulse.client))
         requests, owners, tries, cursors, counts, seen, fenced, *kept = pipe.execute()
         places = {self.pages[rid]: own.decode().split("|")[0] for rid, own in owners.items()}
-        era = self.reader.era_of(0)
+        era, state = self.reader.store.era_of(0)
         leases = self.reader.leases.left()
         return model.Redis(
-            era=era.number,
-            state=era.state if era.number else "doubted",
+            era=era,
+            state=state if era else "doubted",
             ready=frozenset(self.pages[rid] for rid in requests.keys() - owners.keys()),
             held=frozenset(
                 (page, *self._life(place.split(".")[0]))

@@ -12,7 +12,7 @@ import msgspec
 
 from crawlframe import faults
 from crawlframe.conf import Settings
-from crawlframe.frontier.records import CodeState
+from crawlframe.frontier.nodes import CodeState
 from crawlframe.node.child_process import Child, describe_exit
 from crawlframe.node.handshake import Welcome
 from crawlframe.node.master.template import Loaded, Template

@@ -9,7 +9,7 @@ from typing import TypeVar
 from redis import RedisError
 
 from crawlframe.errors import Fenced
-from crawlframe.frontier.connection import complaint
+from crawlframe.frontier.wording import complaint
 
 log = logging.getLogger(__name__)
 

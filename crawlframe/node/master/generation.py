@@ -107,16 +107,19 @@ def begin(
                 "stop it, or give this node another name with --node"
             )
     faults.at("begin.before")
-    me = _begin_fresh(me, services, frontier)
+    me = _begin_fresh(me, services, frontier, beside)
     faults.at("begin.after")
     return me
 
 
-def _begin_fresh(me: NodeInfo, services: Services, frontier: Frontier) -> NodeInfo:
+def _begin_fresh(
+    me: NodeInfo, services: Services, frontier: Frontier, beside: Collection[int]
+) -> NodeInfo:
     """With the number of a life that nobody has lived. A database that lost rows gives some again.
     What Redis does not take has not begun, and is not to be missed."""
     while True:
-        fresh = replace(me, generation=services.begin_generation(me.node, me.machine, me.pid))
+        number = services.begin_generation(me.node, me.machine, me.pid, beside)
+        fresh = replace(me, generation=number)
         try:
             if _enter(fresh, frontier):
                 return fresh

@@ -16,7 +16,7 @@ from typing import Any
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
-from crawlframe.node.child_process import Child, adopt_orphans
+from crawlframe.node.child_process import HANDED_OVER, Child, adopt_orphans
 from crawlframe.node.master.claims import Claims
 from crawlframe.node.master.code_reload import Renewal
 from crawlframe.node.master.deferred_calls import Errands
@@ -28,7 +28,6 @@ from crawlframe.node.master.template import Loaded, Template
 from crawlframe.node.master.worker_pool import Crew
 from crawlframe.node.services import Services
 from crawlframe.node.signals import Signals
-from crawlframe.node.supervisor.master_processes import HANDED_OVER
 
 log = logging.getLogger(__name__)
 
@@ -286,7 +285,7 @@ class Master:
         self._life.change(spiders=spiders, code=self._renewal.state, fitness=fitness)
         self._frontier.leases.announce(self._life.me)
         if loaded is not self._published:
-            self._frontier.publish_spiders(infos)
+            self._frontier.spiders.publish(infos)
             self._published = loaded
         return True
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from crawlframe.conf import Settings
-from crawlframe.frontier.records import DEATHS_WITHIN, Fitness
+from crawlframe.frontier.nodes import DEATHS_WITHIN, Fitness
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import CAN_ADOPT, Child, describe_exit
 from crawlframe.node.master.blame import Shortage, blamed

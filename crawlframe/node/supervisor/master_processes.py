@@ -16,7 +16,6 @@ from typing import Any
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.node.child_process import describe_exit
 
-HANDED_OVER = 3  # exit code of a master that made room for another; Django's reloader uses it too
 MAX_WORDS = 16384  # bytes of its standard error that a master's failure is told with
 PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next one, by deaths in a row
 STEADY = 30.0  # seconds of life after which a death does not count as a repetition

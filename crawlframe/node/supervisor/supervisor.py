@@ -15,7 +15,7 @@ import msgspec
 from crawlframe.conf import Settings
 from crawlframe.errors import TablesMissing
 from crawlframe.node.channel import ChannelClosed
-from crawlframe.node.child_process import describe_exit
+from crawlframe.node.child_process import HANDED_OVER, describe_exit
 from crawlframe.node.code import Code
 from crawlframe.node.handshake import Welcome
 from crawlframe.node.signals import Signals
@@ -23,7 +23,7 @@ from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.debounce import Changes
 from crawlframe.node.supervisor.git import Follower, Pulling
 from crawlframe.node.supervisor.mailbox import Mailbox
-from crawlframe.node.supervisor.master_processes import HANDED_OVER, Restarts, Ward, Wards
+from crawlframe.node.supervisor.master_processes import Restarts, Ward, Wards
 from crawlframe.node.supervisor.missing_tables import Tables
 from crawlframe.node.supervisor.watcher import TreeReloader, Watch
 

@@ -33,18 +33,16 @@ from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
 from crawlframe.node.running_marks import LOOP
-from crawlframe.node.worker import callbacks
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
+from crawlframe.node.worker.failures import StatusError, callback_traceback, trim
 from crawlframe.node.worker.memory_waits import Starved
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict, clean_text
+from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
 from crawlframe.record import read_head
 from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings, build, read_settings
-
-MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
 
 
 @dataclass
@@ -281,16 +279,6 @@ class RequestRunner:
         )
 
 
-class StatusError(FetchError):
-    """The server answered with a status that the spider does not handle."""
-
-    def __init__(self, response: Response, retryable: bool) -> None:
-        super().__init__(f"{response.url} answered {response.status}")
-        self.retryable = retryable
-        self.reason = f"http_{response.status}"
-        self.response = response
-
-
 def method(crawl: Crawl, name: str) -> Callable[..., Any]:
     """The spider's method of this name. Raises Park."""
     function = getattr(crawl.spider, name, None)
@@ -325,19 +313,3 @@ def is_cancelled() -> bool:
     """Was this asyncio task told to stop? Authors' code may raise CancelledError without that."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def trim(text: str, limit: int = MAX_DETAIL) -> str:
-    """Text for the ledger: clean, and cut in the middle when it is too long."""
-    text = clean_text(text)
-    if len(text) <= limit:
-        return text
-    return f"{text[: limit // 2]}\n...\n{text[-limit // 2 :]}"
-
-
-def callback_traceback(error: BaseException) -> str:
-    """The traceback from the author's code on, without our own frames above it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [i for i, frame in enumerate(frames) if frame.filename in (__file__, callbacks.__file__)]
-    lines = traceback.format_list(frames[own[-1] + 1 :] if own else frames)
-    return trim("".join([*lines, *traceback.format_exception_only(error)]))

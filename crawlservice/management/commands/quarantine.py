@@ -23,7 +23,7 @@ class Command(ServiceCommand):
         parser.add_argument("--clear", action="store_true", help="delete them")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        rows = frontier().quarantined()
+        rows = frontier().rows.quarantined()
         table = Table("time (UTC)", "row", "value", box=None, pad_edge=False, header_style="bold")
         for row in rows:
             table.add_row(f"{row.at:%Y-%m-%d %H:%M:%S}", plain(row.name), plain(row.value))
@@ -32,6 +32,6 @@ class Command(ServiceCommand):
         else:
             self.stdout.write("every row in Redis could be read")
         if options["clear"] and rows:
-            frontier().clear_quarantine()
+            frontier().rows.clear_quarantine()
             record("forget unreadable rows", command=True, rows=len(rows))
             self.stdout.write(f"{len(rows)} rows are deleted")

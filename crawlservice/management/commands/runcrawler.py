@@ -139,9 +139,11 @@ class Command(BaseCommand):
         services = DjangoServices(settings, url, code_of(settings), once=options["once"])
         frontier = services.frontier()
         key = [services.check_key()]
-        for warning in filter(None, [*check_redis(frontier.redis, settings.key_prefix), *key]):
+        for warning in filter(
+            None, [*check_redis(frontier.store.redis, settings.key_prefix), *key]
+        ):
             self.stderr.write(f"warning: {warning}")
-        frontier.redis.close()
+        frontier.store.redis.close()
         oversight = None
         if options["supervised"] is not None:
             try:

@@ -38,7 +38,7 @@ class Command(ServiceCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for warning in check_redis(frontier().redis, settings.CRAWLFRAME.key_prefix):
+        for warning in check_redis(frontier().store.redis, settings.CRAWLFRAME.key_prefix):
             self.stderr.write(f"warning: {warning}")
         node = [*manage_command(), "runcrawler"]
         if not options["no_reload"]:

@@ -1,0 +1,21 @@
+"""Wording: how messages and pages name a Redis and what it said."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from redis.exceptions import BusyLoadingError, ResponseError
+
+
+def complaint(error: Exception) -> str:
+    """What came from the client instead of an answer, in one line without a full stop."""
+    reason = re.sub(r"\.? script: \w+, on @\w+:\d+\.?$", "", " ".join(str(error).split()))
+    refused = isinstance(error, ResponseError | BusyLoadingError)
+    return f"Redis {'refuses' if refused else 'does not answer'}: {reason.rstrip('.')}"
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    password = urlsplit(url).password
+    return url.replace(f":{password}@", ":***@") if password else url
