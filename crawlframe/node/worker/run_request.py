@@ -89,7 +89,7 @@ class RequestRunner:
         downloader: Downloader,
         sieve: Sieve,
         load_task: Callable[[int], Awaitable[TaskSpec | None]],
-        load_cookies: Callable[[int], Awaitable[dict[str, str]]],
+        load_cookies: Callable[[int], Awaitable[tuple[dict[str, str], int]]],
         mark: Callable[[int, bytes], None],
         tell_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
@@ -122,7 +122,7 @@ class RequestRunner:
             request = self._decode(claimed)
             crawl = await self._crawl(claimed.task, rid)
             if crawl.cookies is not None and view.cookies > crawl.cookie_version:
-                crawl.cookies.load(await self._load_cookies(claimed.task))
+                crawl.cookies.load(*await self._load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
                 return await self._call(outcome, crawl, request, None)
