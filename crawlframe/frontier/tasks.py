@@ -25,8 +25,8 @@ COUNT_FIELDS = [
 ]  # fmt: skip
 
 
-# What TaskCookies makes of a cookie: name, value, domain, whether that was given and had a dot, path,
-# whether that was given, secure, expires.
+# A cookie as TaskCookies writes it: name, value, domain, whether that was given and had a dot,
+# path, whether that was given, secure, expires.
 _COOKIE = msgspec.json.Decoder(tuple[str, str | None, str, bool, bool, str, bool, bool, int | None])
 
 

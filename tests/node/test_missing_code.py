@@ -122,7 +122,8 @@ def test_what_is_not_to_run_is_not_decoded(
 ) -> None:
     """Else a request that kills by being decoded would go on to kill, and never be poison."""
     decoded: list[str] = []
-    outcome = run(deadly(lambda: decoded.append("again")), state, **more)
+    record = deadly(lambda: decoded.append("again"))
+    outcome = run(record, state, lambda slot, rid: None, **more)
     assert decoded == []
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, reason)
     assert (outcome.url, outcome.callback, outcome.depth) == (URL, "page", 2)
