@@ -3,7 +3,8 @@ extension types: Python's own types, and instances of the authors' classes.
 
 A record chooses no code: an instance is made only of a class that this process has imported and
 that is a dataclass, attrs or pydantic class, named tuple, enum or Scrapy item. Its fields are set
-as they were; its ``__init__`` does not run."""
+as they were. What runs of the class is ``__new__``, default factories, pydantic's ``__setstate__``,
+``__hash__`` of an element of a set or a key of a dict, and ``__init__`` of a Scrapy item alone."""
 
 from __future__ import annotations
 
@@ -44,8 +45,9 @@ def pack(value: Any) -> tuple[bytes, bool]:
 
 
 def unpack(packed: bytes) -> Any:
-    """The value of ``pack``. Raises MissingCode when a class is not there or is another now, and
-    ValueError, TypeError or msgpack's errors on what is no such value."""
+    """The value of ``pack``. Raises MissingCode when a class is not there or is another now,
+    ValueError, TypeError or msgpack's errors on what is no such value, and whatever ``__hash__`` of
+    an author's class raises."""
     return msgpack.unpackb(packed, strict_map_key=False, ext_hook=_read)
 
 
@@ -278,9 +280,9 @@ def _instance(parts: list[Any]) -> Any:
         raise MissingCode(
             f"{name} has no field {min(gone)!r}, which a value in cb_kwargs or meta has"
         )
-    if _is_scrapy_item(kind):
-        return kind(values)
     try:
+        if _is_scrapy_item(kind):
+            return kind(values)
         made = tuple.__new__(kind, ()) if issubclass(kind, tuple) else kind.__new__(kind)
         for field, default in fields.items():
             if field not in values:
@@ -293,7 +295,7 @@ def _instance(parts: list[Any]) -> Any:
         return _filled(kind, made, {field: values[field] for field in fields}, rest)
     except MissingCode:
         raise
-    except Exception as error:  # the author's __new__ and factories run here
+    except Exception as error:  # the author's constructors and factories run here
         raise MissingCode(
             f"{name} cannot be made of a value in cb_kwargs or meta: {error}"
         ) from error

@@ -41,14 +41,19 @@ def write(url: str, callback: str, depth: int, extra: dict[str, Any]) -> bytes:
 def read(record: bytes) -> list[Any]:
     """Version, URL, callback, depth and, if there is one, the rest.
 
-    Raises MissingCode when a class of a value is missing or is another now, or the record is of a
-    newer Crawlframe; BadRequest on what is no record."""
+    Authors' code runs here. Raises MissingCode when a class of a value is missing, is another now
+    or fails, or the record is of a newer Crawlframe; BadRequest on what is no record."""
     fields = _fields(record)
     if fields[0] == TYPED:
         try:
             fields = payload.unpack(record)
         except UNREADABLE as error:
             raise BadRequest(f"a queued request cannot be read: {error}") from None
+        except MissingCode:
+            raise
+        except BaseException as error:  # __hash__ of a key may raise anything, SystemExit included
+            what = f"{type(error).__name__}: {error}"
+            raise MissingCode(f"a value in cb_kwargs or meta cannot be made: {what}") from error
     return fields
 
 

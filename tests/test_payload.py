@@ -161,6 +161,67 @@ def test_items_of_scrapy_travel() -> None:
     assert (type(back), back) == (Article, {"tags": ("a",)})
 
 
+class Leaving(BaseException):
+    """Such as SystemExit."""
+
+
+class Boom:
+    """What the next hash or item does: nothing, or raise this."""
+
+    error: BaseException | None = None
+
+    @classmethod
+    def now(cls) -> None:
+        if cls.error is not None:
+            raise cls.error
+
+
+@dataclass(frozen=True)
+class Hashed:
+    n: int = 1
+
+    def __hash__(self) -> int:
+        Boom.now()
+        return self.n
+
+
+class Picky(Item):
+    fields: ClassVar[dict[str, Any]] = {"title": {}}
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        Boom.now()
+        super().__init__(values)
+
+
+@pytest.mark.parametrize(
+    "error", [AttributeError("gone"), RuntimeError("gone"), Leaving("gone")], ids=repr
+)
+@pytest.mark.parametrize(
+    "value",
+    [{Hashed()}, frozenset({Hashed()}), {Hashed(): 1}, Picky({"title": "x"})],
+    ids=["set", "frozenset", "key", "item"],
+)
+def test_what_fails_here_may_work_with_other_code(
+    monkeypatch: pytest.MonkeyPatch, value: Any, error: BaseException
+) -> None:
+    """It is for parking, as what a constructor raises is."""
+    encoded = Request(URL, meta={"a": value}).encode()
+    assert Request.decode(encoded).meta == {"a": value}
+    monkeypatch.setattr(Boom, "error", error)
+    with pytest.raises(MissingCode, match=r"a value in cb_kwargs or meta.*gone"):
+        Request.decode(encoded)
+
+
+@pytest.mark.parametrize("error", [ValueError("gone"), TypeError("gone"), KeyError("gone")])
+def test_an_item_that_refuses_its_values_is_no_junk(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    encoded = Request(URL, meta={"a": Picky({"title": "x"})}).encode()
+    monkeypatch.setattr(Boom, "error", error)
+    with pytest.raises(MissingCode, match=r"Picky cannot be made of a value.*gone"):
+        Request.decode(encoded)
+
+
 def test_time_zones_keep_their_rules() -> None:
     back = carried(datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"), fold=1))
     assert (back.tzinfo, back.fold) == (ZoneInfo("Europe/Berlin"), 1)

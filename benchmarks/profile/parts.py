@@ -107,8 +107,8 @@ def engine(pages: list[Page]) -> Part:
     async def load_task(task: int) -> TaskSpec:
         return TaskSpec(task, "idle", {}, 0)
 
-    async def load_cookies(task: int) -> dict[str, str]:
-        return {}
+    async def load_cookies(task: int) -> tuple[dict[str, str], int]:
+        return {}, 0
 
     async def crawl() -> None:
         mark = partial(marks.write, place)

@@ -114,6 +114,7 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
         proxy: Any
         port: int
         _dns_host: str
+        sock: socket.socket | None
         _served = False  # a request, since it was opened
 
         def _new_conn(self) -> socket.socket:
@@ -148,8 +149,8 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
             _attach(self, used_before=False)
 
         def request(self, *args: Any, **kwargs: Any) -> None:
-            # An open one does not connect again.
-            _attach(self, used_before=self._served)
+            # An open one does not connect again; one that the peer had closed does.
+            _attach(self, used_before=self._served and self.sock is not None)
             super().request(*args, **kwargs)  # type: ignore[misc]
             self._served = True
 

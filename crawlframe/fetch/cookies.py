@@ -5,22 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
-from typing import Any
-from urllib.request import Request as UrlRequest
+from http.cookiejar import Cookie
 
 import orjson
 
 from crawlframe.errors import BadRequest
+from crawlframe.fetch.set_cookie import SetCookieReader, cookie_of, is_address, path_of
 from crawlframe.links import hostname_of
 
-# RFC 6265, 6.1, asks for at least 50 cookies of a domain, 4096 bytes of each and 3000 in all.
+# RFC 6265, 6.1, asks for at least 50 cookies of a domain and 3000 in all.
 MAX_PER_DOMAIN = 50
-MAX_COOKIE = 4096  # bytes of name and value
 MAX_COOKIES = 3000  # of a task
-MAX_AGE = 400 * 86400  # seconds, as its successor says
-MAX_SET_COOKIE = 8192  # characters, attributes included
 MAX_HEADER = 8192  # bytes of the Cookie header; servers refuse more
 _DELETED = ""
 
@@ -35,15 +30,16 @@ class TaskCookies:
     A domain has at most MAX_PER_DOMAIN cookies: those that were set longest ago go first. Above
     MAX_COOKIES in all, the domains that were not used for longest go. Methods of one thread.
 
-    Shared through plain text entries, ``domain|path|name`` -> JSON; an empty entry deletes. A
-    domain with a dot in front includes those below it."""
+    Shared through plain text entries, ``domain|path|name`` -> JSON; an empty entry deletes. The
+    frontier checks their form. A domain with a dot in front includes those below it."""
 
     def __init__(self) -> None:
         self.dropped = 0  # cookies for which there was no room
         self._domains: dict[str, dict[_Path, Cookie]] = {}  # the last used is the last
         self._size = 0
         self._changed: dict[str, bool] = {}  # key -> is it new, and known nowhere else?
-        self._parser = _Parser()
+        self._swept = 0  # as ``load`` was given it last
+        self._reader = SetCookieReader()
 
     def header_for(self, url: str, extra: Mapping[str, str] | None = None) -> str | None:
         """The Cookie header for a request, at most MAX_HEADER bytes; cookies of ``extra`` win over
@@ -63,13 +59,10 @@ class TaskCookies:
 
     def absorb(self, url: str, set_cookies: Iterable[str]) -> bool:
         """Takes the Set-Cookie headers of an answer. True when that changed something."""
-        host, asked, changed = hostname_of(url), UrlRequest(url), False
-        for text in set_cookies:
-            if len(text) > MAX_SET_COOKIE:
-                continue
-            for cookie in self._parser.parse(text, asked):
-                if _accept(cookie, host, url.startswith("https:")):
-                    changed |= self._delete(cookie) if cookie.is_expired() else self._put(cookie)
+        changed, secure = False, url.startswith("https:")
+        for cookie in self._reader.read(url, set_cookies):
+            if secure or not self._hides_secure(cookie):
+                changed |= self._delete(cookie) if cookie.is_expired() else self._put(cookie)
         return changed
 
     def changes(self) -> dict[str, str]:
@@ -87,8 +80,16 @@ class TaskCookies:
             for cookie in cookies.values()
         }
 
-    def load(self, entries: Mapping[str, str]) -> None:
-        """Takes entries of another process; what changed here and was not told yet stays."""
+    def load(self, entries: Mapping[str, str], swept: int = 0) -> None:
+        """Takes the entries of all processes; what changed here and was not told yet stays.
+
+        ``swept`` is another number whenever empty entries have been dropped. Then what is missing
+        has been deleted. (Or it was told and has not arrived: it comes back with the next load.)"""
+        if swept != self._swept:
+            self._swept = swept
+            for cookie in [one for cookies in self._domains.values() for one in cookies.values()]:
+                if (key := _key(cookie)) not in entries and key not in self._changed:
+                    self._remove(cookie.domain, (cookie.path, cookie.name))
         for key, entry in entries.items():
             if key in self._changed:
                 continue
@@ -101,7 +102,7 @@ class TaskCookies:
     def _matching(self, url: str) -> list[Cookie]:
         """Those to send to ``url``, in the order of RFC 6265, 5.4: longer paths first."""
         found: list[Cookie] = []
-        secure, path, now = url.startswith("https:"), _path(url), time.time()
+        secure, path, now = url.startswith("https:"), path_of(url), time.time()
         for domain in _domains_of(hostname_of(url)):
             cookies = self._domains.get(domain)
             if cookies is None:
@@ -116,6 +117,19 @@ class TaskCookies:
                     found.append(cookie)
         found.sort(key=lambda cookie: -len(cookie.path))
         return found
+
+    def _hides_secure(self, cookie: Cookie) -> bool:
+        """Would it replace a secure one, or be sent in its place? Who may change what was sent
+        unencrypted could else forge those (rfc6265bis, "leave secure cookies alone")."""
+        return any(
+            old.secure
+            and old.name == cookie.name
+            and _path_matches(cookie.path, old.path)
+            and not old.is_expired()
+            for domain, cookies in self._domains.items()
+            if _related(domain, cookie.domain)
+            for old in cookies.values()
+        )
 
     def _put(self, cookie: Cookie) -> bool:
         """Of an answer. True when that changed something."""
@@ -187,97 +201,20 @@ def own_header(url: str, cookies: Mapping[str, str]) -> str:
     return header
 
 
-class _Parser(CookieJar):
-    """Reads Set-Cookie headers; keeps nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(DefaultCookiePolicy())
-        self._found: list[Cookie] = []
-
-    def parse(self, text: str, asked: UrlRequest) -> list[Cookie]:
-        """The cookies of a header, at most one; one that deletes is expired."""
-        self._found = []
-        return [*self.make_cookies(_Given(text), asked), *self._found]  # type: ignore[arg-type]
-
-    def clear(
-        self, domain: str | None = None, path: str | None = None, name: str | None = None
-    ) -> None:
-        """Called by ``make_cookies`` for a cookie that is expired, in place of returning it."""
-        dotted = (domain or "").startswith(".")
-        fields = [name, "", domain, dotted, dotted, path, True, True, 0]
-        self._found.append(_decode(orjson.dumps(fields).decode()))
-
-
-class _Given:
-    """What http.cookiejar wants to know of an answer."""
-
-    def __init__(self, set_cookie: str) -> None:
-        self._set_cookie = set_cookie
-
-    def info(self) -> _Given:
-        return self
-
-    def get_all(self, name: str, default: Any = None) -> Any:
-        return [self._set_cookie] if name.lower() == "set-cookie" else default
-
-
-def _accept(cookie: Cookie, host: str, secure: bool) -> bool:
-    """Whether ``host`` may set it, in an answer that came encrypted (``secure``) or not. Sets the
-    domain to the one that counts."""
-    name, value = cookie.name, cookie.value or ""
-    if len(name) + len(value) > MAX_COOKIE or (cookie.secure and not secure):
-        return False
-    label = (name or value).lower()
-    if label.startswith(("__secure-", "__host-")) and not cookie.secure:
-        return False
-    if label.startswith("__host-") and (cookie.domain_specified or cookie.path != "/"):
-        return False
-    domain = cookie.domain.removeprefix(".").lower()
-    if cookie.expires is not None:
-        cookie.expires = min(cookie.expires, int(time.time()) + MAX_AGE)
-    if not cookie.domain_specified or not domain:
-        cookie.domain, cookie.domain_specified = host, False
-    elif _is_address(host) or is_public_suffix(domain):
-        cookie.domain, cookie.domain_specified = host, False
-        return domain == host
-    else:
-        cookie.domain = f".{domain}"
-        return f".{host}".endswith(cookie.domain)
-    return True
-
-
-def _is_address(host: str) -> bool:
-    return host.endswith("]") or host.rpartition(".")[2].isdigit()
-
-
-@lru_cache(maxsize=4096)
-def is_public_suffix(domain: str) -> bool:
-    """Is it a domain below which strangers have theirs, such as co.uk and github.io? By the Public
-    Suffix List, private section included; a domain of one label always is."""
-    return "." not in domain or _suffixes().is_public(domain)
-
-
-@lru_cache(maxsize=1)
-def _suffixes() -> Any:
-    # Imported here: most crawls need it never, and it takes time and memory.
-    from publicsuffixlist import PublicSuffixList
-
-    return PublicSuffixList()
-
-
 def _domains_of(host: str) -> Iterator[str]:
     """The domains whose cookies are sent to ``host``."""
     yield host
-    if _is_address(host):
+    if is_address(host):
         return
     while host:
         yield f".{host}"
         host = host.partition(".")[2]
 
 
-def _path(url: str) -> str:
-    start = url.find("/", 8)
-    return url[start:].partition("?")[0]
+def _related(domain: str, other: str) -> bool:
+    """Is one of them the other, or below it?"""
+    mine, theirs = f".{domain.removeprefix('.')}", f".{other.removeprefix('.')}"
+    return mine.endswith(theirs) or theirs.endswith(mine)
 
 
 def _path_matches(asked: str, path: str) -> bool:
@@ -307,22 +244,4 @@ def _encode(cookie: Cookie) -> str:
 
 
 def _decode(entry: str) -> Cookie:
-    name, value, domain, specified, dot, path, path_specified, secure, expires = orjson.loads(entry)
-    return Cookie(
-        version=0,
-        name=name,
-        value=value,
-        port=None,
-        port_specified=False,
-        domain=domain,
-        domain_specified=specified,
-        domain_initial_dot=dot,
-        path=path,
-        path_specified=path_specified,
-        secure=secure,
-        expires=expires,
-        discard=expires is None,
-        comment=None,
-        comment_url=None,
-        rest={},
-    )
+    return cookie_of(*orjson.loads(entry))

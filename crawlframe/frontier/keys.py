@@ -44,10 +44,11 @@ KEYS: dict[str, tuple[str, str]] = {
     "SEEN": ("seen:.", "intsets of 64-bit fingerprints: <task>:<bucket>, linear hashing"),
     "TASK": (
         "task:.",
-        "hash of a task: counters, state, limits; changing = state not yet all done",
+        "hash of a task: counters, state, limits; changing = state not yet all done; cookies = "
+        "version of its cookies, swept = that with which deleted ones were dropped last",
     ),
     "TASKS": ("tasks", "set of tasks that have not been closed"),
-    "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie"),
+    "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie; empty = deleted"),
     "ERA": (
         "era",
         "string <number> <open, doubted or closed>: of the data in this partition; absent = 0 open",

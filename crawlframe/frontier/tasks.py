@@ -7,7 +7,9 @@ import math
 import os
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
@@ -21,6 +23,19 @@ COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
     "cancelled",
 ]  # fmt: skip
+
+
+# A cookie as TaskCookies writes it: name, value, domain, whether that was given and had a dot,
+# path, whether that was given, secure, expires.
+_COOKIE = msgspec.json.Decoder(tuple[str, str | None, str, bool, bool, str, bool, bool, int | None])
+
+
+class SharedCookies(NamedTuple):
+    """Cookies of a task, in the form of TaskCookies. ``swept``: another number whenever the entries
+    of deleted ones were dropped."""
+
+    entries: dict[str, str]
+    swept: int
 
 
 class Tasks:
@@ -225,9 +240,14 @@ class Tasks:
             for chunk in chunks(flat, 2 * MAX_ENTRIES):
                 self.store.run("cookies", partition, task, pack(chunk))
 
-    def cookies(self, task: int) -> dict[str, str]:
-        """A task's cookies, as ``share_cookies`` was given them."""
-        return dict(self.rows.read_hash("COOKIES", _cookie, task))
+    def cookies(self, task: int) -> SharedCookies:
+        """A task's cookies, as ``share_cookies`` was given them. What is none is left out."""
+        # Read first: if they are swept before the entries are read, the next claim tells of it.
+        swept = self.store.redis.hget(self.store.keys[0]("TASK", task), "swept")
+        number = (
+            0 if swept is None else self.rows.read_row("TASK", b"swept", swept, _counter, 0, task)
+        )
+        return SharedCookies(dict(self.rows.read_hash("COOKIES", _cookie, task)), number)
 
     def _set_state(self, task: int, state: str, part: str = "begin") -> None:
         for partition in range(self.store.partitions):
@@ -258,6 +278,10 @@ def _counter(_: bytes, value: bytes) -> int:
 
 
 def _cookie(key: bytes, cookie: bytes) -> tuple[str, str]:
+    if key.count(b"|") < 2:
+        raise ValueError("its name is not <domain>|<path>|<name>")
+    if cookie:
+        _COOKIE.decode(cookie)
     return key.decode(), cookie.decode()
 
 

@@ -47,7 +47,7 @@ class Child:
         self.ready = False
         self.relieved = False  # it finishes the callbacks that hold it up, and ends
         self.retiring_since: float | None = None
-        self.dismissed = False  # it was killed because it did not leave in time, or at all
+        self.dismissed = False  # it was killed because it did not leave in time, or was not to stay
         self.overdue = False  # it was killed because it stood still
         self.born = self.last_beat = time.monotonic()
         self.rss = 0  # bytes

@@ -214,18 +214,20 @@ async def after_pooled_ones(downloader: Any, site: Site, request: Request) -> An
     return (await asyncio.gather(fetch, return_exceptions=True))[0]
 
 
-def resets(site: Site, fresh_too: bool) -> None:
-    """``/`` is never answered on a connection that was used before, and as told on a fresh one."""
+def resets(site: Site, fresh_too: bool, idle: int = 8, keep: bool = True) -> None:
+    """``/`` is never answered on one of so many connections that were used before, and as told on a
+    fresh one. Without ``keep`` the idle ones are closed."""
 
     @site.on("/warm")
     async def warm(exchange: Exchange) -> bool:
-        await asyncio.sleep(0.1)
+        while site.connections < idle:
+            await asyncio.sleep(0.01)
         await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        return True
+        return keep
 
     @site.on("/")
     async def serve(exchange: Exchange) -> bool:
-        if exchange.connection <= 8 or fresh_too:
+        if exchange.connection <= idle or fresh_too:
             reset = struct.pack("ii", 1, 0)
             sock = exchange.writer.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
@@ -259,6 +261,23 @@ def test_requests_on_connections_that_the_server_resets(
         assert type(outcome) is ConnectionLost
     else:
         assert outcome.status == 200
+
+
+def test_a_connection_in_place_of_one_that_was_closed_is_fresh(client: Client, site: Site) -> None:
+    """So what is lost on it has been sent, and is not sent at once again."""
+    resets(site, fresh_too=True, idle=1, keep=False)
+
+    async def job(downloader: Any) -> Any:
+        warm = Request(f"{site.url}/warm")
+        await downloader.fetch(warm, FetchLimits(), {})
+        while site.still_open:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # its end arrives
+        return await downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {})
+
+    with pytest.raises(ConnectionLost):
+        client.run(job)
+    assert [got.target for got in site.seen] == ["/warm", "/"]
 
 
 # -- content codings ----------------------------------------------------------------------------

@@ -166,6 +166,74 @@ def test_a_stranger_cannot_delete() -> None:
     assert cookies_at(jar, "https://bank.com/") == {"a=1"}
 
 
+HTTP = URL.replace("https:", "http:")
+
+
+@pytest.mark.parametrize("end", ["Max-Age=0", "Expires=Thu, 01 Jan 1970 00:00:00 GMT"])
+def test_cookies_are_deleted_over_http(end: str) -> None:
+    jar = TaskCookies()
+    jar.absorb(HTTP, ["sid=1; Path=/"])
+    assert jar.absorb(HTTP, [f"sid=; Path=/; {end}"])
+    assert jar.dump() == {}
+    assert jar.absorb(URL, ["sid=2; Path=/"])
+    assert jar.absorb(HTTP, [f"sid=; Path=/; {end}"])  # it is not secure, whoever has set it
+    assert jar.dump() == {}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "sid=2; Path=/",
+        "sid=; Path=/; Max-Age=0",
+        "sid=2; Path=/shop",
+        "sid=2; Path=/; Domain=example.com",
+        "sid=2; Path=/; Secure; Max-Age=0",
+    ],
+)
+@pytest.mark.parametrize("domain", ["", "; Domain=example.com", "; Domain=www.example.com"])
+def test_http_leaves_secure_cookies_alone(header: str, domain: str) -> None:
+    jar = TaskCookies()
+    jar.absorb(URL, [f"sid=1; Path=/; Secure{domain}"])
+    before = jar.dump()
+    assert not jar.absorb(HTTP, [header])
+    assert jar.dump() == before
+    assert jar.absorb(HTTP, [header.replace("sid", "other")]) == ("Max-Age" not in header)
+
+
+def test_http_may_set_what_is_another_cookie_than_the_secure_one() -> None:
+    jar = TaskCookies()
+    jar.absorb(URL, ["sid=1; Path=/shop; Secure"])
+    assert jar.absorb(HTTP, ["sid=2; Path=/"])
+    assert jar.absorb("http://other.com/shop", ["sid=3; Path=/shop"])
+    assert jar.absorb("http://example.com/", ["sid=4; Path=/"])
+    expired = old_entry("late", expires=1).replace("false,1]", "true,1]")
+    jar.load({**jar.dump(), "www.example.com|/|late": expired})
+    assert jar.absorb(HTTP, ["late=2; Path=/"])
+
+
+@pytest.mark.parametrize("secure", ["Secure=", "secure=x", "SECURE"])
+def test_secure_may_have_a_value(secure: str) -> None:
+    jar = TaskCookies()
+    assert not jar.absorb(HTTP, [f"sid=1; {secure}"])
+    assert jar.absorb(URL, [f"sid=1; Path=/; {secure}"])
+    assert cookies_at(jar, HTTP) == set()
+    (entry,) = jar.dump().values()
+    assert json.loads(entry)[7] is True
+
+
+@pytest.mark.parametrize("path", ["foo", "foo/bar", '"quoted"', ".", "%2F"])
+def test_a_path_that_is_relative_counts_as_none(path: str) -> None:
+    """RFC 6265, 5.2.4."""
+    jar = TaskCookies()
+    assert jar.absorb(URL, [f"sid=1; Path={path}"])
+    assert [*jar.dump()] == ["www.example.com|/shop|sid"]
+    assert cookies_at(jar, URL) == {"sid=1"}
+    assert jar.absorb(URL, [f"sid=; Path={path}; Max-Age=0"])
+    assert jar.absorb("https://www.example.com/", [f"sid=1; Path={path}"])
+    assert [*jar.dump()] == ["www.example.com|/|sid"]
+    assert not jar.absorb("https://www.example.com/", [f"__Host-a=1; Secure; Path={path}"])
+
+
 # -- amounts --------------------------------------------------------------------------------------
 
 

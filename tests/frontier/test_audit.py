@@ -180,10 +180,6 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
         lambda b: b.redis.hset(b.key("TRIES"), b"x" * 16, "1,0"),
         "has an entry in cf:{0}:tries but is not pending",
     ),
-    "kills of nobody": (
-        lambda b: b.redis.hset(b.key("KILLS"), b"x" * 16, "1"),
-        "has an entry in cf:{0}:kills but is not pending",
-    ),
     "cursor of nobody": (
         lambda b: b.redis.hset(b.key("CURSOR"), b"x" * 16, "500"),
         "has an entry in cf:{0}:cursor but is not pending",

@@ -1,4 +1,4 @@
-"""counts, cookies, spiders: what is read by many and written beside the queues."""
+"""counts, spiders: what is read by many and written beside the queues."""
 
 from __future__ import annotations
 
@@ -164,42 +164,6 @@ def test_the_end_of_a_task_is_no_illusion(make_bench: Callable[..., Bench]) -> N
     assert counts is not None
     assert counts.nr > 0
     assert bench.counts().nr == 1
-
-
-# -- cookies --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("partitions", [1, 2])
-def test_cookies_are_shared(make_bench: Callable[..., Bench], partitions: int) -> None:
-    bench = make_bench(partitions=partitions)
-    hosts = [f"{c}.example" for c in "abcdef"]
-    bench.open(*(bench.request(host, host) for host in hosts), concurrency=1)
-    assert bench.frontier.cookies(1) == {}
-    versions = []
-    for cookies in ({"a": "1", "b": "ü"}, {"a": "1"}, {"a": "2"}):
-        bench.frontier.share_cookies(1, cookies)
-        claim = bench.whole_claim(1)
-        versions.append(claim.tasks[1].cookies)
-    assert versions == [1, 1, 2]
-    assert bench.frontier.cookies(1) == {"a": "2", "b": "ü"}
-    assert bench.frontier.cookies(2) == {}
-
-
-def test_very_many_cookies(bench: Bench) -> None:
-    bench.open()
-    cookies = {f"name {i}": str(i) for i in range(1500)}
-    bench.frontier.share_cookies(1, cookies)
-    assert bench.frontier.cookies(1) == cookies
-    bench.frontier.share_cookies(1, {})
-
-
-def test_deleted_cookies_do_not_pile_up(bench: Bench) -> None:
-    bench.open()
-    for number in range(255):
-        bench.frontier.share_cookies(1, {f"name {number}": "x", f"name {number - 1}": ""})
-    assert bench.frontier.cookies(1)["name 253"] == ""
-    bench.frontier.share_cookies(1, {"last": "y"})
-    assert bench.frontier.cookies(1) == {"name 254": "x", "last": "y"}
 
 
 # -- spiders, connections -------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crawlframe.frontier import Frontier
+from crawlframe.frontier import Claimed, Frontier
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
 from tests.frontier.bench import Bench
@@ -245,6 +245,40 @@ def test_kills_are_forgotten_at_the_end(bench: Bench, end: str) -> None:
         bench.complete_all(bench.claim(2))
     assert not bench.redis.exists(bench.key("KILLS"))
     assert bench.frontier.audit() == []
+
+
+def complete_before(bench: Bench, request: Claimed) -> None:
+    """As a node of the release before does, which knows nothing of kills."""
+    kills = bench.redis.hget(bench.key("KILLS"), request.rid)
+    bench.complete(request)
+    bench.redis.hset(bench.key("KILLS"), request.rid, kills)
+
+
+def test_kills_that_the_release_before_leaves_are_no_damage(bench: Bench) -> None:
+    """Else they would begin a new era. They are forgotten with a task, those of others are not."""
+    bench.open(bench.request("over"))
+    bench.open(bench.request("pending", task=2), task=2)
+    for one in bench.claim():
+        bench.release(one, deliveries=1)
+    over, pending = sorted(bench.claim(), key=lambda one: one.task)
+    complete_before(bench, over)
+    assert bench.frontier.audit() == []
+    bench.frontier.close_tasks([1])
+    assert bench.redis.hgetall(bench.key("KILLS")) == {pending.rid: b"1"}
+
+
+@pytest.mark.parametrize("trouble", ["retry", "kill"])
+def test_kills_of_an_earlier_life_do_not_count(bench: Bench, trouble: str) -> None:
+    """The same request is run again, such as by a retry of its task."""
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    bench.redis.hset(bench.key("KILLS"), one.rid, "1")
+    if trouble == "retry":
+        bench.retry(one)
+    else:
+        bench.release(one, deliveries=1)
+    [one] = bench.claim_all()
+    assert one.kills == (trouble == "kill")
 
 
 def test_kills_that_cannot_be_read_are_counted_anew(bench: Bench) -> None:

@@ -175,7 +175,6 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("`+` becomes `-`",), "some microseconds; it is later than any before all the same")
         ],
     },
-    "cookies.lua": {"return changed and 1 or 0": [(("without `and 1`",), TRUE)]},
     "open.lua": {"return new and 1 or 0": [(("without `and 1`",), TRUE)]},
     "park.lua": {
         "if string.find(trail, mark, 1, true) then return trail end": [

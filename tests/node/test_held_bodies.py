@@ -85,8 +85,8 @@ def runner_with(downloader: Downloader, monkeypatch: pytest.MonkeyPatch) -> Requ
     async def load_task(task: int) -> TaskSpec:
         return TaskSpec(task, "holding", {}, 0)
 
-    async def load_cookies(task: int) -> dict[str, str]:
-        return {}
+    async def load_cookies(task: int) -> tuple[dict[str, str], int]:
+        return {}, 0
 
     return RequestRunner(
         Settings(), OneSpider(), "", downloader, Sieve(), load_task, load_cookies,

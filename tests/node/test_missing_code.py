@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.node.master.stalls import _callbacks
+from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
@@ -26,22 +28,46 @@ class House:
     price: int
 
 
+class Trap:
+    """Whatever a test puts there happens when an instance is made of a record."""
+
+    act: Callable[[], object] = lambda: None
+
+
+@dataclass
+class Trapped:
+    def __new__(cls) -> Trapped:
+        Trap.act()
+        return super().__new__(cls)
+
+
 def encoded() -> bytes:
     house = Request(URL, "page", errback="failed", cb_kwargs={"house": House(1)}, depth=2)
     return house.encode().replace(b"House", b"Hovel")
 
 
-def claimed(record: bytes) -> Claimed:
-    return Claimed(RID, 1, "example.com", 0, 0, record)
+def claimed(record: bytes, **more: int) -> Claimed:
+    return Claimed(RID, 1, "example.com", 0, record=record, **{"deliveries": 0, **more})
 
 
-def run(record: bytes, state: str = "running") -> Outcome:
+async def no_task(task: int) -> None:
+    """It is not in the database."""
+
+
+class Leaving(BaseException):
+    """Such as SystemExit."""
+
+
+def run(
+    record: bytes,
+    state: str = "running",
+    mark: Callable[[int, bytes], None] = lambda slot, rid: None,
+    **more: int,
+) -> Outcome:
     async def one() -> Outcome:
         nothing: Any = SimpleNamespace(get=None)
-        runner = RequestRunner(
-            Settings(), nothing, "v1", nothing, nothing, nothing, nothing, lambda *_: None
-        )
-        return await runner.run(claimed(record), TaskView(state, 0))
+        runner = RequestRunner(Settings(), nothing, "v1", nothing, nothing, no_task, nothing, mark)
+        return await runner.run(claimed(record, **more), TaskView(state, 0))
 
     return asyncio.run(one())
 
@@ -66,6 +92,62 @@ def test_a_record_of_a_newer_crawlframe_is_parked_too() -> None:
 def test_junk_is_an_error(record: bytes) -> None:
     outcome = run(record)
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "bad_request")
+
+
+# -- records whose decoding kills ------------------------------------------------------------------
+
+
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], bytes]:
+    """The record of a request whose decoding does something."""
+
+    def make(act: Callable[[], object]) -> bytes:
+        record = Request(URL, "page", cb_kwargs={"trapped": Trapped()}, depth=2).encode()
+        monkeypatch.setattr(Trap, "act", staticmethod(act))
+        return record
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "reason"),
+    [
+        ("running", {"kills": 2, "deliveries": 2}, "poison"),
+        ("running", {"deliveries": 6}, "poison"),
+        ("cancelling", {}, "cancelled"),
+    ],
+)
+def test_what_is_not_to_run_is_not_decoded(
+    deadly: Callable[[Callable[[], object]], bytes], state: str, more: dict[str, int], reason: str
+) -> None:
+    """Else a request that kills by being decoded would go on to kill, and never be poison."""
+    decoded: list[str] = []
+    record = deadly(lambda: decoded.append("again"))
+    outcome = run(record, state, lambda slot, rid: None, **more)
+    assert decoded == []
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, reason)
+    assert (outcome.url, outcome.callback, outcome.depth) == (URL, "page", 2)
+
+
+def test_a_request_is_marked_while_it_is_decoded(
+    deadly: Callable[[Callable[[], object]], bytes],
+) -> None:
+    """So that it is to blame if it kills its worker, not one whose callback runs in a thread."""
+    marks: list[object] = []
+    run(deadly(lambda: marks.append("decoded")), mark=lambda slot, rid: marks.append((slot, rid)))
+    assert marks == [(LOOP, RID), "decoded", (LOOP, b"")]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, AttributeError, Leaving, KeyError])
+def test_code_that_fails_while_it_is_decoded_is_another_versions(
+    deadly: Callable[[Callable[[], object]], bytes], error: type[BaseException]
+) -> None:
+    def fail() -> None:
+        raise error("not here")
+
+    outcome = run(deadly(fail))
+    assert (outcome.verdict, outcome.version) == (Verdict.PARK, "v1")
+    assert "not here" in outcome.reason
 
 
 def test_a_master_names_its_callbacks_without_the_class() -> None:

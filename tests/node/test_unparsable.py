@@ -65,8 +65,8 @@ async def outcome_of(registry: Registry, body: bytes, callback: str) -> Outcome:
     async def load_task(task: int) -> TaskSpec:
         return TaskSpec(task, "parsing", {}, 0)
 
-    async def load_cookies(task: int) -> dict[str, str]:
-        return {}
+    async def load_cookies(task: int) -> tuple[dict[str, str], int]:
+        return {}, 0
 
     runner = RequestRunner(
         HERE, registry, "", Fetched(body), Sieve(), load_task, load_cookies, lambda slot, rid: None

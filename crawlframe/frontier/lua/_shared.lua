@@ -172,11 +172,13 @@ end
 
 local function add_tries(rid, attempts, deliveries)
   local a, d, trail = tries_of(rid)
+  if d == 0 then call('HDEL', KILLS, rid) end  -- they are left of an earlier life of this request
   set_tries(rid, a + attempts, d + deliveries, trail)
 end
 
 -- A kill is a delivery as well, so whatever has kills has tries. Kills stand apart because nodes of
--- the release before, which may still run beside this one, read all of TRIES.
+-- the release before, which may still run beside this one, read all of TRIES. They know nothing of
+-- kills: a request that they complete leaves its kills behind.
 local function add_kill(rid)
   add_tries(rid, 0, 1)
   local kills = tonumber(call('HGET', KILLS, rid)) or 0

@@ -101,7 +101,8 @@ walk(OWN, function(rid, own)
     end
   end
 end)
-for _, key in ipairs({TRIES, KILLS, CURSOR}) do
+-- Not KILLS: nodes of the release before leave them behind, see close.
+for _, key in ipairs({TRIES, CURSOR}) do
   walk(key, function(rid)
     if call('HEXISTS', REQ, rid) == 0 then
       problem('%s has an entry in %s but is not pending', hex(rid), key)

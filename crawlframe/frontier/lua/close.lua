@@ -27,6 +27,10 @@ if first > 0 then
   save_tasks()
   return 0
 end
+-- Nodes of the release before complete a request without forgetting its kills.
+for _, rid in ipairs(call('HKEYS', KILLS)) do
+  if call('HEXISTS', REQ, rid) == 0 then call('HDEL', KILLS, rid) end
+end
 call('UNLINK', TASK(id), PARKED(id), PAUSED(id), COOKIES(id))
 call('SREM', TASKS, id)
 return 1

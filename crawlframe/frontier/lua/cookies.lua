@@ -2,21 +2,23 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack {key, cookie, ...}
 -- Answer: 1 when something changed (and the cookie version grew), else 0.
--- An empty cookie says that it was deleted. Such entries are dropped with every 256th version: whoever has
--- a cookie still has had time to read of its end.
+-- An empty cookie says that it was deleted. Such entries are dropped with every 256th version. Who has
+-- not read of that end by then finds another `swept`, and that the cookie is not there.
 local id, given = ARGV[1], cmsgpack.unpack(ARGV[2])
 if not task_of(id) then return 0 end
 local changed = false
 for i = 1, #given, 2 do
-  if call('HGET', COOKIES(id), given[i]) ~= given[i + 1] then
-    call('HSET', COOKIES(id), given[i], given[i + 1])
-    changed = true
-  end
+  changed = changed or call('HGET', COOKIES(id), given[i]) ~= given[i + 1]
 end
-if changed and call('HINCRBY', TASK(id), 'cookies', 1) % 256 == 0 then
+if not changed then return 0 end
+local version = call('HINCRBY', TASK(id), 'cookies', 1)
+if version % 256 == 0 then
   local all = call('HGETALL', COOKIES(id))
   for i = 1, #all, 2 do
     if all[i + 1] == '' then call('HDEL', COOKIES(id), all[i]) end
   end
+  call('HSET', TASK(id), 'swept', integer(version))
 end
-return changed and 1 or 0
+-- After the sweep, so that the same call again changes nothing.
+call('HSET', COOKIES(id), unpack(given))
+return 1

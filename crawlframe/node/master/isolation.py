@@ -1,5 +1,5 @@
-"""Isolation: requests that are blamed for the death of a worker run one at a time, in a worker
-that runs nothing else meanwhile. What kills it again is to blame for sure."""
+"""Isolation: requests that are blamed for the death of a worker, or with which several nodes died,
+run one at a time, in a worker that runs nothing else meanwhile. Its death is their doing then."""
 
 from __future__ import annotations
 

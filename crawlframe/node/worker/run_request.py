@@ -7,7 +7,6 @@ import inspect
 import time
 import traceback
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -88,7 +87,7 @@ class RequestRunner:
         downloader: Downloader,
         sieve: Sieve,
         load_task: Callable[[int], Awaitable[TaskSpec | None]],
-        load_cookies: Callable[[int], Awaitable[dict[str, str]]],
+        load_cookies: Callable[[int], Awaitable[tuple[dict[str, str], int]]],
         mark: Callable[[int, bytes], None],
         tell_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
@@ -113,16 +112,15 @@ class RequestRunner:
         rid, task, host, attempts, deliveries, record, *_ = claimed
         outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
         try:
-            request = Request.decode(record)
-            outcome.url, outcome.depth = request.url, request.depth
-            outcome.callback = request.callback or "parse"
+            outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
             if view.state == "cancelling":
                 return outcome.end(Verdict.ERROR, CANCELLED)
             if poison := claimed.poison(self._settings.max_deliveries):
                 return outcome.end(Verdict.ERROR, "poison", poison)
+            request = self._decode(claimed)
             crawl = await self._crawl(claimed.task, rid)
             if crawl.cookies is not None and view.cookies > crawl.cookie_version:
-                crawl.cookies.load(await self._load_cookies(claimed.task))
+                crawl.cookies.load(*await self._load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
                 return await self._call(outcome, crawl, request, None)
@@ -133,13 +131,16 @@ class RequestRunner:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
         except MissingCode as error:
-            with suppress(BadRequest):
-                outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
-            if view.state == "cancelling":
-                return outcome.end(Verdict.ERROR, CANCELLED)
             return outcome.end(Verdict.PARK, trim(str(error), 500))
         except BadRequest as error:
             return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
+
+    def _decode(self, claimed: Claimed) -> Request:
+        self._mark(LOOP, claimed.rid)  # constructors of authors' classes run here
+        try:
+            return Request.decode(claimed.record)
+        finally:
+            self._mark(LOOP, b"")
 
     async def _fetch_and_call(
         self,
