@@ -29,10 +29,9 @@ class Tryout:
 
     async def _fetch(self, request: Request) -> Response:
         settings = read_settings(type(self.spider)) if self.spider else SpiderSettings()
-        jar = TaskCookies() if settings.cookies else None
         downloader = Downloader(self.settings)
         try:
-            return await downloader.fetch(request, settings, self.spider, jar)
+            return await downloader.fetch(request, settings, self.spider, TaskCookies())
         finally:
             await downloader.close()
 

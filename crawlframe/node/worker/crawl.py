@@ -23,7 +23,7 @@ class Crawl:
     spider: Spider
     start_arguments: dict[str, Any]
     settings: SpiderSettings
-    cookies: TaskCookies | None
+    cookies: TaskCookies = field(default_factory=TaskCookies)
     cookie_version: int = 0
     domains: tuple[str, ...] = ()
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
@@ -36,6 +36,18 @@ class Crawl:
 
     def allows_url(self, url: str) -> bool:
         return self.allows(hostname_of(url))
+
+    def retries(self, request: Request) -> int:
+        """Further tries after a failed one."""
+        own = request.options.retries
+        return self.settings.retries if own is None else own
+
+    def handles(self, request: Request, status: int) -> bool:
+        """Is the callback called for this status?"""
+        if 200 <= status < 300:
+            return True
+        own = request.options.handles(status)
+        return status in self.settings.handle_statuses if own is None else own
 
 
 class Park(Exception):

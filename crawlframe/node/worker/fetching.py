@@ -64,7 +64,7 @@ class Fetching:
             faults.at("fetch.after", ConnectionLost)
         except FetchError as error:
             outcome.fetch_ms = self._end(claimed, started)
-            repeatable = request.method in IDEMPOTENT or crawl.settings.retries > 0
+            repeatable = request.method in IDEMPOTENT or crawl.retries(request) > 0
             if repeatable and self._starved.excuses(outcome.rid, error, account):
                 outcome.end(Verdict.DEFER, error.reason, str(error), backoff(outcome.attempts))
                 return None
@@ -73,10 +73,8 @@ class Fetching:
         keep = self._is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end(claimed, started, keep)
         outcome.status, outcome.size = response.status, len(response.body)
-        if crawl.cookies is not None:
-            outcome.cookies = crawl.cookies.changes()
-        wanted = 200 <= response.status < 300 or response.status in crawl.settings.handle_statuses
-        if not wanted:
+        outcome.cookies = crawl.cookies.changes()
+        if not crawl.handles(request, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
         return response
 

@@ -19,7 +19,6 @@ from crawlframe.errors import (
     UnknownSpider,
     UnparsablePage,
 )
-from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.frontier.records import Claimed, TaskView
@@ -84,7 +83,7 @@ class RequestRunner:
             if poison := claimed.poison(self._settings.max_deliveries):
                 return outcome.end(Verdict.ERROR, "poison", poison)
             crawl = await self._crawl(claimed.task, rid)
-            if crawl.cookies is not None and view.cookies > crawl.cookie_version:
+            if view.cookies > crawl.cookie_version:
                 crawl.cookies.load(await self._load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
@@ -127,7 +126,7 @@ class RequestRunner:
     ) -> Outcome:
         """The request waits for another try, or ends as an error; what its errback yields then
         still counts."""
-        if error.retryable and outcome.attempts < crawl.settings.retries:
+        if error.retryable and outcome.attempts < crawl.retries(request):
             delay = backoff(outcome.attempts)
             if error.response is not None:
                 delay = max(delay, retry_after(error.response))
@@ -207,14 +206,7 @@ class RequestRunner:
             raise Park(trim(f"spider {spec.spider!r} cannot be made: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
-        return Crawl(
-            spec,
-            spider,
-            start_arguments,
-            settings,
-            TaskCookies() if settings.cookies else None,
-            domains=domains,
-        )
+        return Crawl(spec, spider, start_arguments, settings, domains=domains)
 
 
 def is_cancelled() -> bool:
