@@ -124,7 +124,7 @@ class Request:
         self.options = NO_OPTIONS if options == NO_OPTIONS else check_options(self.url, *options)
         if json is not None or form is not None:
             self._set_payload(json, form)
-        self._check()
+        self.check()
 
     @classmethod
     def plain(cls, url: str, callback: Callback | None = None) -> Request:
@@ -160,7 +160,9 @@ class Request:
         if self.method == "GET":
             self.method = "POST"
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raises BadRequest when a field that is sent is wrong, also one changed since it
+        was made."""
         check_method(self.url, self.method)
         if not isinstance(self.priority, int):
             raise BadRequest(f"request {self.url}: priority must be an int, not {self.priority!r}")

@@ -9,10 +9,14 @@ from typing import Any
 
 from crawlframe.errors import UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
 from crawlframe.request import Request
+from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
+
+Follow = Callable[[Request, Response | None], Request | None]
 
 
 @dataclass
@@ -26,6 +30,7 @@ class Crawl:
     cookies: TaskCookies = field(default_factory=TaskCookies)
     cookie_version: int = 0
     domains: tuple[str, ...] = ()
+    middlewares: Middlewares | None = None
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
 
     def allows(self, hostname: str) -> bool:
@@ -36,6 +41,11 @@ class Crawl:
 
     def allows_url(self, url: str) -> bool:
         return self.allows(hostname_of(url))
+
+    @property
+    def follow(self) -> Follow | None:
+        """The spider's own follow, if it has one."""
+        return None if type(self.spider).follow is Spider.follow else self.spider.follow
 
     def retries(self, request: Request) -> int:
         """Further tries after a failed one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -12,29 +13,32 @@ from crawlframe import faults
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import (
+    MAX_AFTER,
     ArgumentError,
     BadRequest,
     FetchError,
     MissingCode,
+    SpiderError,
     UnknownSpider,
     UnparsablePage,
 )
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
+from crawlframe.fetch.middlewares import MiddlewareFailed, Middlewares
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Crawl, Park, check_fit, method
-from crawlframe.node.worker.fetching import Fetching
+from crawlframe.node.worker.fetching import Fetching, describe
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.tracebacks import callback_traceback, trim
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
 from crawlframe.record import read_head
 from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
-from crawlframe.spider import build, read_settings
+from crawlframe.spider import Spider, build, read_settings
 
 
 class RequestRunner:
@@ -67,7 +71,8 @@ class RequestRunner:
         self._load_cookies = load_cookies
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, tell_slow)
-        self._fetching = Fetching(downloader, self.callbacks.is_slow, fetched)
+        self._fetching = Fetching(downloader, self.callbacks, fetched)
+        self._middlewares: dict[type[Spider], Middlewares | None] = {}
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
@@ -117,6 +122,8 @@ class RequestRunner:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
             return await self._fail(outcome, crawl, request, error)
+        except MiddlewareFailed as failed:
+            return outcome.end(Verdict.ERROR, *describe(failed))
         if response is None:
             return outcome
         return await self._call(outcome, crawl, request, response)
@@ -130,6 +137,8 @@ class RequestRunner:
             delay = backoff(outcome.attempts)
             if error.response is not None:
                 delay = max(delay, retry_after(error.response))
+            if error.after:
+                delay = max(delay, math.ceil(1000 * min(error.after, MAX_AFTER)))
             return outcome.end(Verdict.RETRY, error.reason, str(error), delay)
         if request.errback:
             error.request = request
@@ -162,6 +171,8 @@ class RequestRunner:
             depth_limit=crawl.settings.depth_limit,
             allowed=crawl.allows_url if crawl.domains else None,
             known=self._sieve.of(outcome.task),
+            follow=crawl.follow,
+            response=got.response if isinstance(got, FetchError) else got,
         )
         try:
             faults.at("parse.before")
@@ -199,6 +210,7 @@ class RequestRunner:
             spider, start_arguments = build(spider_class, spec.arguments)
             settings = read_settings(spider_class)
             domains = tuple(domain.lower() for domain in spider.allowed_domains)
+            middlewares = self._middlewares_of(spider)
         except (UnknownSpider, ArgumentError) as error:
             raise Park(trim(str(error), 500)) from None
         except BaseException as error:  # the author's __init__ and properties run here
@@ -206,7 +218,20 @@ class RequestRunner:
             raise Park(trim(f"spider {spec.spider!r} cannot be made: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
-        return Crawl(spec, spider, start_arguments, settings, domains=domains)
+        return Crawl(
+            spec, spider, start_arguments, settings, domains=domains, middlewares=middlewares
+        )
+
+    def _middlewares_of(self, spider: Spider) -> Middlewares | None:
+        """One set for all tasks of a spider here. Raises SpiderError, and what the author's
+        __init__ raises."""
+        kind = type(spider)
+        if "middlewares" in vars(spider):
+            raise SpiderError("middlewares belong to the class, not to self")
+        if kind not in self._middlewares:
+            own = Middlewares(kind.middlewares, self._settings.deadline)
+            self._middlewares[kind] = own if own.layers else None
+        return self._middlewares[kind]
 
 
 def is_cancelled() -> bool:
