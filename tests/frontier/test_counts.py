@@ -10,6 +10,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
+from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.frontier import Frontier
 from crawlframe.spider import SpiderInfo, SpiderSettings
 from tests.frontier.bench import Bench
@@ -182,6 +183,18 @@ def test_cookies_are_shared(make_bench: Callable[..., Bench], partitions: int) -
     assert versions == [1, 1, 2]
     assert bench.frontier.cookies(1) == {"a": "2", "b": "ü"}
     assert bench.frontier.cookies(2) == {}
+
+
+def test_sessions_are_shared_like_other_cookies(bench: Bench) -> None:
+    url, here, there = "http://a.example/", TaskCookies(), TaskCookies()
+    bench.open()
+    for session in ("", "left"):
+        here.absorb(url, [f"id=of-{session or 'all'}"], session)
+    bench.frontier.share_cookies(1, here.changes())
+    there.load(bench.frontier.cookies(1))
+    sent = [there.header_for(url, None, session) for session in ("", "left", "right")]
+    assert sent == ["id=of-all", "id=of-left", None]
+    assert bench.frontier.audit() == []
 
 
 def test_very_many_cookies(bench: Bench) -> None:

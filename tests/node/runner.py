@@ -38,7 +38,9 @@ class Ready(Downloader):
 class Tasks:
     """One runner, for a spider and a downloader. ``marks`` has (slot, rid) in order."""
 
-    def __init__(self, spider: type[Spider], downloader: Downloader) -> None:
+    def __init__(
+        self, spider: type[Spider], downloader: Downloader, arguments: dict[str, Any] | None = None
+    ) -> None:
         self.marks: list[tuple[int, bytes]] = []
         self.cookies: dict[str, str] = {}
 
@@ -50,7 +52,7 @@ class Tasks:
                 return spider
 
         async def load_task(task: int) -> TaskSpec:
-            return TaskSpec(task, spider.name, {}, 0)
+            return TaskSpec(task, spider.name, arguments or {}, 0)
 
         async def load_cookies(task: int) -> dict[str, str]:
             return self.cookies

@@ -139,6 +139,9 @@ class Callbacks:
     def in_thread(self, rid: bytes) -> Iterator[None]:
         """Inside, authors' code of this request runs in the current thread: marked, and overdue
         when it goes on for longer than the deadline."""
+        if not self._slots:  # held by threads whose requests were given up
+            yield
+            return
         slot = self._slots.pop()
         self._began[slot] = time.monotonic(), rid
         self._mark(slot, rid)
