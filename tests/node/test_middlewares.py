@@ -119,6 +119,25 @@ def test_a_retry_counts_as_a_try() -> None:
     assert run(with_middlewares(Blocked), Ready(), request.replace(retries=3), 2).verdict == "retry"
 
 
+@pytest.mark.parametrize(
+    ("reason", "kept"),
+    [("captcha", "captcha"), ("two\n words\0", "two words"), ("", "fetch"), ("cancelled", "fetch")],
+)
+def test_reasons_of_authors_are_words_for_the_ledger(reason: str, kept: str) -> None:
+    class Judging:
+        async def fetch(self, request: Request, call_next: CallNext) -> Response:
+            raise Retry(reason)
+
+    outcome = run(with_middlewares(Judging), Ready(), attempts=9)
+    assert (outcome.verdict, outcome.reason, outcome.cancelled) == (Verdict.ERROR, kept, False)
+
+
+@pytest.mark.parametrize("after", [-1, 10**9, float("nan")])
+def test_how_long_a_retry_may_wait(after: float) -> None:
+    with pytest.raises(ValueError, match="after must be seconds from 0"):
+        Retry("blocked", after=after)
+
+
 class Broken:
     """Raises what is no error of a fetch."""
 

@@ -45,7 +45,8 @@ class Crawl:
     @property
     def follow(self) -> Follow | None:
         """The spider's own follow, if it has one."""
-        return None if type(self.spider).follow is Spider.follow else self.spider.follow
+        follow = self.spider.follow
+        return None if getattr(follow, "__func__", None) is Spider.follow else follow
 
     def retries(self, request: Request) -> int:
         """Further tries after a failed one."""

@@ -18,7 +18,7 @@ from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import Crawl
 from crawlframe.node.worker.memory_waits import Starved
 from crawlframe.node.worker.tracebacks import callback_traceback
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.outcome import CANCELLED, Outcome, Verdict, clean_text
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -118,6 +118,13 @@ class _Watch:
 
     def in_thread(self) -> AbstractContextManager[None]:
         return self._callbacks.in_thread(self._rid)
+
+
+def reason_of(error: FetchError) -> str:
+    """Its reason for the ledger, in one line. Authors give their own errors reasons, and one that
+    is called cancelled would not count as an error."""
+    reason = " ".join(clean_text(str(error.reason)).split())
+    return FetchError.reason if reason in ("", CANCELLED) else reason
 
 
 def describe(failed: MiddlewareFailed) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Crawl, Park, check_fit, method
-from crawlframe.node.worker.fetching import Fetching, describe
+from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.tracebacks import callback_traceback, trim
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
@@ -148,7 +148,7 @@ class RequestRunner:
             outcome.verdict = Verdict.ERROR
         else:
             outcome.end(Verdict.ERROR)
-        outcome.reason, outcome.detail = error.reason, trim(str(error))
+        outcome.reason, outcome.detail = reason_of(error), trim(str(error))
         return outcome
 
     async def _call(
