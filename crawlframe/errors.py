@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+MAX_AFTER = 366 * 24 * 3600  # seconds that another try may be put off
+
 
 class CrawlframeError(Exception):
     """Something in Crawlframe went wrong."""
@@ -86,16 +88,43 @@ class TooDeep(UnparsablePage):
     reason = "too_deep"
 
 
+class MiddlewareError(SpiderError):
+    """A middleware does what it must not: it changes the callback of a request, or returns no
+    Response."""
+
+
+class HostChanged(MiddlewareError):
+    """A middleware sends a request to another host, beside the limits of that host. Yield a Request
+    for it instead."""
+
+
 class FetchError(CrawlframeError):
     """A fetch ended without a usable response.
 
     ``reason`` is the short stable word stored in the ledger; ``retryable`` is true if
-    another attempt may help."""
+    another attempt may help. A middleware may raise its own, with a
+    reason of its own."""
 
     reason = "fetch"
     retryable = True
+    after = 0.0  # seconds from now, before which it is not tried again
     request: Any = None  # the Request, for an errback
     response: Any = None  # the Response, where there was one
+
+
+class Retry(FetchError):
+    """Raised by a middleware: the request waits for another try, as after a fetch that failed.
+
+    It is not made before ``after`` seconds have passed. When no try is left, the request ends as an
+    error with ``reason``, a short fixed text; 60 characters of it are kept."""
+
+    def __init__(self, reason: str = "retry", after: float = 0.0) -> None:
+        """Raises ValueError when ``after`` is no number of seconds up to a year."""
+        if not 0 <= after <= MAX_AFTER:
+            raise ValueError(f"after must be seconds from 0 to {MAX_AFTER}, not {after!r}")
+        super().__init__(f"a middleware asks for another try: {reason}")
+        self.reason = str(reason)
+        self.after = after
 
 
 class BadUrl(FetchError):

@@ -8,12 +8,15 @@ import uuid
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from crawlframe.errors import BadRequest, SpiderError
 from crawlframe.request import Admission, Request, make_rid
+
+if TYPE_CHECKING:
+    from crawlframe.response import Response
 
 MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transaction
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
@@ -89,22 +92,29 @@ class Collector:
         depth_limit: int,
         allowed: Callable[[str], bool] | None,
         known: tuple[Container[bytes], Container[bytes]] = ((), ()),
+        follow: Callable[[Request, Response | None], Request | None] | None = None,
+        response: Response | None = None,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
-        may be followed; ``known`` are fingerprints of this task that the ledger has recorded."""
+        may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
+        ``follow`` is the spider's own, called with ``response``."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
         self._too_deep = bool(depth_limit) and depth > depth_limit
         self._allowed = allowed
         self._known, self._known_too = known
+        self._change = follow
+        self._response = response
         self._here: set[bytes] = set()
         self._size = 0  # bytes of the items
 
     def take(self, thing: Any) -> None:
         """Take an item or a Request. Raises SpiderError or BadRequest with the reason."""
         if isinstance(thing, Request):
-            self._follow(thing)
+            request = thing if self._change is None else self._changed(thing, self._change)
+            if request is not None:
+                self._follow(request)
         elif thing is not None:
             item = encode_item(thing)
             self._size += len(item)
@@ -114,6 +124,19 @@ class Collector:
                     "or spread it over several requests"
                 )
             self._outcome.items.append(item)
+
+    def _changed(
+        self, request: Request, change: Callable[[Request, Response | None], Any]
+    ) -> Request | None:
+        """What the spider's follow makes of it."""
+        request.depth = self._depth
+        changed = change(request, self._response)
+        if changed is None or isinstance(changed, Request):
+            return changed
+        raise SpiderError(
+            f"follow returned {type(changed).__name__} {str(changed)[:80]!r}; return the request, "
+            "another one, or None to drop it"
+        )
 
     def _follow(self, request: Request) -> None:
         outcome = self._outcome

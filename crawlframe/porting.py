@@ -16,21 +16,19 @@ def _setting(example: str) -> str:
 
 
 _NO_PROXY = "proxies are not supported yet: the request would show the address of this machine"
-_NO_SESSION = "several sessions in one task are not supported yet; submit one task for each session"
+_SESSION = "write session='...' in the request, the name of a cookie jar of its own"
 _NO_BROWSER = "pages are not rendered in a browser yet; fetch the API that the page uses"
 _NO_IMPERSONATION = "imitating a browser is not supported yet; set headers and user_agent"
 _NO_LOGIN = "write headers={'Authorization': ...} in the request or the settings"
 _OUTPUT = "Scrapy sets it itself; leave it out"
 _REDIRECTED = "response.redirects has the URLs that were passed"
 _STATUSES = _setting('"handle_statuses": (404, ...)')
-_RETRIES = _setting('"retries": 2')
 _TIMEOUT = _setting('"timeout": 30')
 _DELAY = _setting('"delay": 1.0')
 _MAX_BODY = _setting('"max_body": 33554432')
-_NO_REDIRECT = (
-    "redirects are always followed, max_redirects of the settings says how many; leaving "
-    "single ones unfollowed is not supported yet"
-)
+_REDIRECTS = "write redirects=0 in the request; its callback gets the answer that redirects"
+_RETRIES = "write retries=2 in the request"
+_HANDLE = "write handle=[404, ...] in the request"
 _NO_RULES = "rules are not supported yet; yield from response.follow_all(...) in parse"
 _NO_FEED = "this kind of spider is not supported yet; write start and parse"
 _CLOSED = (
@@ -40,28 +38,28 @@ _CLOSED = (
 
 META = {
     "proxy": _NO_PROXY,
-    "dont_redirect": _NO_REDIRECT,
+    "dont_redirect": _REDIRECTS,
     "redirect_times": _OUTPUT,
     "redirect_ttl": _OUTPUT,
     "redirect_urls": _REDIRECTED,
     "redirect_reasons": _REDIRECTED,
-    "dont_retry": _setting('"retries": 0'),
+    "dont_retry": "write retries=0 in the request",
     "max_retry_times": _RETRIES,
     "retry_times": _OUTPUT,
     "priority_adjust": "write priority=... in the request",
-    "handle_httpstatus_list": _STATUSES,
-    "handle_httpstatus_all": _STATUSES,
-    "download_timeout": _TIMEOUT,
-    "download_maxsize": _MAX_BODY,
-    "download_warnsize": _MAX_BODY,
+    "handle_httpstatus_list": _HANDLE,
+    "handle_httpstatus_all": "write handle=range(100, 600) in the request",
+    "download_timeout": "write timeout=30 in the request",
+    "download_maxsize": "write max_body=33554432 in the request",
+    "download_warnsize": "no size is warned of; write max_body=... in the request for a limit",
     "download_delay": _DELAY,
     "download_slot": "requests of one host share its delay and concurrency; other groups of "
     "requests are not supported yet",
     "download_latency": _OUTPUT,
     "download_fail_on_dataloss": "a body that breaks off is tried again; leave it out",
     "autothrottle_dont_adjust_delay": "delays are never adjusted; leave it out",
-    "cookiejar": _NO_SESSION,
-    "dont_merge_cookies": _setting('"cookies": False'),
+    "cookiejar": _SESSION,
+    "dont_merge_cookies": f'{_SESSION}, or settings = {{"cookies": False}} in the spider',
     "dont_cache": "nothing is cached; leave it out",
     "dont_obey_robotstxt": "robots.txt is not read; leave it out",
     "allow_offsite": "write dont_filter=True in the request",
@@ -94,12 +92,13 @@ KEYWORDS = {
     "params": "write them into the URL",
     "flags": "write meta={'flags': [...]}; nothing else reads them",
     "encoding": "URLs and text bodies are sent as UTF-8; encode the body yourself, as bytes",
-    "cookiejar": _NO_SESSION,
+    "cookiejar": _SESSION,
     "proxy": _NO_PROXY,
     "proxies": _NO_PROXY,
-    "timeout": _TIMEOUT,
-    "download_timeout": _TIMEOUT,
-    "allow_redirects": _NO_REDIRECT,
+    "download_timeout": "write timeout=30",
+    "max_retry_times": "write retries=2",
+    "handle_httpstatus_list": "write handle=[404, ...]",
+    "allow_redirects": _REDIRECTS,
     "auth": "write headers={'Authorization': ...}",
     "impersonate": _NO_IMPERSONATION,
 }
@@ -161,14 +160,14 @@ _OTHER_SETTINGS = {
     "ROBOTSTXT_OBEY": "robots.txt is not read; leave it out",
     "HTTPCACHE_ENABLED": "nothing is cached; leave it out",
     "ITEM_PIPELINES": "pipelines are not supported yet; items are stored as they are yielded",
-    "DOWNLOADER_MIDDLEWARES": "middlewares are not supported yet",
-    "SPIDER_MIDDLEWARES": "middlewares are not supported yet",
+    "DOWNLOADER_MIDDLEWARES": "list middlewares for the fetch in the attribute middlewares",
+    "SPIDER_MIDDLEWARES": "write a method follow for the requests that go out of callbacks",
     "EXTENSIONS": "extensions are not supported yet",
     "FEEDS": "items are stored; write them to a file with manage.py export",
     "LOG_LEVEL": "it is a setting of the node: CRAWLFRAME_LOG_LEVEL",
     "AUTOTHROTTLE_ENABLED": "delays are never adjusted; write delay",
     "RANDOMIZE_DOWNLOAD_DELAY": "delays are kept as they are; leave it out",
-    "REDIRECT_ENABLED": _NO_REDIRECT,
+    "REDIRECT_ENABLED": _REDIRECTS,
 }
 
 _META = frozenset(META)

@@ -12,6 +12,7 @@ from crawlframe.errors import BadRequest, MissingCode
 
 PLAIN = 1  # the version of a record of msgpack's own types
 TYPED = 2  # with the extension types of payload.py; workers that know only 1 refuse it
+OPTIONS = 3  # with options of the request, perhaps typed; workers that know less refuse it
 UNREADABLE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, RecursionError),
     msgpack.UnpackException,
@@ -34,8 +35,10 @@ def write(url: str, callback: str, depth: int, extra: dict[str, Any]) -> bytes:
         plain: bytes = msgpack.packb(fields)
         return plain
     record, typed = payload.pack([*fields, extra])
+    if not typed and "options" not in extra:
+        return record
     # The version is the second byte, after the mark of a short list.
-    return record[:1] + bytes([TYPED]) + record[2:] if typed else record
+    return record[:1] + bytes([OPTIONS if "options" in extra else TYPED]) + record[2:]
 
 
 def read(record: bytes) -> list[Any]:
@@ -44,7 +47,7 @@ def read(record: bytes) -> list[Any]:
     Authors' code runs here. Raises MissingCode when a class of a value is missing, is another now
     or fails, or the record is of a newer Crawlframe; BadRequest on what is no record."""
     fields = _fields(record)
-    if fields[0] == TYPED:
+    if fields[0] != PLAIN:
         try:
             fields = payload.unpack(record)
         except UNREADABLE as error:
@@ -80,8 +83,8 @@ def _fields(record: bytes) -> list[Any]:
         version, _, _, _ = fields[:4]
     except UNREADABLE as error:
         raise BadRequest(f"a queued request cannot be read: {error}") from None
-    if version in (PLAIN, TYPED):
+    if version in (PLAIN, TYPED, OPTIONS):
         return fields
     raise MissingCode(
-        f"a queued request has record version {version}; this code reads {PLAIN} and {TYPED}"
+        f"a queued request has record version {version}; this code reads {PLAIN} to {OPTIONS}"
     )

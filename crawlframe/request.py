@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Never
@@ -12,7 +11,9 @@ import msgpack
 
 from crawlframe import record
 from crawlframe.errors import BadRequest
+from crawlframe.head import check_head, check_method, cookies_of
 from crawlframe.links import canonical, host_of, normalise
+from crawlframe.options import NO_OPTIONS, Options, check_options, read_options
 from crawlframe.payload import first_unfit
 from crawlframe.porting import check_meta, refuse_keywords
 
@@ -24,11 +25,6 @@ MAX_TASK_PRIORITY = 100
 # The root request of a task: it fetches nothing.
 ROOT_URL = "start:"
 ROOT_CALLBACK = "start"
-
-# What may stand in a request's head; anything else could smuggle in a header or another request.
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_COOKIE_NAME = re.compile(r"[^\0\r\n=;]+")
-_UNSAFE = re.compile(r"[\0\r\n]")
 
 Callback = Callable[..., Any] | str
 
@@ -54,7 +50,8 @@ class Request:
     defined at the top level of modules. Higher ``priority`` (-1000..1000) is fetched earlier.
     ``dont_filter`` fetches a URL again that the task has seen. ``delay`` is the minimum number of
     seconds to wait before it is fetched. ``downloader`` is "curl" or "requests"; None means the
-    spider's setting.
+    spider's setting, as it does for ``timeout``, ``retries``, ``redirects``, ``handle``,
+    ``session`` and ``max_body``: see Options, as which they are kept in ``options``.
 
     Raises BadRequest if the URL is not http(s), if a field has the wrong type, and for features
     of Scrapy that are not supported.
@@ -73,6 +70,7 @@ class Request:
         "headers",
         "meta",
         "method",
+        "options",
         "priority",
         "url",
     )
@@ -95,18 +93,24 @@ class Request:
         errback: Callback | None = None,
         delay: float = 0,
         downloader: str | None = None,
+        timeout: float | None = None,
+        retries: int | None = None,
+        redirects: int | None = None,
+        handle: Iterable[int | range] | None = None,
+        session: str | None = None,
+        max_body: int | None = None,
         depth: int = 0,
         **unknown: Never,
     ) -> None:
         self.url = normalise(url)
         if unknown:
-            refuse_keywords(self.url, unknown, [*self.__slots__, "json", "form"])
+            refuse_keywords(self.url, unknown, _KEYWORDS)
         self.callback = callback_name(callback)
         self.errback = callback_name(errback, "errback")
         self.method = method.upper()
         self.headers: dict[str, str] = dict(headers) if headers else {}
         self.body = body.encode() if isinstance(body, str) else body
-        self.cookies: dict[str, str] = _cookies(self.url, cookies) if cookies else {}
+        self.cookies: dict[str, str] = cookies_of(self.url, cookies) if cookies else {}
         self.cb_kwargs: dict[str, Any] = dict(cb_kwargs) if cb_kwargs else {}
         self.meta: dict[str, Any] = dict(meta) if meta else {}
         if meta:
@@ -116,9 +120,11 @@ class Request:
         self.delay = delay
         self.downloader = downloader
         self.depth = depth
+        options = (timeout, retries, redirects, handle, session, max_body)
+        self.options = NO_OPTIONS if options == NO_OPTIONS else check_options(self.url, *options)
         if json is not None or form is not None:
             self._set_payload(json, form)
-        self._check()
+        self.check()
 
     @classmethod
     def plain(cls, url: str, callback: Callback | None = None) -> Request:
@@ -132,6 +138,7 @@ class Request:
         request.body = request.errback = request.downloader = None
         request.priority = request.delay = request.depth = 0
         request.dont_filter = False
+        request.options = NO_OPTIONS
         return request
 
     def _set_payload(self, json: Any, form: Mapping[str, Any] | None) -> None:
@@ -153,9 +160,10 @@ class Request:
         if self.method == "GET":
             self.method = "POST"
 
-    def _check(self) -> None:
-        if not _TOKEN.fullmatch(self.method):
-            raise BadRequest(f"request {self.url}: {self.method!r} is not an HTTP method")
+    def check(self) -> None:
+        """Raises BadRequest when a field that is sent is wrong, also one changed since it
+        was made."""
+        check_method(self.url, self.method)
         if not isinstance(self.priority, int):
             raise BadRequest(f"request {self.url}: priority must be an int, not {self.priority!r}")
         if self.downloader not in (None, "curl", "requests"):
@@ -163,17 +171,7 @@ class Request:
                 f"request {self.url}: downloader must be 'curl' or 'requests', "
                 f"not {self.downloader!r}"
             )
-        for name in ("headers", "cookies"):
-            for key, value in getattr(self, name).items():
-                if not isinstance(key, str) or not isinstance(value, str):
-                    raise BadRequest(f"request {self.url}: {name}[{key!r}] must be text")
-                if not (_TOKEN if name == "headers" else _COOKIE_NAME).fullmatch(key):
-                    raise BadRequest(f"request {self.url}: {name}: {key!r} is not a valid name")
-                if _UNSAFE.search(value) or (name == "cookies" and ";" in value):
-                    raise BadRequest(
-                        f"request {self.url}: {name}[{key!r}] has a line break or another "
-                        "character that is not allowed there"
-                    )
+        check_head(self.url, self.headers, self.cookies)
 
     @property
     def host(self) -> str:
@@ -206,6 +204,8 @@ class Request:
             value = getattr(self, name)
             if value:
                 extra[name] = value
+        if self.options != NO_OPTIONS:
+            extra["options"] = self.options.encode()
         if self.meta:
             check_meta(self.url, self.meta)  # also what came into it after __init__
         try:
@@ -239,41 +239,24 @@ class Request:
         request.meta = extra.get("meta") or {}
         request.errback = extra.get("errback")
         request.downloader = extra.get("downloader")
+        options = extra.get("options")
+        request.options = NO_OPTIONS if options is None else read_options(request.url, options)
         request.delay = 0
         return request
 
     def replace(self, **changes: Any) -> Request:
         """Return a copy with some fields changed."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        fields.update(changes)
+        fields = {name: getattr(self, name) for name in self.__slots__ if name != "options"}
+        fields |= self.options._asdict() | changes
         return Request(**fields)
 
     def __repr__(self) -> str:
         return f"<Request {self.method} {self.url}>"
 
 
-def _keys(cookie: Any) -> str:
-    """Describe a cookie without its value, which is secret."""
-    return f"a dict of {sorted(cookie)}" if isinstance(cookie, Mapping) else type(cookie).__name__
-
-
-def _cookies(url: str, cookies: Any) -> dict[str, str]:
-    if isinstance(cookies, Mapping):
-        return dict(cookies)
-    taken: dict[str, str] = {}
-    for cookie in cookies:
-        if not isinstance(cookie, Mapping) or not cookie.keys() >= {"name", "value"}:
-            raise BadRequest(
-                f"request {url}: cookies must be a dict of names and values, or a list of "
-                f"{{'name': ..., 'value': ...}}; it has {_keys(cookie)}"
-            )
-        if other := sorted(cookie.keys() - {"name", "value"}):
-            raise BadRequest(
-                f"request {url}: cookies: {other[0]!r} of cookie {cookie['name']!r} is not "
-                "supported: a request's cookies go to its own host only; leave it out"
-            )
-        taken[cookie["name"]] = cookie["value"]
-    return taken
+_KEYWORDS = [
+    *(name for name in Request.__slots__ if name != "options"), *Options._fields, "json", "form",
+]  # fmt: skip
 
 
 def make_rid(task: int, fingerprint: bytes) -> bytes:

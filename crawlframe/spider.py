@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from crawlframe import porting
+from crawlframe import middleware, porting
 from crawlframe.errors import ArgumentError, SpiderError
+from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.request import Request
 from crawlframe.response import Response
+
+AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
 
 class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +62,10 @@ class Spider:
     their types are checked when the task is submitted, and class attributes are set on ``self``.
     Items are dicts, dataclasses, attrs or pydantic objects. Define ``requests_session(self)``,
     returning a requests.Session, to give the requests downloader adapters and auth plugins.
+
+    ``middlewares`` are around the download, the outermost first: objects with a method ``fetch``,
+    or classes, of which each worker makes one object for a spider. What a class declares is
+    inherited.
     """
 
     name: ClassVar[str] = ""
@@ -66,6 +73,7 @@ class Spider:
     allowed_domains: ClassVar[Iterable[str]] = ()
     settings: ClassVar[dict[str, Any]] = {}
     files: ClassVar[Iterable[str]] = ()  # that belong to the code and lie outside spiders/
+    middlewares: ClassVar[Sequence[AnyMiddleware]] = ()
 
     # Typed openly, so that a spider with parameters of its own passes its author's type checker.
     def start(self, *args: Any, **kwargs: Any) -> Any:
@@ -77,6 +85,12 @@ class Spider:
     def parse(self, response: Response) -> Any:
         """The callback of requests that do not name one."""
         raise SpiderError(f"spider {self.name!r} has no parse method; write one or name a callback")
+
+    def follow(self, request: Request, response: Response | None) -> Request | None:
+        """Called with each request that ``start``, a callback or an errback yields: returns it, as
+        it is or changed, another one, or None to drop it. ``response`` is None in start, and where
+        the fetch brought none."""
+        return request
 
 
 class SpiderInfo(msgspec.Struct, frozen=True):
@@ -196,6 +210,10 @@ def _misuse(spider: type[Spider]) -> str:
                 return f"allowed_domains: {problem}"
     if problem := porting.misuse_of(spider, Spider):
         return problem
+    if problem := middleware.misuse_of(spider.middlewares):
+        return problem
+    if problem := _misuse_of_follow(spider.follow):
+        return problem
     if needed := _needed_to_make(spider):
         return (
             f"__init__ must work without arguments, and needs {needed}; arguments of a task are "
@@ -204,6 +222,22 @@ def _misuse(spider: type[Spider]) -> str:
     inherits = spider.start is Spider.start and spider.parse is Spider.parse
     if inherits and spider.start_urls:
         return "the pages of start_urls go to the method parse; write one, or a start of its own"
+    return ""
+
+
+def _misuse_of_follow(follow: Any) -> str:
+    """A method or an argument may have had this name before it meant something."""
+    if follow is Spider.follow:
+        return ""
+    words = "follow is called with each request that goes out, as follow(self, request, response)"
+    if not callable(follow) or inspect.iscoroutinefunction(follow):
+        return f"{words}; it must be a plain method"
+    if inspect.isgeneratorfunction(follow) or inspect.isasyncgenfunction(follow):
+        return f"{words}, and returns one or None; it yields"
+    try:
+        inspect.signature(follow).bind(None, None, None)
+    except (TypeError, ValueError) as error:
+        return f"{words}: {error}"
     return ""
 
 

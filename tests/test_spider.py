@@ -9,8 +9,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 import pytest
 
+from crawlframe import (
+    CallNext,
+    Middleware,
+    Request,
+    Response,
+    SyncCallNext,
+    SyncMiddleware,
+)
 from crawlframe.errors import ArgumentError, SpiderError
-from crawlframe.request import Request
 from crawlframe.spider import Spider, SpiderSettings, argument_type, build, describe, read_settings
 
 
@@ -207,6 +214,44 @@ def make_alone(self: Any, key: str = "", *rest: Any, **more: Any) -> None:
     raise AssertionError("describe() makes no instance")
 
 
+class Passing:
+    async def fetch(self, request: Request, call_next: CallNext) -> Response:
+        return await call_next(request)
+
+
+class PassingInThread:
+    def fetch(self, request: Request, call_next: SyncCallNext) -> Response:
+        return call_next(request)
+
+
+class Static:
+    @staticmethod
+    async def fetch(request: Request, call_next: CallNext) -> Response:
+        return await call_next(request)
+
+
+class Keyed(Passing):
+    def __init__(self, key: str) -> None:
+        pass
+
+
+class Yielding:
+    def fetch(self, request: Request, call_next: Any) -> Any:
+        yield request
+
+
+class Short:
+    def fetch(self, request: Request) -> Any:
+        pass
+
+
+async def async_follow(self: Any, request: Request, response: Response | None) -> Any: ...
+
+
+def yielding_follow(self: Any, request: Request, response: Response | None) -> Any:
+    yield request
+
+
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
@@ -235,6 +280,18 @@ def make_alone(self: Any, key: str = "", *rest: Any, **more: Any) -> None:
         ({"start": takes(list[Thing])}, "argument 'a': its type list["),
         ({"start": takes(int | Thing)}, "argument 'a': its type "),
         ({"start": takes(list[int] | set[int])}, "argument 'a': its type list[int] | set[int] "),
+        ({"middlewares": Passing}, "must be a list of objects or classes, the outermost"),
+        ({"middlewares": {Passing: 543}}, "middlewares must be a list of objects or classes"),
+        ({"middlewares": ["shop.Passing"]}, "'shop.Passing' is text; import the class"),
+        ({"middlewares": [Thing]}, "Thing has no method fetch(self, request, call_next)"),
+        ({"middlewares": [Keyed]}, "Keyed must work without arguments, or be listed as an object"),
+        ({"middlewares": [Yielding]}, "Yielding.fetch must return a Response; it yields"),
+        ({"middlewares": [Short]}, "Short.fetch must take request and call_next"),
+        ({"middlewares": [Short()]}, "Short.fetch must take request and call_next"),
+        ({"follow": lambda self, request: request}, "follow(self, request, response): too many"),
+        ({"follow": True}, "follow is called with each request that goes out"),
+        ({"follow": async_follow}, "it must be a plain method"),
+        ({"follow": yielding_follow}, "it yields"),
     ],
 )  # fmt: skip
 def test_what_would_fail_only_in_the_crawl_is_refused(parts: dict[str, Any], words: str) -> None:
@@ -255,7 +312,23 @@ def test_what_would_fail_only_in_the_crawl_is_refused(parts: dict[str, Any], wor
         {"allowed_domains": ["example.com", "[::1]", "10.0.0.1"]},
         {"__init__": make_alone},
         {"start": takes(Literal["a"] | None)},
+        {"middlewares": (Passing, Keyed("x"), Static, PassingInThread())},
+        {"follow": lambda self, request, response=None: None},
     ],
 )
 def test_what_works_is_described(parts: dict[str, Any]) -> None:
     assert describe(type("Fine", (Spider,), {"name": "fine", **parts})).name == "fine"
+
+
+def test_authors_types_fit_the_public_ones() -> None:
+    class Typed(Spider):
+        middlewares = [Passing, PassingInThread, Keyed("x")]
+
+        def follow(self, request: Request, response: Response | None) -> Request | None:
+            return super().follow(request, response)
+
+    waiting: Middleware = Passing()
+    plain: SyncMiddleware = PassingInThread()
+    assert Typed.middlewares[:1] == [Passing]
+    assert callable(waiting.fetch)
+    assert callable(plain.fetch)

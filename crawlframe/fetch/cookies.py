@@ -30,8 +30,13 @@ class TaskCookies:
     A domain has at most MAX_PER_DOMAIN cookies: those that were set longest ago go first. Above
     MAX_COOKIES in all, the domains that were not used for longest go. Methods of one thread.
 
+    Each named session is a jar of its own, "" is that of all other requests; the limits hold for
+    all of them together.
+
     Shared through plain text entries, ``domain|path|name`` -> JSON; an empty entry deletes. The
-    frontier checks their form. A domain with a dot in front includes those below it."""
+    frontier checks their form. A domain with a dot in front includes those below it. In a session
+    ``domain`` is ``session/domain``, which is no host's: a process that knows no sessions sends it
+    to nobody."""
 
     def __init__(self) -> None:
         self.dropped = 0  # cookies for which there was no room
@@ -41,15 +46,17 @@ class TaskCookies:
         self._swept = 0  # as ``load`` was given it last
         self._reader = SetCookieReader()
 
-    def header_for(self, url: str, extra: Mapping[str, str] | None = None) -> str | None:
+    def header_for(
+        self, url: str, extra: Mapping[str, str] | None = None, session: str = ""
+    ) -> str | None:
         """The Cookie header for a request, at most MAX_HEADER bytes; cookies of ``extra`` win over
-        the task's. Raises BadRequest when those alone are more."""
+        those of the jar. Raises BadRequest when those alone are more."""
         own = own_header(url, extra) if extra else ""
         if not self._size:
             return own or None
         room = MAX_HEADER - len(own.encode())
         pairs: list[str] = []
-        for cookie in self._matching(url):
+        for cookie in self._matching(url, session):
             pair = cookie.name if cookie.value is None else f"{cookie.name}={cookie.value}"
             if (extra and cookie.name in extra) or len(pair) + 2 > room:
                 continue
@@ -57,10 +64,11 @@ class TaskCookies:
             pairs.append(pair)
         return "; ".join([*pairs, own] if own else pairs) or None
 
-    def absorb(self, url: str, set_cookies: Iterable[str]) -> bool:
+    def absorb(self, url: str, set_cookies: Iterable[str], session: str = "") -> bool:
         """Takes the Set-Cookie headers of an answer. True when that changed something."""
         changed, secure = False, url.startswith("https:")
         for cookie in self._reader.read(url, set_cookies):
+            cookie.domain = _domain_in(session, cookie.domain)
             if secure or not self._hides_secure(cookie):
                 changed |= self._delete(cookie) if cookie.is_expired() else self._put(cookie)
         return changed
@@ -99,11 +107,12 @@ class TaskCookies:
             elif entry != self._entry(key):  # what is known keeps its place in the order
                 self._store(_decode(entry))
 
-    def _matching(self, url: str) -> list[Cookie]:
+    def _matching(self, url: str, session: str) -> list[Cookie]:
         """Those to send to ``url``, in the order of RFC 6265, 5.4: longer paths first."""
         found: list[Cookie] = []
         secure, path, now = url.startswith("https:"), path_of(url), time.time()
         for domain in _domains_of(hostname_of(url)):
+            domain = _domain_in(session, domain)
             cookies = self._domains.get(domain)
             if cookies is None:
                 continue
@@ -211,10 +220,16 @@ def _domains_of(host: str) -> Iterator[str]:
         host = host.partition(".")[2]
 
 
+def _domain_in(session: str, domain: str) -> str:
+    return f"{session}/{domain}" if session else domain
+
+
 def _related(domain: str, other: str) -> bool:
-    """Is one of them the other, or below it?"""
-    mine, theirs = f".{domain.removeprefix('.')}", f".{other.removeprefix('.')}"
-    return mine.endswith(theirs) or theirs.endswith(mine)
+    """Whether one of them is the other, or below it, in the same session."""
+    session, _, host = domain.rpartition("/")
+    other_session, _, other_host = other.rpartition("/")
+    mine, theirs = f".{host.removeprefix('.')}", f".{other_host.removeprefix('.')}"
+    return session == other_session and (mine.endswith(theirs) or theirs.endswith(mine))
 
 
 def _path_matches(asked: str, path: str) -> bool:

@@ -15,6 +15,7 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.links import host_of
+from crawlframe.options import NO_OPTIONS, Options
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
@@ -48,14 +49,19 @@ class Downloader:
         allowed: Callable[[str], bool] | None = None,
         account: Account | None = None,
     ) -> Response:
-        """``spider`` may have a method ``requests_session`` for the requests downloader;
-        ``allowed`` judges the host names that redirects lead to. ``account`` counts the body of the
-        response until its owner closes it; without one it counts until the fetch is over. Raises
-        FetchError."""
+        """``spider`` may have a method ``requests_session`` for the requests downloader. ``jar``
+        are the task's cookies; without the setting ``cookies``, only a request with a session uses
+        them. ``allowed`` judges the host names that redirects lead to. ``account`` counts the body
+        of the response until its owner closes it; without one it counts until the fetch is over.
+        Raises FetchError."""
         if account is None:
             with self.memory.account() as own:
                 return await self.fetch(request, settings, spider, jar, allowed, own)
         limits = FetchLimits(settings.timeout, settings.max_body, settings.max_redirects)
+        if request.options is not NO_OPTIONS:
+            limits = _own_limits(limits, request.options)
+        if not settings.cookies and request.options.session is None:
+            jar = None
         headers = self._headers(request, settings)
         journey = Journey(request, limits, headers, jar, allowed, account)
         factory = getattr(spider, "requests_session", None)
@@ -110,3 +116,13 @@ class Downloader:
                 names = {name.lower() for name in more}
                 headers = {k: v for k, v in headers.items() if k.lower() not in names} | more
         return headers
+
+
+def _own_limits(limits: FetchLimits, options: Options) -> FetchLimits:
+    """Those of a request with options of its own."""
+    return limits._replace(
+        timeout=limits.timeout if options.timeout is None else options.timeout,
+        max_body=limits.max_body if options.max_body is None else options.max_body,
+        max_redirects=limits.max_redirects if options.redirects is None else options.redirects,
+        follow=options.redirects != 0,
+    )

@@ -13,3 +13,4 @@ class FetchLimits(NamedTuple):
     max_redirects: int = 10
     connect: float = 15.0  # for one connection, TLS handshake included
     stall: float = 60.0  # without progress; shorter than a long ``timeout``
+    follow: bool = True  # redirects; else the answer that redirects is the response

@@ -39,7 +39,8 @@ class Answer(NamedTuple):
 
 
 class Journey:
-    """``url``, ``method``, ``body`` and ``headers_to_send`` make the next transfer."""
+    """``url``, ``method``, ``body`` and ``headers_to_send`` make the next transfer. ``session`` is
+    the name of the cookie jar, "" for the task's own."""
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Journey:
         self._headers = headers
         self._cookies = request.cookies
         self._jar = jar
+        self.session = request.options.session or ""
         self._allowed = allowed
         self._started = time.monotonic()
 
@@ -140,7 +142,7 @@ class Journey:
         """All but what belongs to the transfer itself (Host, Content-Length)."""
         headers = [*self._headers.items()]
         if self._jar is not None:
-            cookie = self._jar.header_for(self.url, self._cookies)
+            cookie = self._jar.header_for(self.url, self._cookies, self.session)
         else:
             cookie = own_header(self.url, self._cookies)
         if cookie and not any(name.lower() == "cookie" for name, _ in headers):
@@ -150,8 +152,8 @@ class Journey:
     def _redirected(self, answer: Answer) -> bool:
         """Takes the answer's cookies. True when there is another transfer to make."""
         if self._jar is not None and "Set-Cookie" in answer.headers:
-            self._jar.absorb(self.url, answer.headers.getall("Set-Cookie"))
-        if answer.status not in REDIRECTS:
+            self._jar.absorb(self.url, answer.headers.getall("Set-Cookie"), self.session)
+        if answer.status not in REDIRECTS or not self.limits.follow:
             return False
         location = answer.headers.get("Location", "").strip()
         if not location:

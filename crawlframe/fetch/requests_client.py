@@ -48,9 +48,11 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 
 CHUNK = 1 << 16  # bytes read at a time
-SESSIONS = 64  # session factories whose sessions are kept; one per running task
+SESSIONS = 64  # kinds of sessions that are kept; one per running task, or per cookie jar of it
 
 SessionFactory = Callable[[], requests.Session]
+# With the name of the request's cookie jar: what one session of an author got is not for another.
+_Kind = tuple[SessionFactory | None, str]
 
 # The first line that names any link of an exception's chain decides.
 _ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
@@ -75,7 +77,7 @@ class RequestsDownloader:
     def __init__(self, allow_private: tuple[Network, ...] = (), concurrency: int = 64) -> None:
         self._adapter = CheckedAdapter(AddressGuard(allow_private), concurrency)
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="requests")
-        self._sessions: OrderedDict[SessionFactory | None, list[requests.Session]] = OrderedDict()
+        self._sessions: OrderedDict[_Kind, list[requests.Session]] = OrderedDict()
         self._lock = threading.Lock()
         self._active: set[_Transfer] = set()
 
@@ -143,17 +145,19 @@ class RequestsDownloader:
 
     def _run(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
         """In a thread."""
-        session = self._take_session(factory)
+        kind = (factory, transfer.journey.session if factory else "")
+        session = self._take_session(kind)
         try:
             return transfer.run(session)
         finally:
-            self._give_session(factory, session)
+            self._give_session(kind, session)
 
-    def _take_session(self, factory: SessionFactory | None) -> requests.Session:
+    def _take_session(self, kind: _Kind) -> requests.Session:
         with self._lock:
-            kept = self._sessions.get(factory)
+            kept = self._sessions.get(kind)
             if kept:
                 return kept.pop()
+        factory = kind[0]
         session = requests.Session() if factory is None else factory()
         session.trust_env = False  # neither proxies nor passwords of this machine
         session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
@@ -166,11 +170,11 @@ class RequestsDownloader:
                 session.mount(scheme, self._adapter)
         return session
 
-    def _give_session(self, factory: SessionFactory | None, session: requests.Session) -> None:
+    def _give_session(self, kind: _Kind, session: requests.Session) -> None:
         dropped: list[requests.Session] = []
         with self._lock:
-            self._sessions.setdefault(factory, []).append(session)
-            self._sessions.move_to_end(factory)
+            self._sessions.setdefault(kind, []).append(session)
+            self._sessions.move_to_end(kind)
             if len(self._sessions) > SESSIONS:
                 dropped = self._sessions.popitem(last=False)[1]
         for old in dropped:

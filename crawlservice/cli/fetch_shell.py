@@ -10,6 +10,7 @@ from typing import Any
 from crawlframe.conf import Settings
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings, read_settings
@@ -17,22 +18,27 @@ from crawlframe.spider import Spider, SpiderSettings, read_settings
 
 @dataclass
 class Tryout:
-    """Fetches with a spider's settings; its arguments are not needed."""
+    """Fetches with a spider's settings and middlewares; its arguments are not needed."""
 
     settings: Settings = field(repr=False)  # its many fields would fill a prompt
     spider: Spider | None = None
     downloader: str | None = None
 
     def fetch(self, url: str) -> Response:
-        """Any status is fine. Raises BadRequest and FetchError."""
+        """Any status is fine. Raises BadRequest, FetchError and MiddlewareFailed."""
         return asyncio.run(self._fetch(Request(url, downloader=self.downloader)))
 
     async def _fetch(self, request: Request) -> Response:
         settings = read_settings(type(self.spider)) if self.spider else SpiderSettings()
-        jar = TaskCookies() if settings.cookies else None
-        downloader = Downloader(self.settings)
+        downloader, jar = Downloader(self.settings), TaskCookies()
+
+        async def download(asked: Request) -> Response:
+            return await downloader.fetch(asked, settings, self.spider, jar)
+
         try:
-            return await downloader.fetch(request, settings, self.spider, jar)
+            return await Middlewares(type(self.spider).middlewares if self.spider else ()).fetch(
+                request, download
+            )
         finally:
             await downloader.close()
 

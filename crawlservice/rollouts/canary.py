@@ -63,7 +63,7 @@ class Trial:
             self._seen.add(pk)
             if state != Page.State.ERROR or reason in NOT_OURS:
                 continue
-            exception = exception_of(detail) if reason == "callback" else ""
+            exception = exception_of(detail) if reason in ("callback", "middleware") else ""
             kind = Kind(spider, callback, reason, exception)
             if kind not in self._known and not self._met_before(kind, newest):
                 return Finding(kind, url, detail)

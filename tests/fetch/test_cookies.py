@@ -351,3 +351,39 @@ def test_entries_of_before_are_read() -> None:
     jar = TaskCookies()
     jar.load({"www.example.com|/|a": old_entry("a")})
     assert cookies_at(jar, URL) == {"a=1"}
+
+
+# -- sessions -------------------------------------------------------------------------------------
+
+
+def test_a_session_is_a_jar_of_its_own() -> None:
+    jar = TaskCookies()
+    jar.absorb(URL, ["id=all; Path=/; Domain=example.com"])
+    jar.absorb(URL, ["id=left; Path=/; Domain=example.com"], "left")
+    sent = [jar.header_for(URL, None, session) for session in ("", "left", "right")]
+    assert sent == ["id=all", "id=left", None]
+    jar.absorb(URL, ["id=; Max-Age=0; Path=/; Domain=example.com"], "left")
+    sent = [jar.header_for(URL, None, session) for session in ("", "left")]
+    assert sent == ["id=all", None]
+
+
+def test_sessions_travel() -> None:
+    here, there = TaskCookies(), TaskCookies()
+    here.absorb(URL, ["id=1"])
+    here.absorb(URL, ["id=2"], "left")
+    there.load(here.changes())
+    assert (there.header_for(URL), there.header_for(URL, None, "left")) == ("id=1", "id=2")
+    here.absorb(URL, ["id=; Max-Age=0"], "left")
+    there.load(here.changes())
+    assert (there.header_for(URL), there.header_for(URL, None, "left")) == ("id=1", None)
+
+
+def test_the_limits_hold_for_all_sessions_together() -> None:
+    jar = TaskCookies()
+    for n in range(MAX_COOKIES + 10):
+        jar.absorb(URL, ["id=1"], f"s{n}")
+    assert len(jar.dump()) == MAX_COOKIES
+    assert jar.header_for(URL, None, "s0") is None
+    for n in range(MAX_PER_DOMAIN + 10):
+        jar.absorb(URL, [f"n{n}=1"], "many")
+    assert len((jar.header_for(URL, None, "many") or "").split("; ")) == MAX_PER_DOMAIN

@@ -137,6 +137,74 @@ def test_jar_and_hosts_are_passed_on(site: Site, downloader: str) -> None:
     assert jar.header_for(f"{site.url}/") == "a=1"
 
 
+# -- options of one request -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("downloader", ["curl", "requests"])
+def test_limits_of_a_request(site: Site, downloader: str) -> None:
+    @site.on("/slow")
+    async def slow(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\n")
+        await asyncio.sleep(60)
+
+    site.answer("/big", b"x" * 100)
+    site.answer("/loop", status=302, headers={"Location": "/loop"})
+    settings = SpiderSettings(timeout=40, max_body=10, max_redirects=1, downloader=downloader)
+    with pytest.raises(FetchTimeout, match=r"within 0\.2 s"):
+        fetch(Request(f"{site.url}/slow", timeout=0.2), settings)
+    assert len(fetch(Request(f"{site.url}/big", max_body=100), settings).body) == 100
+    with pytest.raises(BodyTooLarge, match="99 bytes"):
+        fetch(Request(f"{site.url}/big", max_body=99), settings)
+    with pytest.raises(TooManyRedirects, match="more than 3"):
+        fetch(Request(f"{site.url}/loop", redirects=3), settings)
+
+
+@pytest.mark.parametrize("downloader", ["curl", "requests"])
+def test_a_redirect_that_is_not_followed_is_the_response(site: Site, downloader: str) -> None:
+    headers = {"Location": "/next", "Set-Cookie": "a=1"}
+    site.answer("/", b"moved", status=302, headers=headers)
+    jar = TaskCookies()
+    request = Request(f"{site.url}/", redirects=0)
+    response = fetch(request, SpiderSettings(downloader=downloader), None, jar)
+    assert (response.status, response.body, response.redirects) == (302, b"moved", ())
+    assert response.headers["Location"] == "/next"
+    assert jar.header_for(f"{site.url}/") == "a=1"
+    assert [exchange.target for exchange in site.seen] == ["/"]
+
+
+@pytest.mark.parametrize("downloader", ["curl", "requests"])
+@pytest.mark.parametrize("cookies", [True, False])
+def test_sessions_are_kept_apart(site: Site, downloader: str, cookies: bool) -> None:
+    @site.on("/")
+    async def set_once(exchange: Exchange) -> bool:
+        name = exchange.target.partition("?")[2]
+        head = f"HTTP/1.1 200 OK\r\nSet-Cookie: {name}=1\r\nContent-Length: 0\r\n\r\n"
+        await exchange.send(head.encode())
+        return True
+
+    class Own(Spider):
+        name = "own"
+
+        def requests_session(self) -> requests.Session:
+            return requests.Session()
+
+    async def main() -> None:
+        own, jar, client = Own(), TaskCookies(), Downloader(SETTINGS)
+        settings = SpiderSettings(downloader=downloader, cookies=cookies)
+        try:
+            for session in ("left", "right", None, "left", "right", None):
+                request = Request(f"{site.url}/?{session}", session=session)
+                await client.fetch(request, settings, own, jar)
+        finally:
+            await client.close()
+
+    uvloop.run(main())
+    sent = [exchange.header("Cookie") for exchange in site.seen]
+    assert sent[:5] == [None, None, None, "left=1", "right=1"]
+    if downloader == "curl" or cookies:  # a session of the author keeps what it is sent
+        assert sent[5] == ("None=1" if cookies else None)
+
+
 # -- header lines without a colon -----------------------------------------------------------------
 
 ODD_HEAD = (

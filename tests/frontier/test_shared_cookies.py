@@ -192,3 +192,15 @@ def test_a_sweep_that_is_no_number(redis_client: Redis) -> None:
     bench.redis.hset(bench.key("TASK", 1), "swept", "junk")
     assert bench.frontier.cookies(1) == ({}, 0)
     assert [row.name for row in bench.frontier.rows.quarantined()] == ["task:1 swept"]
+
+
+def test_sessions_are_shared_like_other_cookies(bench: Bench) -> None:
+    url, here, there = "http://a.example/", TaskCookies(), TaskCookies()
+    bench.open()
+    for session in ("", "left"):
+        here.absorb(url, [f"id=of-{session or 'all'}"], session)
+    bench.frontier.share_cookies(1, here.changes())
+    there.load(*bench.frontier.cookies(1))
+    sent = [there.header_for(url, None, session) for session in ("", "left", "right")]
+    assert sent == ["id=of-all", "id=of-left", None]
+    assert bench.frontier.audit() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -233,3 +234,22 @@ def test_a_place_is_unmarked_for_its_next_owner() -> None:
     assert marks.running(place) == {RID, b"t" * 16}
     marks.give_back(place)
     assert marks.running(marks.take()) == frozenset()
+
+
+def test_what_a_middleware_runs_in_a_thread_is_marked_and_overdue() -> None:
+    desk = Desk(deadline=0)
+    with desk.callbacks.in_thread(RID):
+        assert desk.marked == {RID}
+        time.sleep(0.001)
+        assert desk.callbacks.overdue() == RID
+    assert desk.marked == frozenset()
+    assert desk.callbacks.overdue() is None
+
+
+def test_more_threads_than_places_run_unmarked() -> None:
+    desk = Desk()
+    with contextlib.ExitStack() as stack:
+        for number in range(6):
+            stack.enter_context(desk.callbacks.in_thread(bytes([number + 1]) * 16))
+        assert len(desk.marked) == 4
+    assert desk.marked == frozenset()

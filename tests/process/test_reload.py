@@ -185,6 +185,35 @@ def test_a_tree_without_git_behind_a_link(
     assert node.crawl(web.url) == "release 2, mended"
 
 
+def test_a_changed_middleware_goes_live(
+    env: dict[str, str], household: Household, project: Project, web: OddWeb
+) -> None:
+    team = """
+from crawlframe import Response, Spider
+
+class Stamp:
+    async def fetch(self, request, call_next):
+        response = await call_next(request)
+        return Response(response.url, 200, {"Stamp": "first"}, response.body, request)
+
+class Team(Spider):
+    middlewares = [Stamp]
+"""
+    source = shop("x").replace("Shop(Spider)", "Shop(Team)")
+    source = source.replace('"code": CODE', '"code": response.headers["Stamp"]')
+    project.write("shops/team.py", team)
+    project.write("shops/shop.py", f"from shops.team import Team\n{source}")
+    node = household.node(env)
+    node.ready()
+    assert node.crawl(web.url) == "first"
+    project.write("shops/team.py", team.replace("first", "second"))
+    node.renewed(1)
+    assert node.crawl(web.url) == "second"
+    project.write("shops/team.py", team.replace("[Stamp]", "['Stamp']"))
+    node.refused("'Stamp' is text")
+    assert node.crawl(web.url) == "second"
+
+
 # -- nothing lost, nothing twice, and whole versions only -----------------------------------------
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 import types
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -124,21 +124,33 @@ class Callbacks:
         loop = asyncio.get_running_loop()
 
         def work() -> Any:
-            slot = self._slots.pop()
             began, worked = time.monotonic(), time.thread_time()
-            self._began[slot] = began, call.rid
-            self._mark(slot, call.rid)
             try:
-                return _collect(call.function, call.take)
+                with self.in_thread(call.rid):
+                    return _collect(call.function, call.take)
             finally:
-                self._mark(slot, b"")
-                del self._began[slot]
-                self._slots.append(slot)
                 if time.monotonic() - began > SLOW:
                     computes = time.thread_time() - worked > SLOW
                     loop.call_soon_threadsafe(self._learn, call.task, call.name, computes)
 
         return await loop.run_in_executor(self._threads, work)
+
+    @contextlib.contextmanager
+    def in_thread(self, rid: bytes) -> Iterator[None]:
+        """Inside, authors' code of this request runs in the current thread: marked, and overdue
+        when it goes on for longer than the deadline."""
+        if not self._slots:  # held by threads whose requests were given up
+            yield
+            return
+        slot = self._slots.pop()
+        self._began[slot] = time.monotonic(), rid
+        self._mark(slot, rid)
+        try:
+            yield
+        finally:
+            self._mark(slot, b"")
+            del self._began[slot]
+            self._slots.append(slot)
 
     def _learn(self, task: int, name: str, computes: bool) -> None:
         if (task, name) not in self._told or self._slow.get((task, name)) != computes:
@@ -150,14 +162,15 @@ class Callbacks:
 
     async def _finish(self, unfinished: Any, call: Call) -> None:
         """They belong to the event loop, which they leave whenever they wait."""
+        what = f"callback {call.name}"
         if isinstance(unfinished, AsyncGenerator):
             while True:
                 try:
-                    thing = await self._stepwise(anext(unfinished), call)
+                    thing = await self.stepwise(anext(unfinished), call.rid, what)
                 except StopAsyncIteration:
                     return
                 call.take(thing)
-        result = await self._stepwise(unfinished, call)
+        result = await self.stepwise(unfinished, call.rid, what)
         self._mark(LOOP, call.rid)
         try:
             _collect(lambda: result, call.take)
@@ -165,13 +178,16 @@ class Callbacks:
             self._mark(LOOP, b"")
 
     @types.coroutine
-    def _stepwise(self, awaitable: Awaitable[Any], call: Call) -> Generator[Any, Any, Any]:
-        """``await awaitable``, marked whenever it holds the event loop: others run in between."""
+    def stepwise(
+        self, awaitable: Awaitable[Any], rid: bytes, what: str
+    ) -> Generator[Any, Any, Any]:
+        """``await awaitable``, marked whenever it holds the event loop: others run in between.
+        ``what`` it is, for a warning that it holds the loop too long."""
         steps: Any = awaitable.__await__()
         step: Callable[[], Any] = steps.__next__
         while True:
             began = time.monotonic()
-            self._mark(LOOP, call.rid)
+            self._mark(LOOP, rid)
             try:
                 waits_for = step()
             except StopIteration as end:
@@ -180,9 +196,9 @@ class Callbacks:
                 self._mark(LOOP, b"")
                 if (seconds := time.monotonic() - began) > LOUD:
                     log.warning(
-                        "callback %s held the event loop for %.1f s, and with it all requests of "
-                        "this worker; let it wait with await, or make it a plain method",
-                        call.name,
+                        "%s held the event loop for %.1f s, and with it all requests of this "
+                        "worker; let it wait with await, or make it a plain method",
+                        what,
                         seconds,
                     )
             try:

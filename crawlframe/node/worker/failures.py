@@ -6,13 +6,16 @@ import traceback
 from pathlib import Path
 
 from crawlframe.errors import FetchError
-from crawlframe.node.worker import callbacks
+from crawlframe.fetch import middlewares
 from crawlframe.outcome import clean_text
 from crawlframe.response import Response
 
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
-# Their frames lie above those of the author's code.
-CALLERS = (callbacks.__file__, str(Path(__file__).with_name("run_request.py")))
+# The modules that call authors' code.
+CALLERS = {
+    *(str(Path(__file__).with_name(name)) for name in ("callbacks.py", "run_request.py")),
+    middlewares.__file__,
+}
 
 
 class StatusError(FetchError):
@@ -36,6 +39,7 @@ def trim(text: str, limit: int = MAX_DETAIL) -> str:
 def callback_traceback(error: BaseException) -> str:
     """The traceback from the author's code on, without our own frames above it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [i for i, frame in enumerate(frames) if frame.filename in CALLERS]
-    lines = traceback.format_list(frames[own[-1] + 1 :] if own else frames)
+    ours = [frame.filename in CALLERS for frame in frames]
+    calls = [i for i in range(1, len(frames)) if ours[i - 1] and not ours[i]]
+    lines = traceback.format_list(frames[calls[-1] :] if calls else frames)
     return trim("".join([*lines, *traceback.format_exception_only(error)]))

@@ -3,74 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import time
+import math
 import traceback
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from crawlframe import faults
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import (
+    MAX_AFTER,
     ArgumentError,
     BadRequest,
-    ConnectionLost,
     FetchError,
     MissingCode,
-    UnknownCallback,
+    SpiderError,
     UnknownSpider,
     UnparsablePage,
 )
-from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
-from crawlframe.fetch.redirects import IDEMPOTENT
+from crawlframe.fetch.middlewares import MiddlewareFailed, Middlewares
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
-from crawlframe.links import hostname_of
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
-from crawlframe.node.worker.failures import StatusError, callback_traceback, trim
-from crawlframe.node.worker.memory_waits import Starved
+from crawlframe.node.worker.crawl import Crawl, Park, check_fit, method
+from crawlframe.node.worker.failures import callback_traceback, trim
+from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
 from crawlframe.record import read_head
 from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, SpiderSettings, build, read_settings
-
-
-@dataclass
-class Crawl:
-    """One task in this worker: its spider object, made once."""
-
-    spec: TaskSpec
-    spider: Spider
-    start_arguments: dict[str, Any]
-    settings: SpiderSettings
-    cookies: TaskCookies | None
-    cookie_version: int = 0
-    domains: tuple[str, ...] = ()
-    misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
-
-    def allows(self, hostname: str) -> bool:
-        """Is the host one of allowed_domains or below one?"""
-        return not self.domains or any(
-            hostname == domain or hostname.endswith("." + domain) for domain in self.domains
-        )
-
-    def allows_url(self, url: str) -> bool:
-        return self.allows(hostname_of(url))
-
-
-class Park(Exception):
-    """The request cannot run now. For ``lack_of_code``, it may with another version."""
-
-    lack_of_code = True
+from crawlframe.spider import Spider, build, read_settings
 
 
 class RequestRunner:
@@ -102,10 +69,10 @@ class RequestRunner:
         self._load_task = load_task
         self._load_cookies = load_cookies
         self._mark = mark
-        self._fetched = fetched
         self.callbacks = Callbacks(settings, mark, tell_slow)
+        self._fetching = Fetching(downloader, self.callbacks, fetched)
+        self._middlewares: dict[type[Spider], Middlewares | None] = {}
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
-        self._starved = Starved()
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """The outcome of one request; only cancellation raises."""
@@ -119,7 +86,7 @@ class RequestRunner:
                 return outcome.end(Verdict.ERROR, "poison", poison)
             request = self._decode(claimed)
             crawl = await self._crawl(claimed.task, rid)
-            if crawl.cookies is not None and view.cookies > crawl.cookie_version:
+            if view.cookies > crawl.cookie_version:
                 crawl.cookies.load(*await self._load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
@@ -152,48 +119,27 @@ class RequestRunner:
     ) -> Outcome:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
-        account.in_advance = outcome.rid in self._starved
-        started = time.perf_counter()
         try:
-            faults.at("fetch.before", ConnectionLost)
-            response = await self._downloader.fetch(
-                request, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account
-            )
-            faults.at("fetch.after", ConnectionLost)
+            response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
-            outcome.fetch_ms = self._end_fetch(claimed, started)
-            repeatable = request.method in IDEMPOTENT or crawl.settings.retries > 0
-            if repeatable and self._starved.excuses(outcome.rid, error, account):
-                delay = backoff(outcome.attempts)
-                return outcome.end(Verdict.DEFER, error.reason, str(error), delay)
             return await self._fail(outcome, crawl, request, error)
-        # Slow callbacks keep their hosts' slots: else they would take all slots of the workers.
-        keep = self.callbacks.is_slow(outcome.task, outcome.callback)
-        outcome.fetch_ms = self._end_fetch(claimed, started, keep)
-        outcome.status, outcome.size = response.status, len(response.body)
-        if crawl.cookies is not None:
-            outcome.cookies = crawl.cookies.changes()
-        wanted = 200 <= response.status < 300 or response.status in crawl.settings.handle_statuses
-        if wanted:
-            return await self._call(outcome, crawl, request, response)
-        retryable = response.status in crawl.settings.retry_statuses
-        return await self._fail(outcome, crawl, request, StatusError(response, retryable))
-
-    def _end_fetch(self, claimed: Claimed, started: float, keep_slot: bool = False) -> int:
-        """Answers the milliseconds that it took."""
-        if not keep_slot:
-            self._fetched(claimed)
-        return round((time.perf_counter() - started) * 1000)
+        except MiddlewareFailed as failed:
+            return outcome.end(Verdict.ERROR, *describe(failed))
+        if response is None:
+            return outcome
+        return await self._call(outcome, crawl, request, response)
 
     async def _fail(
         self, outcome: Outcome, crawl: Crawl, request: Request, error: FetchError
     ) -> Outcome:
         """The request waits for another try, or ends as an error; what its errback yields then
         still counts."""
-        if error.retryable and outcome.attempts < crawl.settings.retries:
+        if error.retryable and outcome.attempts < crawl.retries(request):
             delay = backoff(outcome.attempts)
             if error.response is not None:
                 delay = max(delay, retry_after(error.response))
+            if error.after:
+                delay = max(delay, math.ceil(1000 * min(error.after, MAX_AFTER)))
             return outcome.end(Verdict.RETRY, error.reason, str(error), delay)
         if request.errback:
             error.request = request
@@ -203,7 +149,7 @@ class RequestRunner:
             outcome.verdict = Verdict.ERROR
         else:
             outcome.end(Verdict.ERROR)
-        outcome.reason, outcome.detail = error.reason, trim(str(error))
+        outcome.reason, outcome.detail = reason_of(error), trim(str(error))
         return outcome
 
     async def _call(
@@ -226,6 +172,8 @@ class RequestRunner:
             depth_limit=crawl.settings.depth_limit,
             allowed=crawl.allows_url if crawl.domains else None,
             known=self._sieve.of(outcome.task),
+            follow=crawl.follow,
+            response=got.response if isinstance(got, FetchError) else got,
         )
         try:
             faults.at("parse.before")
@@ -263,6 +211,7 @@ class RequestRunner:
             spider, start_arguments = build(spider_class, spec.arguments)
             settings = read_settings(spider_class)
             domains = tuple(domain.lower() for domain in spider.allowed_domains)
+            middlewares = self._middlewares_of(spider)
         except (UnknownSpider, ArgumentError) as error:
             raise Park(trim(str(error), 500)) from None
         except BaseException as error:  # the author's __init__ and properties run here
@@ -271,43 +220,19 @@ class RequestRunner:
         finally:
             self._mark(LOOP, b"")
         return Crawl(
-            spec,
-            spider,
-            start_arguments,
-            settings,
-            TaskCookies() if settings.cookies else None,
-            domains=domains,
+            spec, spider, start_arguments, settings, domains=domains, middlewares=middlewares
         )
 
-
-def method(crawl: Crawl, name: str) -> Callable[..., Any]:
-    """The spider's method of this name. Raises Park."""
-    function = getattr(crawl.spider, name, None)
-    if not callable(function) or getattr(function, "__func__", None) is Spider.parse:
-        raise Park(str(UnknownCallback(f"spider {crawl.spec.spider!r} has no method {name!r}")))
-    return function  # type: ignore[no-any-return]
-
-
-def check_fit(crawl: Crawl, request: Request) -> None:
-    """Raises Park when the callback does not exist or does not take the request's cb_kwargs: what
-    is queued may be older or newer than the code."""
-    name = request.callback or "parse"
-    function = method(crawl, name)
-    asked = (name, frozenset(request.cb_kwargs))
-    if asked not in crawl.misfits:
-        crawl.misfits[asked] = _misfit(function, asked[1])
-    if misfit := crawl.misfits[asked]:
-        raise Park(f"{name} of spider {crawl.spec.spider!r} does not fit the request: {misfit}")
-
-
-def _misfit(function: Callable[..., Any], keywords: frozenset[str]) -> str:
-    try:
-        inspect.signature(function).bind(None, **dict.fromkeys(keywords))
-    except TypeError as error:
-        return str(error)
-    except ValueError:  # made in C: only the call can tell
-        return ""
-    return ""
+    def _middlewares_of(self, spider: Spider) -> Middlewares | None:
+        """One set for all tasks of a spider here. Raises SpiderError, and what the author's
+        __init__ raises."""
+        kind = type(spider)
+        if "middlewares" in vars(spider):
+            raise SpiderError("middlewares belong to the class, not to self")
+        if kind not in self._middlewares:
+            own = Middlewares(kind.middlewares, self._settings.deadline)
+            self._middlewares[kind] = own if own.layers else None
+        return self._middlewares[kind]
 
 
 def is_cancelled() -> bool:

@@ -21,7 +21,7 @@ class Command(ServiceCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("url")
-        parser.add_argument("--spider", help="use this spider's settings")
+        parser.add_argument("--spider", help="use this spider's settings and middlewares")
         parser.add_argument("--downloader", choices=("curl", "requests"))
         parser.add_argument("--headers", action="store_true", help="print status and headers only")
         parser.add_argument("--shell", action="store_true", help="a prompt with `response`")

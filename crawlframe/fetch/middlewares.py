@@ -1,0 +1,283 @@
+"""Middlewares: the authors' layers around one download, the outermost first."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from crawlframe.errors import CrawlframeError, FetchError, HostChanged, MiddlewareError
+from crawlframe.links import host_of, normalise
+from crawlframe.middleware import CallNext, name_of
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+DEADLINE = 120.0  # seconds of a layer's own, without its calls of the next one
+# Of a request, what belongs to its callback or its place in the frontier.
+FIXED = ("callback", "errback", "cb_kwargs", "priority", "dont_filter", "depth")
+FIXED_OPTIONS = ("retries", "handle")
+
+# A thread is made when none is idle: no more than there are requests in layers that need one.
+_threads = partial(ThreadPoolExecutor, 100_000, thread_name_prefix="middleware")
+
+
+class Watch(Protocol):
+    """Is told what of the authors' code runs."""
+
+    def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
+        """``awaitable``, whose steps run in the event loop."""
+
+    def in_thread(self) -> contextlib.AbstractContextManager[None]:
+        """Inside, the current thread runs a layer."""
+
+
+class Unwatched:
+    """Tells nobody."""
+
+    def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
+        return awaitable
+
+    def in_thread(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+class MiddlewareFailed(CrawlframeError):
+    """A middleware raised ``error``, which is no FetchError. ``name`` is the innermost one that it
+    came from."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        super().__init__(f"middleware {name}: {type(error).__name__}: {error}")
+        self.name = name
+        self.error = error
+
+
+class Layer(NamedTuple):
+    """One middleware. ``waits``: its fetch is a coroutine."""
+
+    fetch: Callable[..., Any]
+    name: str
+    waits: bool
+
+
+class Middlewares:
+    """Those of one spider in one process. Classes are instantiated here."""
+
+    def __init__(self, middlewares: Iterable[Any], deadline: float = DEADLINE) -> None:
+        """``deadline``: seconds of its own after which a coroutine is given up."""
+        self.deadline = deadline
+        self.layers: list[Layer] = []
+        self._pool: ThreadPoolExecutor | None = None
+        for given in middlewares:
+            fetch = (given() if isinstance(given, type) else given).fetch
+            self.layers.append(Layer(fetch, name_of(given), inspect.iscoroutinefunction(fetch)))
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        """For layers that are no coroutines."""
+        if self._pool is None:
+            self._pool = _threads()
+        return self._pool
+
+    async def fetch(
+        self, request: Request, download: CallNext, watch: Watch | None = None
+    ) -> Response:
+        """The response that the outermost layer returns; the innermost calls ``download``.
+
+        Raises FetchError, MiddlewareFailed, and what ``download`` raises."""
+        way = _Way(self, request, download, watch or Unwatched())
+        try:
+            return await way.watch.in_loop(way.through(0, request))
+        except FetchError:
+            raise
+        except BaseException as error:  # authors' code may raise anything, SystemExit included
+            if not way.culprit or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
+                raise
+            raise MiddlewareFailed(way.culprit, error) from error
+
+
+class _Way:
+    """Of one request through the layers. ``culprit`` is the layer that the last error came from, ""
+    for the download."""
+
+    def __init__(
+        self, middlewares: Middlewares, request: Request, download: CallNext, watch: Watch
+    ) -> None:
+        self.watch = watch
+        self.culprit = ""
+        self._error: BaseException | None = None
+        self._middlewares = middlewares
+        self._download = download
+        self._url, self._host = request.url, request.host
+        self._fixed = _fixed_parts(request)
+
+    async def through(self, number: int, request: Request) -> Response:
+        """From the layer of this number inwards."""
+        layers = self._middlewares.layers
+        name = layers[number].name if number < len(layers) else ""
+        try:
+            if not name:
+                return await self._download(request)
+            turn = _Turn(self, layers[number], number)
+            response = await turn.take(request)
+            if not isinstance(response, Response):
+                raise MiddlewareError(
+                    f"fetch returned {response!r:.80}; return a Response, such as that of call_next"
+                )
+            return response
+        except BaseException as error:
+            if error is not self._error:  # else it came from further inside
+                self._error, self.culprit = error, name
+            raise
+
+    def check(self, request: Request) -> None:
+        """Whether a layer may go on with this request. Raises MiddlewareError or BadRequest."""
+        if not isinstance(request, Request):
+            raise MiddlewareError(f"call_next takes a Request, not {request!r:.80}")
+        if request.url != self._url:
+            request.url = normalise(request.url)
+            if (host := host_of(request.url)) != self._host:
+                raise HostChanged(
+                    f"a middleware must not change the host, here from {self._host} to {host}: it "
+                    "would be asked beside its delay and its concurrency; yield a Request for it"
+                )
+        request.check()
+        for name, before, now in zip(
+            FIXED + FIXED_OPTIONS, self._fixed, _fixed_parts(request), strict=True
+        ):
+            if before != now:
+                raise MiddlewareError(
+                    f"a middleware must not change {name}, here from {before!r:.80} to "
+                    f"{now!r:.80}; set it where the request is made, or in the spider's follow"
+                )
+
+    @property
+    def deadline(self) -> float:
+        return self._middlewares.deadline
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        return self._middlewares.threads
+
+
+class _Turn:
+    """Of one layer with one request."""
+
+    def __init__(self, way: _Way, layer: Layer, number: int) -> None:
+        self._way = way
+        self._layer = layer
+        self._number = number
+        self._loop = asyncio.get_running_loop()
+        self._clock: asyncio.Timeout | None = None
+        self._next: asyncio.Task[Any] | None = None  # runs the layers inside
+        self._over = False
+
+    async def take(self, request: Request) -> Any:
+        """What the layer returns."""
+        try:
+            if self._layer.waits:
+                response = await self._in_loop(request)
+            else:
+                response = await self._in_thread(request)
+            if self._next is not None:
+                raise MiddlewareError("fetch returned while call_next was under way; await it")
+            return response
+        finally:
+            self._over = True
+            if self._next is not None:
+                self._next.cancel()
+
+    async def _in_loop(self, request: Request) -> Any:
+        try:
+            async with asyncio.timeout(self._way.deadline) as self._clock:
+                return await self._layer.fetch(request, self._call_next)
+        except TimeoutError:
+            if self._clock is None or not self._clock.expired():
+                raise
+            raise MiddlewareError(
+                f"fetch took longer than {self._way.deadline:g} s, not counting call_next"
+            ) from None
+
+    async def _call_next(self, request: Request) -> Response:
+        if self._over:
+            raise MiddlewareError("call_next was called after fetch had returned")
+        if self._next is not None:
+            raise MiddlewareError("call_next was called while it was under way; one at a time")
+        self._way.check(request)
+        clock = self._clock
+        left = clock.when() - self._loop.time() if clock else 0.0  # type: ignore[operator]
+        self._next = asyncio.current_task()
+        if clock:
+            clock.reschedule(None)  # only its own time counts
+        try:
+            return await self._way.through(self._number + 1, request)
+        finally:
+            self._next = None
+            if clock and not self._over:
+                clock.reschedule(self._loop.time() + left)
+
+    async def _in_thread(self, request: Request) -> Any:
+        calls: list[Future[Response | BaseException]] = []
+        watched = contextlib.ExitStack()  # of the thread
+        watch = self._way.watch
+
+        async def go_on(request: Request) -> Response | BaseException:
+            try:
+                return await watch.in_loop(self._call_next(request))
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # SystemExit out of a task would end the event loop
+                return error
+
+        def call_next(request: Request) -> Response:
+            if _running_loop() is self._loop:
+                raise MiddlewareError("fetch is no async def, so its call_next must not be awaited")
+            watched.close()
+            call = asyncio.run_coroutine_threadsafe(go_on(request), self._loop)
+            calls.append(call)
+            try:
+                got = call.result()
+            finally:
+                watched.enter_context(watch.in_thread())
+            if isinstance(got, BaseException):
+                raise got
+            return got
+
+        def work() -> Any:
+            with watched:
+                watched.enter_context(watch.in_thread())
+                return self._layer.fetch(request, call_next)
+
+        context = contextvars.copy_context()
+        try:
+            response = await self._loop.run_in_executor(self._way.threads, context.run, work)
+        finally:
+            for call in calls:
+                call.cancel()  # no change to one that is done
+        if inspect.iscoroutine(response):
+            response.close()
+            raise MiddlewareError("fetch returned a coroutine; write async def fetch")
+        return response
+
+
+def _fixed_parts(request: Request) -> list[Any]:
+    parts = [getattr(request, name) for name in FIXED]
+    return parts + [getattr(request.options, name) for name in FIXED_OPTIONS]
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """That of the current thread."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _is_cancelled() -> bool:
+    """Was this asyncio task told to stop? Authors' code may raise CancelledError without that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,124 @@
+"""Fetching: the first half of a request's run, from the claim to its response."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+
+from crawlframe import faults
+from crawlframe.errors import ConnectionLost, FetchError, UnparsablePage
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.memory import Account
+from crawlframe.fetch.middlewares import MiddlewareFailed
+from crawlframe.fetch.redirects import IDEMPOTENT
+from crawlframe.frontier.records import Claimed
+from crawlframe.node.worker.backoff import backoff
+from crawlframe.node.worker.callbacks import Callbacks
+from crawlframe.node.worker.crawl import Crawl
+from crawlframe.node.worker.failures import StatusError, callback_traceback
+from crawlframe.node.worker.memory_waits import Starved
+from crawlframe.outcome import CANCELLED, Outcome, Verdict, clean_text
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+
+class Fetching:
+    """Of one worker. ``callbacks`` knows which of them are slow, and marks what middlewares run;
+    ``fetched`` is called for each fetch that is over, whether or not it brought a response."""
+
+    def __init__(
+        self,
+        downloader: Downloader,
+        callbacks: Callbacks,
+        fetched: Callable[[Claimed], None] = lambda claimed: None,
+    ) -> None:
+        self._downloader = downloader
+        self._callbacks = callbacks
+        self._fetched = fetched
+        self._starved = Starved()
+
+    async def fetch(
+        self,
+        outcome: Outcome,
+        crawl: Crawl,
+        request: Request,
+        claimed: Claimed,
+        account: Account,
+    ) -> Response | None:
+        """The response for the callback. None: the outcome has ended, and the request waits without
+        a try being counted. Raises FetchError, StatusError for a status that is not handled, and
+        MiddlewareFailed."""
+        account.in_advance = outcome.rid in self._starved
+        sent = request
+        started = time.perf_counter()
+
+        async def download(asked: Request) -> Response:
+            nonlocal sent
+            sent = asked
+            return await self._downloader.fetch(
+                asked, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account
+            )
+
+        try:
+            faults.at("fetch.before", ConnectionLost)
+            if crawl.middlewares is None:
+                response = await download(request)
+            else:
+                watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
+                response = await crawl.middlewares.fetch(request, download, watch)
+                account.settle(len(response.body))  # of a response that they made, too
+            faults.at("fetch.after", ConnectionLost)
+        except (FetchError, MiddlewareFailed) as error:
+            outcome.fetch_ms = self._end(claimed, started)
+            outcome.cookies = crawl.cookies.changes()
+            if isinstance(error, FetchError):
+                repeatable = sent.method in IDEMPOTENT or crawl.retries(request) > 0
+                if repeatable and self._starved.excuses(outcome.rid, error, account):
+                    delay = backoff(outcome.attempts)
+                    outcome.end(Verdict.DEFER, error.reason, str(error), delay)
+                    return None
+            raise
+        # Slow callbacks keep their hosts' slots: else they would take all slots of the workers.
+        keep = self._callbacks.is_slow(outcome.task, outcome.callback)
+        outcome.fetch_ms = self._end(claimed, started, keep)
+        outcome.status, outcome.size = response.status, len(response.body)
+        outcome.cookies = crawl.cookies.changes()
+        if not crawl.handles(sent, response.status):
+            raise StatusError(response, response.status in crawl.settings.retry_statuses)
+        return response
+
+    def _end(self, claimed: Claimed, started: float, keep_slot: bool = False) -> int:
+        """Returns the milliseconds that it took."""
+        if not keep_slot:
+            self._fetched(claimed)
+        return round((time.perf_counter() - started) * 1000)
+
+
+class _Watch:
+    """Marks what the middlewares of one request run, as Callbacks does for its callback."""
+
+    def __init__(self, callbacks: Callbacks, rid: bytes, spider: str) -> None:
+        self._callbacks = callbacks
+        self._rid = rid
+        self._what = f"a middleware of spider {spider}"
+
+    def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
+        return self._callbacks.stepwise(awaitable, self._rid, self._what)
+
+    def in_thread(self) -> AbstractContextManager[None]:
+        return self._callbacks.in_thread(self._rid)
+
+
+def reason_of(error: FetchError) -> str:
+    """Its reason for the ledger, in one line. Authors give their own errors reasons, and one that
+    is called cancelled would not count as an error."""
+    reason = " ".join(clean_text(str(error.reason)).split())
+    return FetchError.reason if reason in ("", CANCELLED) else reason
+
+
+def describe(failed: MiddlewareFailed) -> tuple[str, str]:
+    """Reason and detail for the ledger."""
+    error = failed.error
+    reason = error.reason if isinstance(error, UnparsablePage) else "middleware"
+    return reason, f"middleware {failed.name}:\n{callback_traceback(error)}"

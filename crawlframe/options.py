@@ -1,0 +1,118 @@
+"""Options: what one request does otherwise than the settings of its spider say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from crawlframe.errors import BadRequest, MissingCode
+
+MAX_TIMEOUT = 86_400  # seconds
+
+_SESSION = re.compile(r"[\w.-]{1,100}")
+
+
+class Options(NamedTuple):
+    """Those of one request; None takes the spider's setting. ``timeout`` is in seconds, redirects
+    included; ``retries`` are further tries. ``redirects`` is how many are followed; with 0 the
+    answer that redirects goes to the callback. ``handle`` are the statuses beside 2xx that the
+    callback is called for. ``session`` is the name of the cookie jar within the task. ``max_body``
+    is in bytes, also after decompression."""
+
+    timeout: float | None = None
+    retries: int | None = None
+    redirects: int | None = None
+    handle: tuple[range, ...] | None = None
+    session: str | None = None
+    max_body: int | None = None
+
+    def handles(self, status: int) -> bool | None:
+        """Whether the callback is to be called for this status; None: the settings decide."""
+        if self.redirects == 0 and 300 <= status < 400:
+            return True
+        return None if self.handle is None else any(status in part for part in self.handle)
+
+    def encode(self) -> dict[str, Any]:
+        """Those that are given, as they travel in a record."""
+        given = {name: value for name, value in self._asdict().items() if value is not None}
+        if self.handle is not None:
+            given["handle"] = [[part.start, part.stop] for part in self.handle]
+        return given
+
+
+NO_OPTIONS = Options()
+
+
+def check_options(
+    url: str,
+    timeout: Any,
+    retries: Any,
+    redirects: Any,
+    handle: Any,
+    session: Any,
+    max_body: Any,
+) -> Options:
+    """The options of the request for ``url``. Raises BadRequest."""
+    if timeout is not None and not (_is_number(timeout) and 0 < timeout <= MAX_TIMEOUT):
+        raise _wrong(url, "timeout", f"a number of seconds above 0, up to {MAX_TIMEOUT}", timeout)
+    for name, value in (("retries", retries), ("redirects", redirects)):
+        if value is not None and not (_is_integer(value) and value >= 0):
+            raise _wrong(url, name, "an int from 0", value)
+    if max_body is not None and not (_is_integer(max_body) and max_body > 0):
+        raise _wrong(url, "max_body", "a number of bytes above 0", max_body)
+    if session is not None and not (isinstance(session, str) and _SESSION.fullmatch(session)):
+        words = "a name of up to 100 letters, digits, '_', '.' and '-'"
+        raise _wrong(url, "session", words, session)
+    parts = None if handle is None else _ranges(url, handle)
+    return Options(timeout, retries, redirects, parts, session, max_body)
+
+
+def read_options(url: str, given: Mapping[str, Any]) -> Options:
+    """The options that ``encode`` wrote. Raises MissingCode for one of a newer Crawlframe, and
+    BadRequest on what is none."""
+    if not isinstance(given, Mapping):
+        raise BadRequest(f"a queued request cannot be read: its options are {given!r}")
+    if unknown := given.keys() - Options._fields:
+        raise MissingCode(
+            f"a queued request has the option {min(unknown)!r}, of a newer Crawlframe"
+        )
+    fields = {**NO_OPTIONS._asdict(), **given}
+    if fields["handle"] is not None:
+        try:
+            fields["handle"] = [range(first, stop) for first, stop in fields["handle"]]
+        except (TypeError, ValueError) as error:
+            raise BadRequest(f"a queued request cannot be read: handle: {error}") from None
+    return check_options(url, **fields)
+
+
+def _ranges(url: str, handle: Any) -> tuple[range, ...]:
+    """The statuses in order, as few ranges as there can be."""
+    words = "a list of HTTP statuses or ranges of them, such as [404, range(500, 600)]"
+    if isinstance(handle, str | bytes) or not isinstance(handle, Iterable):
+        raise _wrong(url, "handle", words, handle)
+    statuses: set[int] = set()
+    for part in handle:
+        some = part if isinstance(part, range) else [part]
+        if not all(_is_integer(status) and 100 <= status < 1000 for status in some):
+            raise _wrong(url, "handle", words, part)
+        statuses.update(some)
+    parts: list[range] = []
+    for status in sorted(statuses):
+        if parts and parts[-1].stop == status:
+            parts[-1] = range(parts[-1].start, status + 1)
+        else:
+            parts.append(range(status, status + 1))
+    return tuple(parts)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or _is_integer(value)
+
+
+def _wrong(url: str, name: str, words: str, value: Any) -> BadRequest:
+    return BadRequest(f"request {url}: {name} must be {words}, not {value!r}")

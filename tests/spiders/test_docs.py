@@ -1,0 +1,122 @@
+"""The examples in docs/spiders.md run as they stand there, against a real server."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from crawlframe import Request, Spider
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.outcome import Outcome
+from crawlframe.spider import describe
+from tests.fetch.conftest import Exchange, Site, _server, site
+from tests.node.runner import HERE, Tasks
+
+__all__ = ("_server", "site")
+
+PAGE = Path(__file__).parents[2] / "docs/spiders.md"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def example(name: str) -> type[Spider]:
+    """The spider of this name, from the example that has it."""
+    (source,) = (source for source in EXAMPLES if f'name = "{name}"' in source)
+    module: dict[str, Any] = {"__name__": f"docs_{name}"}
+    exec(compile(source, f"docs/spiders.md, {name}", "exec"), module)
+    (spider,) = (
+        kind for kind in module.values()
+        if isinstance(kind, type) and issubclass(kind, Spider) and kind.name == name
+    )  # fmt: skip
+    describe(spider)
+    return spider
+
+
+def crawl(spider: type[Spider], arguments: dict[str, Any]) -> list[Outcome]:
+    """The outcomes of a task of this spider, the first of each request."""
+
+    async def main() -> list[Outcome]:
+        client = Downloader(HERE)
+        tasks = Tasks(spider, client, arguments)
+        try:
+            outcomes = [await tasks.start()]
+            waiting = deque(outcomes[0].follow_ups)
+            while waiting:
+                outcome = await tasks.run(Request.decode(waiting.popleft().record))
+                outcomes.append(outcome)
+                waiting += outcome.follow_ups
+            return outcomes
+        finally:
+            await client.close()
+
+    outcomes: list[Outcome] = uvloop.run(main())
+    return outcomes
+
+
+def items(outcomes: list[Outcome]) -> list[str]:
+    return [item.decode() for outcome in outcomes for item in outcome.items]
+
+
+def html(site: Site, path: str, body: str) -> None:
+    site.answer(path, body.encode(), headers={"Content-Type": "text/html"})
+
+
+def test_options(site: Site) -> None:
+    @site.on("/login")
+    async def login(exchange: Exchange) -> bool:
+        name = exchange.target.partition("=")[2]
+        head = f"HTTP/1.1 200 OK\r\nSet-Cookie: id={name}; Path=/\r\nContent-Length: 0\r\n\r\n"
+        await exchange.send(head.encode())
+        return True
+
+    @site.on("/results")
+    async def results(exchange: Exchange) -> bool:
+        body = (exchange.header("Cookie") or "").encode()
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        return True
+
+    site.answer("/old", status=301, headers={"Location": "/new"})
+    assert items(crawl(example("search"), {"site": site.url})) == [
+        '{"status":301,"to":"/new"}',
+        '{"customer":"anna","results":"id=anna"}',
+        '{"customer":"ben","results":"id=ben"}',
+    ]
+
+
+def test_middlewares_that_sign_and_have_patience(site: Site) -> None:
+    html(site, "/", "<h1>Teapots</h1>")
+    assert items(crawl(example("shop"), {"url": f"{site.url}/"})) == ['{"title":"Teapots"}']
+    assert len(site.seen[0].header("X-Signature") or "") == 64
+    html(site, "/", "<h1>Too many searches</h1>")
+    outcome = crawl(example("shop"), {"url": f"{site.url}/"})[-1]
+    assert (outcome.verdict, outcome.reason, outcome.delay) == (
+        "retry", "too many searches", 600_000,
+    )  # fmt: skip
+
+
+def test_a_cache(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEWS_CACHE", str(tmp_path / "pages"))
+    html(site, "/", "<h1>News</h1>")
+    for _ in range(2):
+        assert items(crawl(example("news"), {"url": f"{site.url}/"})) == ['{"title":"News"}']
+    assert len(site.seen) == 1
+
+
+def test_follow(site: Site) -> None:
+    links = ("/print/1", "/product/1", "/about")
+    html(site, "/", "".join(f'<a href="{link}">' for link in links))
+    for link in links:
+        html(site, link, "<p>")
+    outcomes = crawl(example("catalogue"), {"url": f"{site.url}/"})
+    assert [exchange.target for exchange in site.seen] == ["/", "/product/1", "/about"]
+    followed = [Request.decode(link.record) for link in outcomes[1].follow_ups]
+    assert [request.options.timeout for request in followed] == [120, None]
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_every_example_compiles(number: int) -> None:
+    compile(EXAMPLES[number], "docs/spiders.md", "exec")
