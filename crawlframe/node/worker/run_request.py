@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import time
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from crawlframe import faults
 from crawlframe.code.registry import Registry
@@ -18,62 +14,28 @@ from crawlframe.conf import Settings
 from crawlframe.errors import (
     ArgumentError,
     BadRequest,
-    ConnectionLost,
     FetchError,
     MissingCode,
-    UnknownCallback,
     UnknownSpider,
     UnparsablePage,
 )
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
-from crawlframe.fetch.redirects import IDEMPOTENT
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
-from crawlframe.links import hostname_of
 from crawlframe.node.running_marks import LOOP
-from crawlframe.node.worker import callbacks
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
-from crawlframe.node.worker.memory_waits import Starved
+from crawlframe.node.worker.crawl import Crawl, Park, check_fit, method
+from crawlframe.node.worker.fetching import Fetching
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict, clean_text
+from crawlframe.node.worker.tracebacks import callback_traceback, trim
+from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
 from crawlframe.record import read_head
 from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, SpiderSettings, build, read_settings
-
-MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
-
-
-@dataclass
-class Crawl:
-    """One task in this worker: its spider object, made once."""
-
-    spec: TaskSpec
-    spider: Spider
-    start_arguments: dict[str, Any]
-    settings: SpiderSettings
-    cookies: TaskCookies | None
-    cookie_version: int = 0
-    domains: tuple[str, ...] = ()
-    misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
-
-    def allows(self, hostname: str) -> bool:
-        """Is the host one of allowed_domains or below one?"""
-        return not self.domains or any(
-            hostname == domain or hostname.endswith("." + domain) for domain in self.domains
-        )
-
-    def allows_url(self, url: str) -> bool:
-        return self.allows(hostname_of(url))
-
-
-class Park(Exception):
-    """The request cannot run now. For ``lack_of_code``, it may with another version."""
-
-    lack_of_code = True
+from crawlframe.spider import build, read_settings
 
 
 class RequestRunner:
@@ -105,10 +67,9 @@ class RequestRunner:
         self._load_task = load_task
         self._load_cookies = load_cookies
         self._mark = mark
-        self._fetched = fetched
         self.callbacks = Callbacks(settings, mark, tell_slow)
+        self._fetching = Fetching(downloader, self.callbacks.is_slow, fetched)
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
-        self._starved = Starved()
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """The outcome of one request; only cancellation raises."""
@@ -153,38 +114,13 @@ class RequestRunner:
     ) -> Outcome:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
-        account.in_advance = outcome.rid in self._starved
-        started = time.perf_counter()
         try:
-            faults.at("fetch.before", ConnectionLost)
-            response = await self._downloader.fetch(
-                request, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account
-            )
-            faults.at("fetch.after", ConnectionLost)
+            response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
-            outcome.fetch_ms = self._end_fetch(claimed, started)
-            repeatable = request.method in IDEMPOTENT or crawl.settings.retries > 0
-            if repeatable and self._starved.excuses(outcome.rid, error, account):
-                delay = backoff(outcome.attempts)
-                return outcome.end(Verdict.DEFER, error.reason, str(error), delay)
             return await self._fail(outcome, crawl, request, error)
-        # Slow callbacks keep their hosts' slots: else they would take all slots of the workers.
-        keep = self.callbacks.is_slow(outcome.task, outcome.callback)
-        outcome.fetch_ms = self._end_fetch(claimed, started, keep)
-        outcome.status, outcome.size = response.status, len(response.body)
-        if crawl.cookies is not None:
-            outcome.cookies = crawl.cookies.changes()
-        wanted = 200 <= response.status < 300 or response.status in crawl.settings.handle_statuses
-        if wanted:
-            return await self._call(outcome, crawl, request, response)
-        retryable = response.status in crawl.settings.retry_statuses
-        return await self._fail(outcome, crawl, request, StatusError(response, retryable))
-
-    def _end_fetch(self, claimed: Claimed, started: float, keep_slot: bool = False) -> int:
-        """Answers the milliseconds that it took."""
-        if not keep_slot:
-            self._fetched(claimed)
-        return round((time.perf_counter() - started) * 1000)
+        if response is None:
+            return outcome
+        return await self._call(outcome, crawl, request, response)
 
     async def _fail(
         self, outcome: Outcome, crawl: Crawl, request: Request, error: FetchError
@@ -281,63 +217,7 @@ class RequestRunner:
         )
 
 
-class StatusError(FetchError):
-    """The server answered with a status that the spider does not handle."""
-
-    def __init__(self, response: Response, retryable: bool) -> None:
-        super().__init__(f"{response.url} answered {response.status}")
-        self.retryable = retryable
-        self.reason = f"http_{response.status}"
-        self.response = response
-
-
-def method(crawl: Crawl, name: str) -> Callable[..., Any]:
-    """The spider's method of this name. Raises Park."""
-    function = getattr(crawl.spider, name, None)
-    if not callable(function) or getattr(function, "__func__", None) is Spider.parse:
-        raise Park(str(UnknownCallback(f"spider {crawl.spec.spider!r} has no method {name!r}")))
-    return function  # type: ignore[no-any-return]
-
-
-def check_fit(crawl: Crawl, request: Request) -> None:
-    """Raises Park when the callback does not exist or does not take the request's cb_kwargs: what
-    is queued may be older or newer than the code."""
-    name = request.callback or "parse"
-    function = method(crawl, name)
-    asked = (name, frozenset(request.cb_kwargs))
-    if asked not in crawl.misfits:
-        crawl.misfits[asked] = _misfit(function, asked[1])
-    if misfit := crawl.misfits[asked]:
-        raise Park(f"{name} of spider {crawl.spec.spider!r} does not fit the request: {misfit}")
-
-
-def _misfit(function: Callable[..., Any], keywords: frozenset[str]) -> str:
-    try:
-        inspect.signature(function).bind(None, **dict.fromkeys(keywords))
-    except TypeError as error:
-        return str(error)
-    except ValueError:  # made in C: only the call can tell
-        return ""
-    return ""
-
-
 def is_cancelled() -> bool:
     """Was this asyncio task told to stop? Authors' code may raise CancelledError without that."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def trim(text: str, limit: int = MAX_DETAIL) -> str:
-    """Text for the ledger: clean, and cut in the middle when it is too long."""
-    text = clean_text(text)
-    if len(text) <= limit:
-        return text
-    return f"{text[: limit // 2]}\n...\n{text[-limit // 2 :]}"
-
-
-def callback_traceback(error: BaseException) -> str:
-    """The traceback from the author's code on, without our own frames above it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [i for i, frame in enumerate(frames) if frame.filename in (__file__, callbacks.__file__)]
-    lines = traceback.format_list(frames[own[-1] + 1 :] if own else frames)
-    return trim("".join([*lines, *traceback.format_exception_only(error)]))

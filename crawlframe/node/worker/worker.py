@@ -27,8 +27,9 @@ from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import Channel, ChannelClosed
 from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
-from crawlframe.node.worker.run_request import RequestRunner, callback_traceback, is_cancelled
+from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.tracebacks import callback_traceback
 from crawlframe.outcome import Outcome, Verdict
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,74 @@
+"""Crawl: one task in a worker, and whether a request fits the code of its spider."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from crawlframe.errors import UnknownCallback
+from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.ledger import TaskSpec
+from crawlframe.links import hostname_of
+from crawlframe.request import Request
+from crawlframe.spider import Spider, SpiderSettings
+
+
+@dataclass
+class Crawl:
+    """One task in this worker: its spider object, made once."""
+
+    spec: TaskSpec
+    spider: Spider
+    start_arguments: dict[str, Any]
+    settings: SpiderSettings
+    cookies: TaskCookies | None
+    cookie_version: int = 0
+    domains: tuple[str, ...] = ()
+    misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
+
+    def allows(self, hostname: str) -> bool:
+        """Is the host one of allowed_domains or below one?"""
+        return not self.domains or any(
+            hostname == domain or hostname.endswith("." + domain) for domain in self.domains
+        )
+
+    def allows_url(self, url: str) -> bool:
+        return self.allows(hostname_of(url))
+
+
+class Park(Exception):
+    """The request cannot run now. For ``lack_of_code``, it may with another version."""
+
+    lack_of_code = True
+
+
+def method(crawl: Crawl, name: str) -> Callable[..., Any]:
+    """The spider's method of this name. Raises Park."""
+    function = getattr(crawl.spider, name, None)
+    if not callable(function) or getattr(function, "__func__", None) is Spider.parse:
+        raise Park(str(UnknownCallback(f"spider {crawl.spec.spider!r} has no method {name!r}")))
+    return function  # type: ignore[no-any-return]
+
+
+def check_fit(crawl: Crawl, request: Request) -> None:
+    """Raises Park when the callback does not exist or does not take the request's cb_kwargs: what
+    is queued may be older or newer than the code."""
+    name = request.callback or "parse"
+    function = method(crawl, name)
+    asked = (name, frozenset(request.cb_kwargs))
+    if asked not in crawl.misfits:
+        crawl.misfits[asked] = _misfit(function, asked[1])
+    if misfit := crawl.misfits[asked]:
+        raise Park(f"{name} of spider {crawl.spec.spider!r} does not fit the request: {misfit}")
+
+
+def _misfit(function: Callable[..., Any], keywords: frozenset[str]) -> str:
+    try:
+        inspect.signature(function).bind(None, **dict.fromkeys(keywords))
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # made in C: only the call can tell
+        return ""
+    return ""
