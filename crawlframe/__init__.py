@@ -1,9 +1,10 @@
 """Crawlframe: the names a spider author needs."""
 
-from crawlframe.errors import FetchError
+from crawlframe.errors import CloseTask, DropItem, FetchError
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
+from crawlframe.task_life import TaskInfo
 
-__all__ = ["FetchError", "Request", "Response", "Spider"]
+__all__ = ["CloseTask", "DropItem", "FetchError", "Request", "Response", "Spider", "TaskInfo"]
 __version__ = "0.1.0"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from crawlframe import porting
+from crawlframe import pipelines, porting
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.spider_log import SpiderLog
+from crawlframe.stats import Stats
 
 
 class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +60,11 @@ class Spider:
     types are checked when the task is submitted, and class attributes are set on ``self``.
     Items are dicts, dataclasses, attrs or pydantic objects. A method ``requests_session(self)``
     that returns a requests.Session gives the requests downloader its adapters and auth plugins.
+
+    ``pipelines`` are what items pass through before they are stored, in order: functions
+    ``(item, response)``, or classes or objects with ``process_item(self, item, response)``, plain
+    or async. ``opened(self, task)`` is called once in each worker that takes up a task, before its
+    first callback there; ``task`` is a TaskInfo. What a class declares is inherited.
     """
 
     name: ClassVar[str] = ""
@@ -65,6 +72,19 @@ class Spider:
     allowed_domains: ClassVar[Iterable[str]] = ()
     settings: ClassVar[dict[str, Any]] = {}
     files: ClassVar[Iterable[str]] = ()  # that belong to the code and lie outside spiders/
+    pipelines: ClassVar[Sequence[Any]] = ()
+
+    _task = 0  # the number of the task; 0 outside of a worker
+
+    @cached_property
+    def log(self) -> SpiderLog:
+        """A logger whose messages name the task, and the URL of the request that runs."""
+        return SpiderLog(self.name, self._task)
+
+    @cached_property
+    def stats(self) -> Stats:
+        """Counters and maxima of the task, summed over all workers."""
+        return Stats(self._task)
 
     # Typed openly, so that a spider with parameters of its own passes its author's type checker.
     def start(self, *args: Any, **kwargs: Any) -> Any:
@@ -189,8 +209,11 @@ def _misuse(spider: type[Spider]) -> str:
         for domain in spider.allowed_domains:
             if problem := _no_host_name(domain):
                 return f"allowed_domains: {problem}"
-    if problem := porting.misuse_of(spider, Spider):
+    if problem := porting.misuse_of(spider, Spider) or pipelines.misuse_of(spider.pipelines):
         return problem
+    for name in ("log", "stats"):
+        if any(name in inspect.get_annotations(kind) for kind in spider.__mro__):
+            return f"{name} is a name of Spider's own; call the argument otherwise"
     if needed := _needed_to_make(spider):
         return (
             f"__init__ must work without arguments, and needs {needed}; arguments of a task are "

@@ -17,8 +17,9 @@ from django.db.models.functions import Now
 
 from crawlframe import faults
 from crawlframe.frontier import Counts
+from crawlframe.items import clean_text
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
-from crawlframe.outcome import CANCELLED, Outcome, Verdict, clean_text
+from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.models import VERSION, Event, Item, Page, Task

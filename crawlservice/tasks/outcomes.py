@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.outcome import clean_text
+from crawlframe.items import clean_text
 from crawlframe.request import make_rid
 from crawlservice.models import Event, Page, Task
 from crawlservice.models.task import REASON

@@ -33,6 +33,7 @@ class Ledger(DjangoLedger):
     """Beside its work it tells what Redis held when a batch came to it."""
 
     def __init__(self, bench: Bench) -> None:
+        super().__init__()
         self.batches: list[list[str]] = []
         self.closed = 0
         self.places: list[tuple[int, int, int, int]] = []  # as the bench tells them

@@ -11,6 +11,7 @@ from crawlframe.errors import UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
+from crawlframe.pipelines import Pipelines
 from crawlframe.request import Request
 from crawlframe.spider import Spider, SpiderSettings
 
@@ -26,6 +27,7 @@ class Crawl:
     cookies: TaskCookies | None
     cookie_version: int = 0
     domains: tuple[str, ...] = ()
+    pipelines: Pipelines = field(default_factory=Pipelines)
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
 
     def allows(self, hostname: str) -> bool:

@@ -14,6 +14,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import (
     ArgumentError,
     BadRequest,
+    CloseTask,
     FetchError,
     MissingCode,
     UnknownSpider,
@@ -29,13 +30,18 @@ from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Crawl, Park, check_fit, method
 from crawlframe.node.worker.fetching import Fetching
+from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.node.worker.tracebacks import callback_traceback, trim
+from crawlframe.node.worker.tracebacks import callback_traceback, reason_of, trim
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
+from crawlframe.pipelines import Pipelines
 from crawlframe.record import read_head
 from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.spider import build, read_settings
+from crawlframe.stats import RUNNING
+
+PIPELINES = "pipelines"  # the name under which the async ones run, as callbacks do under theirs
 
 
 class RequestRunner:
@@ -75,6 +81,7 @@ class RequestRunner:
         """The outcome of one request; only cancellation raises."""
         rid, task, host, attempts, deliveries, record, *_ = claimed
         outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
+        RUNNING.set(outcome)
         try:
             request = Request.decode(record)
             outcome.url, outcome.depth = request.url, request.depth
@@ -95,6 +102,13 @@ class RequestRunner:
             if not error.lack_of_code:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
+        except CloseTask as close:  # raised by opened; the request is of what is cancelled then
+            outcome.end(Verdict.ERROR, CANCELLED).closing = reason_of(close)
+            return outcome
+        except NotOpened as error:
+            if attempts < error.retries:
+                return outcome.end(Verdict.RETRY, OPENED, str(error), backoff(attempts))
+            return outcome.end(Verdict.ERROR, OPENED, callback_traceback(error.cause))
         except MissingCode as error:
             with suppress(BadRequest):
                 outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
@@ -163,11 +177,21 @@ class RequestRunner:
             depth_limit=crawl.settings.depth_limit,
             allowed=crawl.allows_url if crawl.domains else None,
             known=self._sieve.of(outcome.task),
+            pipelines=crawl.pipelines,
+            response=got.response if isinstance(got, FetchError) else got,
         )
+        call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:
             faults.at("parse.before")
-            await self.callbacks.run(Call(outcome.task, name, outcome.rid, run, collector.take))
+            try:
+                await self.callbacks.run(call)
+            except CloseTask as close:
+                outcome.closing = reason_of(close)
+            if collector.waiting:
+                await self.callbacks.run(call._replace(name=PIPELINES, function=collector.finish))
             faults.at("parse.after")
+        except CloseTask as close:
+            outcome.closing = reason_of(close)
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
@@ -194,12 +218,14 @@ class RequestRunner:
             missing = Park(f"task {task} is not in the database")
             missing.lack_of_code = False
             raise missing
+        RUNNING.set(None)  # it is no single request's, all that come meanwhile wait for it
         self._mark(LOOP, rid)
         try:
             spider_class = self._registry.get(spec.spider)
             spider, start_arguments = build(spider_class, spec.arguments)
             settings = read_settings(spider_class)
             domains = tuple(domain.lower() for domain in spider.allowed_domains)
+            pipelines = Pipelines(spider.pipelines)
         except (UnknownSpider, ArgumentError) as error:
             raise Park(trim(str(error), 500)) from None
         except BaseException as error:  # the author's __init__ and properties run here
@@ -207,14 +233,17 @@ class RequestRunner:
             raise Park(trim(f"spider {spec.spider!r} cannot be made: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
-        return Crawl(
+        crawl = Crawl(
             spec,
             spider,
             start_arguments,
             settings,
             TaskCookies() if settings.cookies else None,
             domains=domains,
+            pipelines=pipelines,
         )
+        await take_up(crawl, self.callbacks, rid)
+        return crawl
 
 
 def is_cancelled() -> bool:
