@@ -37,6 +37,7 @@ class Recorded(NamedTuple):
     follow_ups: list[Admission]
     items: int
     cancelled: bool = False
+    closes: bool = False  # this run has closed its task
 
 
 class Ledger(Protocol):

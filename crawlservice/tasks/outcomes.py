@@ -71,11 +71,28 @@ class Ending:
 
 def decide(task: Task, end: Ending) -> Decision:
     """How a task has ended that is not cancelled. Raises django.db.Error."""
+    if task.closing:
+        return _closed(task, end)
     if problem := _problem(task, end):
         return Decision(Task.Outcome.FAILED, _short(problem))
     if end.errors > 0:
         return Decision(Task.Outcome.FINISHED_WITH_ERRORS, _short(_errors(task, end)))
     return Decision(Task.Outcome.FINISHED)
+
+
+def _closed(task: Task, end: Ending) -> Decision:
+    """By its spider: what it had not come to is no fault."""
+    if end.errors == 0:
+        return Decision(Task.Outcome.FINISHED, task.closing)
+    failed = end.errors > _share(task) * end.pages
+    outcome = Task.Outcome.FAILED if failed else Task.Outcome.FINISHED_WITH_ERRORS
+    return Decision(outcome, _short(f"{task.closing}; {_errors(task, end)}"))
+
+
+def _share(task: Task) -> float:
+    """The part of its pages above which errors make a task failed."""
+    share: float = task.settings.get("failed_share", settings.FAILED_SHARE)
+    return share
 
 
 def _problem(task: Task, end: Ending) -> str:
@@ -84,8 +101,7 @@ def _problem(task: Task, end: Ending) -> str:
         return _start_failed(task)
     if end.pages == 0 and end.items == 0:
         return "start led to no request; are its URLs in allowed_domains?"
-    share = task.settings.get("failed_share", settings.FAILED_SHARE)
-    if end.errors > share * end.pages or (end.nf == 1 and end.errors and not end.items):
+    if end.errors > _share(task) * end.pages or (end.nf == 1 and end.errors and not end.items):
         return _errors(task, end)
     if end.items:
         return ""

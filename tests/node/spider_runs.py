@@ -21,7 +21,7 @@ from crawlframe.response import Response
 
 URL = "http://shop.example/a"
 TASK = 7
-HERE = Settings(allow_private=("127.0.0.1/32",))
+HERE = Settings()
 
 
 class Fetched(Downloader):
