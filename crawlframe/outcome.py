@@ -94,10 +94,11 @@ class Collector:
         known: tuple[Container[bytes], Container[bytes]] = ((), ()),
         pipelines: Pipelines | None = None,
         response: Response | None = None,
+        ends: bool = False,
     ) -> None:
         """``depth`` is that of the requests yielded here; ``allowed`` tells whether a URL may be
         followed; ``known`` are fingerprints of this task that the ledger has recorded. Pipelines
-        are given ``response`` with each item."""
+        are given ``response`` with each item. If it ``ends``, the task takes no more requests."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
@@ -108,6 +109,7 @@ class Collector:
         self._size = 0  # bytes of the items
         self._pipelines = pipelines
         self._response = response
+        self._ends = ends
         self.waiting: list[Any] = []  # items for the async pipelines
 
     def take(self, thing: Any) -> None:
@@ -161,6 +163,10 @@ class Collector:
 
     def _follow(self, request: Request) -> None:
         outcome = self._outcome
+        if self._ends:
+            raise SpiderError(
+                f"closed yielded {request!r}; the task has ended: yield items, or submit a new task"
+            )
         if self._too_deep:
             return
         if not request.dont_filter and self._allowed is not None and not self._allowed(request.url):

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlframe import pipelines, porting
 from crawlframe.errors import ArgumentError, SpiderError
-from crawlframe.request import Request
+from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
 from crawlframe.spider_log import SpiderLog
 from crawlframe.stats import Stats
@@ -64,7 +64,9 @@ class Spider:
     ``pipelines`` are what items pass through before they are stored, in order: functions
     ``(item, response)``, or classes or objects with ``process_item(self, item, response)``, plain
     or async. ``opened(self, task)`` is called once in each worker that takes up a task, before its
-    first callback there; ``task`` is a TaskInfo. What a class declares is inherited.
+    first callback there; ``task`` is a TaskInfo. ``closed(self, summary)`` is called once per task,
+    after everything else of it has ended, with a Summary; it may yield items. What a class declares
+    is inherited.
     """
 
     name: ClassVar[str] = ""
@@ -105,6 +107,7 @@ class SpiderInfo(msgspec.Struct, frozen=True):
     module: str
     arguments: dict[str, Any]  # JSON schema of the argument object
     settings: SpiderSettings
+    ends: bool = False  # it has `closed`: its tasks have a last request that runs it
 
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
@@ -178,6 +181,7 @@ def describe(spider: type[Spider]) -> SpiderInfo:
         module=spider.__module__,
         arguments=arguments,
         settings=read_settings(spider),
+        ends=callable(getattr(spider, END_CALLBACK, None)),
     )
 
 
@@ -211,6 +215,9 @@ def _misuse(spider: type[Spider]) -> str:
                 return f"allowed_domains: {problem}"
     if problem := porting.misuse_of(spider, Spider) or pipelines.misuse_of(spider.pipelines):
         return problem
+    for name, argument in (("opened", "task"), (END_CALLBACK, "summary")):
+        if problem := _unfit_hook(spider, name, argument):
+            return problem
     for name in ("log", "stats"):
         if any(name in inspect.get_annotations(kind) for kind in spider.__mro__):
             return f"{name} is a name of Spider's own; call the argument otherwise"
@@ -222,6 +229,21 @@ def _misuse(spider: type[Spider]) -> str:
     inherits = spider.start is Spider.start and spider.parse is Spider.parse
     if inherits and spider.start_urls:
         return "the pages of start_urls go to the method parse; write one, or a start of its own"
+    return ""
+
+
+def _unfit_hook(spider: type[Spider], name: str, argument: str) -> str:
+    """Why a method that is called at the begin or end of a task cannot be; "" when it can."""
+    hook = getattr(spider, name, None)
+    if not callable(hook):
+        return ""
+    parameters = inspect.signature(hook).parameters
+    try:
+        inspect.signature(hook).bind(*([None] if inspect.isfunction(hook) else []), None)
+    except TypeError:
+        return f"{name} must take one argument: {name}(self, {argument})"
+    if name == END_CALLBACK and "reason" in parameters:
+        return "closed(self, reason) is Scrapy's; write closed(self, summary): summary.reason"
     return ""
 
 

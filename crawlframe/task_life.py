@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, NamedTuple
 
 
@@ -12,3 +13,24 @@ class TaskInfo(NamedTuple):
     spider: str
     arguments: dict[str, Any]
     priority: int
+
+
+class Summary(NamedTuple):
+    """How a task ended, for ``closed``. ``outcome``: "finished", "finished_with_errors", "failed"
+    or "cancelled"; ``reason`` says why in a sentence, or is "". ``errors`` are without those that
+    were ``cancelled``. ``stats`` and ``maxima`` are what self.stats counted, by name."""
+
+    task: int
+    spider: str
+    arguments: dict[str, Any]
+    outcome: str
+    reason: str
+    started_at: datetime
+    finished_at: datetime
+    requests: int
+    done: int
+    errors: int
+    cancelled: int
+    items: int
+    stats: dict[str, int]
+    maxima: dict[str, int | float]

@@ -14,7 +14,7 @@ from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.partitions import pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.frontier.rows import Rows
-from crawlframe.request import Admission
+from crawlframe.request import Admission, end_admission
 
 LOOK = 2_000  # keys that one step of a search for lanes looks at
 COUNT_FIELDS = [
@@ -144,12 +144,26 @@ class Tasks(Rows):
         """The open tasks that no node can bring further now: paused, or with nothing but parked
         requests. None when some other task is open."""
         counts = self.counts_of(self.open_tasks())
-        stuck = {
-            task: c
-            for task, c in counts.items()
-            if c and (c.state == "paused" or c.nr == c.parked > 0)
-        }
+        stuck = {task: c for task, c in counts.items() if c and self._is_stuck(task, c)}
         return stuck if len(stuck) == len(counts) else None
+
+    def _is_stuck(self, task: int, counts: Counts) -> bool:
+        if counts.state == "paused":
+            return True
+        held = counts.delayed == 1 and self.holds_last(task)
+        return counts.nr - held == counts.parked > 0
+
+    def holds_last(self, task: int) -> bool:
+        """Has the task a last request that is held back until nothing else is left?"""
+        last = end_admission(task)
+        own = self.redis.hget(self.keys[self.partition_of(last.host)]("OWN"), last.rid)
+        return bool(own) and own.startswith(b"d|")
+
+    def begin_last(self, task: int) -> bool:
+        """Lets the last request of the task go, if it is held back and nothing else remains in its
+        partition; answers whether it did. With several partitions the caller has counted all."""
+        last = end_admission(task)
+        return bool(self.run("last", self.partition_of(last.host), task, last.rid))
 
     def close_tasks(self, tasks: Iterable[int]) -> None:
         """Forgets ended tasks of which nothing is left. Their numbers live on in the database."""

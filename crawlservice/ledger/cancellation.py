@@ -177,6 +177,6 @@ def _locked(walked: Task) -> Task | None:
     )
     return (
         waiting.select_for_update(no_key=True)
-        .only("settings", "priority", "na", "unwritten")
+        .only("settings", "priority", "ends", "na", "unwritten")
         .first()
     )

@@ -14,8 +14,9 @@ from crawlframe import faults
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
-from crawlservice.ledger.ending import end
+from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
 from crawlservice.tasks import stats
@@ -38,6 +39,10 @@ class DjangoLedger:
         with _named_errors():
             row = Task.objects.filter(pk=task).values("spider", "arguments", "priority").first()
         return row and TaskSpec(task, row["spider"], row["arguments"], row["priority"])
+
+    def summary(self, task: int, counts: Counts) -> Summary | None:
+        with _named_errors():
+            return summary_of(task, counts)
 
     def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         # Sorted, so that two workers with some of the same requests cannot deadlock. A request that

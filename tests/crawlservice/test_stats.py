@@ -14,7 +14,6 @@ from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.stats import MAX_NAMES, OTHER, PageStats
-from crawlservice.ledger import store
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Stat, Task
@@ -65,7 +64,7 @@ def test_rows_and_numbers_are_of_one_transaction(
     def fail(outcomes: object) -> None:
         raise OperationalError("gone")
 
-    monkeypatch.setattr(store.stats, "add", fail)
+    monkeypatch.setattr("crawlservice.tasks.stats.add", fail)
     with pytest.raises(LedgerAway, match="gone"):
         DjangoLedger().commit([counted(task, "a", {"books": 2})])
     assert (Page.objects.count(), Stat.objects.count()) == (0, 0)
@@ -188,10 +187,8 @@ def test_a_task_that_its_spider_closed_has_finished(
         ledger.commit(batch)
     else:
         Task.objects.filter(pk=task.pk).update(state="cancelling", closing="enough")
-    counts = Counts(
-        "cancelling", done + errors + cancelled, done, errors + cancelled, *[0] * 5,
-        cancelled=cancelled,
-    )  # fmt: skip
+    na, ne = done + errors + cancelled, errors + cancelled
+    counts = Counts("cancelling", na, done, ne, 0, 0, 0, 0, 0, cancelled=cancelled)
     assert ledger.finish({task.pk: counts}) == {task.pk}
     task.refresh_from_db()
     assert (task.state, task.outcome, task.reason) == ("finished", outcome_, reason)

@@ -36,12 +36,18 @@ from crawlframe.node.worker.tracebacks import callback_traceback, reason_of, tri
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
 from crawlframe.pipelines import Pipelines
 from crawlframe.record import read_head
-from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
+from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.spider import build, read_settings
 from crawlframe.stats import RUNNING
+from crawlframe.task_life import Summary
 
+EARLY = 1000  # milliseconds that the last request of a task waits when something else is left
 PIPELINES = "pipelines"  # the name under which the async ones run, as callbacks do under theirs
+
+
+async def _unknown(task: int) -> None:
+    """The summary of a task that nobody knows."""
 
 
 class RequestRunner:
@@ -62,9 +68,11 @@ class RequestRunner:
         mark: Callable[[int, bytes], None],
         tell_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
+        load_summary: Callable[[int], Awaitable[Summary | None]] = _unknown,
     ) -> None:
         """``mark`` and ``tell_slow`` are those of Callbacks. ``fetched`` is told of each fetch that
-        is over, whether or not it brought a response."""
+        is over, whether or not it brought a response. ``load_summary`` tells how a task ends of
+        which nothing is left but its last request; None when something else is."""
         self._settings = settings
         self._registry = registry
         self._version = version
@@ -72,6 +80,7 @@ class RequestRunner:
         self._sieve = sieve
         self._load_task = load_task
         self._load_cookies = load_cookies
+        self._load_summary = load_summary
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, tell_slow)
         self._fetching = Fetching(downloader, self.callbacks.is_slow, fetched)
@@ -86,7 +95,7 @@ class RequestRunner:
             request = Request.decode(record)
             outcome.url, outcome.depth = request.url, request.depth
             outcome.callback = request.callback or "parse"
-            if view.state == "cancelling":
+            if view.state == "cancelling" and request.url != END_URL:
                 return outcome.end(Verdict.ERROR, CANCELLED)
             if poison := claimed.poison(self._settings.max_deliveries):
                 return outcome.end(Verdict.ERROR, "poison", poison)
@@ -96,9 +105,13 @@ class RequestRunner:
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
                 return await self._call(outcome, crawl, request, None)
+            if request.url == END_URL:
+                return await self._end(outcome, crawl, request)
             with self._downloader.memory.account() as account:  # until the callback is over
                 return await self._fetch_and_call(outcome, crawl, request, claimed, account)
         except Park as error:
+            if view.state == "cancelling":  # its last request; code that is gone holds up no cancel
+                return outcome.end(Verdict.ERROR, CANCELLED)
             if not error.lack_of_code:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
@@ -157,18 +170,34 @@ class RequestRunner:
         outcome.reason, outcome.detail = error.reason, trim(str(error))
         return outcome
 
+    async def _end(self, outcome: Outcome, crawl: Crawl, request: Request) -> Outcome:
+        """Runs closed, the last word of a task."""
+        method(crawl, END_CALLBACK)  # or park
+        summary = await self._load_summary(outcome.task)
+        if summary is None:  # code of an older release does not hold it back
+            return outcome.end(Verdict.DEFER, "not the last one", delay=EARLY)
+        return await self._call(outcome, crawl, request, summary)
+
     async def _call(
-        self, outcome: Outcome, crawl: Crawl, request: Request, got: Response | FetchError | None
+        self,
+        outcome: Outcome,
+        crawl: Crawl,
+        request: Request,
+        got: Response | FetchError | Summary | None,
     ) -> Outcome:
-        """Runs start (got None), callback or errback and collects what it yields."""
+        """Runs start (got None), callback, errback or closed and collects what it yields."""
+        response = got.response if isinstance(got, FetchError) else None
         if got is None:
             name = ROOT_CALLBACK
             run = partial(method(crawl, name), **crawl.start_arguments)
         elif isinstance(got, FetchError):
             name = request.errback or ""
             run = partial(method(crawl, name), got)
+        elif isinstance(got, Summary):
+            name = END_CALLBACK
+            run = partial(method(crawl, name), got)
         else:
-            name = request.callback or "parse"
+            name, response = request.callback or "parse", got
             run = partial(method(crawl, name), got, **request.cb_kwargs)
         collector = Collector(
             outcome,
@@ -178,7 +207,8 @@ class RequestRunner:
             allowed=crawl.allows_url if crawl.domains else None,
             known=self._sieve.of(outcome.task),
             pipelines=crawl.pipelines,
-            response=got.response if isinstance(got, FetchError) else got,
+            response=response,
+            ends=isinstance(got, Summary),
         )
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:
