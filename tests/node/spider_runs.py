@@ -16,8 +16,9 @@ from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome
-from crawlframe.request import Request, make_rid, root_admission
+from crawlframe.request import Request, end_admission, make_rid, root_admission
 from crawlframe.response import Response
+from crawlframe.task_life import Summary
 
 URL = "http://shop.example/a"
 TASK = 7
@@ -50,9 +51,14 @@ class Runs:
         async def load_cookies(task: int) -> dict[str, str]:
             return {}
 
+        async def load_summary(task: int) -> Summary | None:
+            return self.summary
+
+        self.summary: Summary | None = None
         self.runner = RequestRunner(
-            HERE, registry, "", Fetched(HERE), Sieve(), load_task, load_cookies, lambda *_: None
-        )
+            HERE, registry, "", Fetched(HERE), Sieve(), load_task, load_cookies, lambda *_: None,
+            load_summary=load_summary,
+        )  # fmt: skip
 
     async def run(self, request: Request | None = None, attempts: int = 0) -> Outcome:
         """The outcome of a page, by default that of ``URL``."""
@@ -63,6 +69,10 @@ class Runs:
     async def start(self) -> Outcome:
         rid, _, host, _, record = root_admission(TASK)
         return await self.take(Claimed(rid, TASK, host, 0, 0, record))
+
+    async def end(self, state: str = "running") -> Outcome:
+        rid, _, host, _, record = end_admission(TASK)
+        return await self.take(Claimed(rid, TASK, host, 0, 0, record), state)
 
     async def take(self, claimed: Claimed, state: str = "running") -> Outcome:
         # In a task of its own, as in a worker: each has its own context.

@@ -1,16 +1,19 @@
-"""What authors hang around their callbacks: pipelines, opened, log, stats, CloseTask."""
+"""What authors hang around their callbacks: pipelines, opened, closed, log, stats, CloseTask."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crawlframe.frontier.records import Claimed
 from crawlframe.outcome import Verdict
 from crawlframe.request import Request
+from crawlframe.task_life import Summary
 from tests.node.spider_runs import URL, Runs, items, registry_of
 
 HEAD = """
@@ -309,3 +312,72 @@ def test_opened_closes_the_task(tmp_path: Path) -> None:
     outcome = asyncio.run(worker.run())
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "cancelled")
     assert outcome.closing == "no key"
+
+
+SUMMARY = Summary(
+    task=7, spider="shop", arguments={}, outcome="finished", reason="",
+    started_at=datetime(2026, 1, 1, tzinfo=UTC), finished_at=datetime(2026, 1, 2, tzinfo=UTC),
+    requests=3, done=3, errors=0, cancelled=0, items=2, stats={"books": 2}, maxima={},
+)  # fmt: skip
+CLOSED = """
+pipelines = [lambda item, response: {**item, "response": response}]
+def closed(self, summary):
+    self.stats.inc("closed")
+    yield {"outcome": summary.outcome, "books": summary.stats["books"],
+           "took": (summary.finished_at - summary.started_at).days}
+"""
+
+
+@pytest.mark.parametrize("state", ["running", "cancelling"])
+def test_closed_has_the_last_word(tmp_path: Path, state: str) -> None:
+    worker = runs(tmp_path, CLOSED)
+    worker.summary = SUMMARY
+    outcome = asyncio.run(worker.end(state))
+    assert (outcome.verdict, outcome.url, outcome.callback) == (Verdict.DONE, "end:", "closed")
+    assert items(outcome) == [{"outcome": "finished", "books": 2, "took": 1, "response": None}]
+    assert outcome.stats is not None
+    assert outcome.stats.counters == {"closed": 1}
+
+
+def test_closed_waits_when_something_else_is_left(tmp_path: Path) -> None:
+    outcome = asyncio.run(runs(tmp_path, CLOSED).end())
+    assert (outcome.verdict, outcome.delay) == (Verdict.DEFER, 1000)
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "reason"),
+    [
+        ("running", Verdict.PARK, "spider 'shop' has no method 'closed'"),
+        ("cancelling", Verdict.ERROR, "cancelled"),
+    ],
+)
+def test_code_without_closed_does_not_hold_up_a_cancel(
+    tmp_path: Path, state: str, verdict: Verdict, reason: str
+) -> None:
+    outcome = asyncio.run(runs(tmp_path, "pass").end(state))
+    assert (outcome.verdict, outcome.reason) == (verdict, reason)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("yield Request('http://shop.example/b')", "the task has ended: yield items, or submit"),
+        ("raise CloseTask('again')", "closed raised CloseTask; the task has ended already"),
+        ("{}['x']", "KeyError: 'x'"),
+    ],
+)
+def test_what_closed_cannot_do_is_an_error(tmp_path: Path, line: str, words: str) -> None:
+    worker = runs(tmp_path, f"def closed(self, summary):\n    yield {{'n': 1}}\n    {line}")
+    worker.summary = SUMMARY
+    outcome = asyncio.run(worker.end())
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
+    assert words in outcome.detail
+    assert (outcome.items, outcome.follow_ups, outcome.closing) == ([], [], "")
+
+
+def test_nothing_else_runs_in_a_task_that_is_cancelled(tmp_path: Path) -> None:
+    worker = runs(tmp_path, CLOSED)
+    request = Request(URL)
+    claimed = Claimed(b"r" * 16, 7, request.host, 0, 0, request.encode())
+    outcome = asyncio.run(worker.take(claimed, "cancelling"))
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "cancelled")

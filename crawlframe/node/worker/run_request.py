@@ -17,6 +17,7 @@ from crawlframe.errors import (
     CloseTask,
     FetchError,
     MissingCode,
+    SpiderError,
     UnknownSpider,
     UnparsablePage,
 )
@@ -213,21 +214,27 @@ class RequestRunner:
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:
             faults.at("parse.before")
-            try:
-                await self.callbacks.run(call)
-            except CloseTask as close:
-                outcome.closing = reason_of(close)
-            if collector.waiting:
-                await self.callbacks.run(call._replace(name=PIPELINES, function=collector.finish))
+            outcome.closing = await self._run(call)
+            if collector.waiting:  # for async pipelines; also what was yielded before a CloseTask
+                finish = call._replace(name=PIPELINES, function=collector.finish)
+                outcome.closing = await self._run(finish) or outcome.closing
+            if outcome.closing and name == END_CALLBACK:
+                raise SpiderError("closed raised CloseTask; the task has ended already")
             faults.at("parse.after")
-        except CloseTask as close:
-            outcome.closing = reason_of(close)
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             reason = error.reason if isinstance(error, UnparsablePage) else "callback"
             return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
         return outcome
+
+    async def _run(self, call: Call) -> str:
+        """Answers why it closes the task, "" if it does not. Raises what it raises."""
+        try:
+            await self.callbacks.run(call)
+        except CloseTask as close:
+            return reason_of(close)
+        return ""
 
     async def _crawl(self, task: int, rid: bytes) -> Crawl:
         future = self._crawls.get(task)
