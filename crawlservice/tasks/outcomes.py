@@ -150,7 +150,8 @@ def _last_line(detail: str) -> str:
 def _errors(task: Task, end: Ending) -> str:
     """Such as ``10 of 12 pages ended in error, mostly http_429``."""
     rows = of_task(Page.objects.filter(state=Page.State.ERROR), task.pk, newest=True)
-    found = [*rows.exclude(reason="cancelled").values_list("reason", "pk")[:EXAMINED]]
+    rows = rows.exclude(reason="cancelled").exclude(rid=UUID(bytes=end_rid(task.pk)))
+    found = [*rows.values_list("reason", "pk")[:EXAMINED]]
     text = f"{end.errors:,} of {end.pages:,} pages ended in error"
     if not found:
         return text
