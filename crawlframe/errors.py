@@ -66,6 +66,27 @@ class EraChanged(Fenced):
     process holds belong to others now."""
 
 
+class DropItem(CrawlframeError):
+    """Raised by a pipeline: the item is not stored.
+
+    ``reason`` is a short, fixed text; the task shows how many items were dropped for it."""
+
+    def __init__(self, reason: str = "no reason given") -> None:
+        super().__init__(str(reason))
+        self.reason = str(reason)
+
+
+class CloseTask(CrawlframeError):
+    """Raised by a callback or a pipeline: the task ends early, as finished.
+
+    What is in flight ends, the rest is cancelled. ``reason`` is shown with the outcome; 200
+    characters of it are kept."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(str(reason))
+        self.reason = str(reason)
+
+
 class NotJson(CrawlframeError, ValueError):
     """The body of a response is not JSON."""
 

@@ -11,6 +11,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
 from crawlframe.outcome import Outcome
 from crawlframe.request import Admission
+from crawlframe.task_life import Summary
 
 
 class LedgerAway(CrawlframeError):
@@ -37,6 +38,7 @@ class Recorded(NamedTuple):
     follow_ups: list[Admission]
     items: int
     cancelled: bool = False
+    closes: bool = False  # this run has closed its task
 
 
 class Ledger(Protocol):
@@ -49,6 +51,10 @@ class Ledger(Protocol):
 
     def task(self, task: int) -> TaskSpec | None:
         """The task, or None when there is none."""
+
+    def summary(self, task: int, counts: Counts) -> Summary | None:
+        """How a task ends of which nothing is left but its last request; None when there is none.
+        ``counts`` are those of the frontier."""
 
     def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         """Ledger rows, items and follow-ups in one transaction; the first row of a rid wins.

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import decimal
-import math
-import uuid
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from crawlframe.errors import BadRequest, SpiderError
+from crawlframe.errors import BadRequest, DropItem, SpiderError
+from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.request import Admission, Request, make_rid
+from crawlframe.stats import PageStats
 
 if TYPE_CHECKING:
+    from crawlframe.pipelines import Pipelines
     from crawlframe.response import Response
 
-MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transaction
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 MAX_DELAY = 366 * 24 * 3600  # seconds a request may be put off
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
@@ -66,12 +63,15 @@ class Outcome:
     duplicates: int = 0  # follow-ups dropped by the worker's sieve
     cookies: dict[str, str] | None = None  # the task's cookies that this run changed
     version: str = ""  # of the code that ran
+    stats: PageStats | None = None
+    closing: str = ""  # why the spider closed its task here
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
-        """Set where the request goes next; any verdict but DONE drops items and follow-ups."""
+        """Set where the request goes next; any verdict but DONE drops what the callback led to."""
         self.verdict, self.reason, self.detail, self.delay = verdict, reason, detail, delay
         if verdict is not Verdict.DONE:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
+            self.stats, self.closing = None, ""
         return self
 
     @property
@@ -93,11 +93,14 @@ class Collector:
         allowed: Callable[[str], bool] | None,
         known: tuple[Container[bytes], Container[bytes]] = ((), ()),
         follow: Callable[[Request, Response | None], Request | None] | None = None,
+        pipelines: Pipelines | None = None,
         response: Response | None = None,
+        ends: bool = False,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
-        ``follow`` is the spider's own, called with ``response``."""
+        ``follow`` is the spider's own; it and the pipelines are called with ``response``. If it
+        ``ends``, the task takes no more requests."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
@@ -105,25 +108,63 @@ class Collector:
         self._allowed = allowed
         self._known, self._known_too = known
         self._change = follow
-        self._response = response
         self._here: set[bytes] = set()
         self._size = 0  # bytes of the items
+        self._pipelines = pipelines
+        self._response = response
+        self._ends = ends
+        self.waiting: list[Any] = []  # items for the async pipelines
 
     def take(self, thing: Any) -> None:
-        """Take an item or a Request. Raises SpiderError or BadRequest with the reason."""
+        """Take an item or a Request. Raises SpiderError or BadRequest with the reason, and what the
+        pipelines raise."""
         if isinstance(thing, Request):
             request = thing if self._change is None else self._changed(thing, self._change)
             if request is not None:
                 self._follow(request)
         elif thing is not None:
-            item = encode_item(thing)
-            self._size += len(item)
-            if self._size > MAX_ITEMS:
-                raise SpiderError(
-                    f"the items of one page have more than {MAX_ITEMS} bytes as JSON; yield less, "
-                    "or spread it over several requests"
-                )
-            self._outcome.items.append(item)
+            if self._pipelines:
+                self._process(thing, self._pipelines)
+            else:
+                self._store(thing)
+
+    async def finish(self) -> None:
+        """Takes the items that wait through the async pipelines. Raises as ``take`` does."""
+        assert self._pipelines is not None
+        waiting, self.waiting = self.waiting, []
+        for item in waiting:
+            try:
+                self._store(await self._pipelines.finish(item, self._response))
+            except DropItem as drop:
+                self._drop(drop, self._pipelines)
+
+    def _process(self, item: Any, pipelines: Pipelines) -> None:
+        if not is_item(item):
+            raise no_item(item)
+        try:
+            item = pipelines.process(item, self._response)
+        except DropItem as drop:
+            self._drop(drop, pipelines)
+            return
+        if pipelines.waits:
+            self.waiting.append(item)
+        else:
+            self._store(item)
+
+    def _drop(self, drop: DropItem, pipelines: Pipelines) -> None:
+        if self._outcome.stats is None:
+            self._outcome.stats = PageStats()
+        self._outcome.stats.inc(pipelines.counter_of(drop.reason), 1)
+
+    def _store(self, thing: Any) -> None:
+        item = encode_item(thing)
+        self._size += len(item)
+        if self._size > MAX_ITEMS:
+            raise SpiderError(
+                f"the items of one page have more than {MAX_ITEMS} bytes as JSON; yield less, "
+                "or spread it over several requests"
+            )
+        self._outcome.items.append(item)
 
     def _changed(
         self, request: Request, change: Callable[[Request, Response | None], Any]
@@ -140,6 +181,10 @@ class Collector:
 
     def _follow(self, request: Request) -> None:
         outcome = self._outcome
+        if self._ends:
+            raise SpiderError(
+                f"closed yielded {request!r}; the task has ended: yield items, or submit a new task"
+            )
         if self._too_deep:
             return
         if not request.dont_filter and self._allowed is not None and not self._allowed(request.url):
@@ -171,68 +216,3 @@ class Collector:
             )
         )
         outcome.fingerprints.append(fingerprint)
-
-
-def encode_item(item: Any) -> bytes:
-    """Return the JSON object of an item: dict, dataclass, attrs or pydantic. U+0000, lone
-    surrogates, NaN and infinities, which JSON columns refuse, are removed.
-
-    Raises SpiderError naming the field."""
-    if type(item) is not dict:
-        from itemadapter import ItemAdapter  # imports pydantic, which most do not need
-
-        if not ItemAdapter.is_item(item):
-            raise SpiderError(
-                f"a callback yielded {type(item).__name__} {str(item)[:80]!r}; yield items (dict, "
-                "dataclass, attrs or pydantic) and Requests"
-            )
-        item = ItemAdapter(item).asdict()
-    try:
-        text = orjson.dumps(item, default=_plain)
-    except (TypeError, ValueError):
-        text = orjson.dumps(_clean(item, "item"))
-    if b"\\u0000" in text:
-        text = orjson.dumps(_clean(item, "item"))
-    if len(text) > MAX_ITEM:
-        raise SpiderError(f"an item has {len(text)} bytes as JSON; the limit is {MAX_ITEM}")
-    return text
-
-
-def clean_text(text: str) -> str:
-    """Return the text without U+0000 and lone surrogates, which databases refuse."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, decimal.Decimal | uuid.UUID):
-        return str(value)
-    if isinstance(value, set | frozenset):
-        return list(value)
-    from itemadapter import ItemAdapter
-
-    if ItemAdapter.is_item(value):
-        return ItemAdapter(value).asdict()
-    raise TypeError
-
-
-def _clean(value: Any, path: str) -> Any:
-    """The slow way: walk the item, repair what can be repaired and name what cannot."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, int):
-        return value if -(2**63) <= value < 2**64 else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {
-            clean_text(str(key)): _clean(part, f"{path}[{key!r}]") for key, part in value.items()
-        }
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_clean(part, f"{path}[{i}]") for i, part in enumerate(value)]
-    try:
-        return orjson.loads(orjson.dumps(value, default=_plain))
-    except (TypeError, ValueError):
-        mend = "decode it to text first" if isinstance(value, bytes) else "make it text or a number"
-        raise SpiderError(f"{path} is {type(value).__name__}, which JSON has not; {mend}") from None

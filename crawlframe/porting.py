@@ -31,10 +31,6 @@ _RETRIES = "write retries=2 in the request"
 _HANDLE = "write handle=[404, ...] in the request"
 _NO_RULES = "rules are not supported yet; yield from response.follow_all(...) in parse"
 _NO_FEED = "this kind of spider is not supported yet; write start and parse"
-_CLOSED = (
-    "nothing is called when a task ends; read its events (webhooks or the API), or the "
-    "report of manage.py task"
-)
 
 META = {
     "proxy": _NO_PROXY,
@@ -127,9 +123,8 @@ ATTRIBUTES = {
 # Refused only where they can be called: an argument may have such a name.
 METHODS = {
     "start_requests": "call it start",
-    "closed": _CLOSED,
-    "spider_closed": _CLOSED,
-    "spider_opened": "nothing is called when a task starts, except start",
+    "spider_closed": "call it closed(self, summary)",
+    "spider_opened": "call it opened(self, task)",
     "spider_idle": "a task ends when nothing is left of it; leave it out",
     "from_crawler": "spiders are made without a crawler; arguments are parameters of start or "
     "annotated class attributes, and signals are not supported yet",
@@ -159,7 +154,7 @@ _OTHER_SETTINGS = {
     "RETRY_ENABLED": "write retries: 0 for no further tries",
     "ROBOTSTXT_OBEY": "robots.txt is not read; leave it out",
     "HTTPCACHE_ENABLED": "nothing is cached; leave it out",
-    "ITEM_PIPELINES": "pipelines are not supported yet; items are stored as they are yielded",
+    "ITEM_PIPELINES": "write pipelines = [...] in the spider, next to settings",
     "DOWNLOADER_MIDDLEWARES": "list middlewares for the fetch in the attribute middlewares",
     "SPIDER_MIDDLEWARES": "write a method follow for the requests that go out of callbacks",
     "EXTENSIONS": "extensions are not supported yet",

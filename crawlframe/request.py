@@ -25,6 +25,11 @@ MAX_TASK_PRIORITY = 100
 # The root request of a task: it fetches nothing.
 ROOT_URL = "start:"
 ROOT_CALLBACK = "start"
+# The last request of a task whose spider has `closed`: it fetches nothing either.
+END_URL = "end:"
+END_CALLBACK = "closed"
+# Milliseconds for which it is delayed: until the frontier lets it go, when nothing else is left.
+HELD = 1 << 42
 
 Callback = Callable[..., Any] | str
 
@@ -281,6 +286,19 @@ def root_admission(task: int, priority: int = 0) -> Admission:
     another, and has a character that no host of a URL has."""
     start = record.write(ROOT_URL, ROOT_CALLBACK, 0, {})
     return Admission(make_rid(task, b"start"), rank_of(0, priority, 0), f"/{task}", 0, start)
+
+
+def end_admission(task: int, priority: int = 0) -> Admission:
+    """The last request of a task: a worker runs the spider's ``closed`` for it. It is known from
+    the start, so that a task never seems to have ended without it, and held back until nothing
+    else is left. Its host has a mark as that of the root request does."""
+    end = record.write(END_URL, END_CALLBACK, 0, {})
+    return Admission(end_rid(task), rank_of(0, priority, 0), f"/{task}/end", HELD, end)
+
+
+def end_rid(task: int) -> bytes:
+    """The id of a task's last request."""
+    return make_rid(task, b"end")
 
 
 def pack_admissions(admissions: Iterable[Admission]) -> bytes:

@@ -6,16 +6,18 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from crawlframe import middleware, porting
+from crawlframe import middleware, pipelines, porting
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.middleware import Middleware, SyncMiddleware
-from crawlframe.request import Request
+from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
+from crawlframe.spider_log import SpiderLog
+from crawlframe.stats import Stats
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
@@ -64,8 +66,14 @@ class Spider:
     returning a requests.Session, to give the requests downloader adapters and auth plugins.
 
     ``middlewares`` are around the download, the outermost first: objects with a method ``fetch``,
-    or classes, of which each worker makes one object for a spider. What a class declares is
-    inherited.
+    or classes, of which each worker makes one object for a spider.
+
+    ``pipelines`` are what items pass through before they are stored, in order: functions
+    ``(item, response)``, or classes or objects with ``process_item(self, item, response)``, plain
+    or async. ``opened(self, task)`` is called once in each worker that takes up a task, before its
+    first callback there; ``task`` is a TaskInfo. ``closed(self, summary)`` is called once per task,
+    after everything else of it has ended, with a Summary; it may yield items. What a class declares
+    is inherited.
     """
 
     name: ClassVar[str] = ""
@@ -74,6 +82,19 @@ class Spider:
     settings: ClassVar[dict[str, Any]] = {}
     files: ClassVar[Iterable[str]] = ()  # that belong to the code and lie outside spiders/
     middlewares: ClassVar[Sequence[AnyMiddleware]] = ()
+    pipelines: ClassVar[Sequence[Any]] = ()
+
+    _task = 0  # the number of the task; 0 outside of a worker
+
+    @cached_property
+    def log(self) -> SpiderLog:
+        """A logger whose messages name the task, and the URL of the request that runs."""
+        return SpiderLog(self.name, self._task)
+
+    @cached_property
+    def stats(self) -> Stats:
+        """Counters and maxima of the task, summed over all workers."""
+        return Stats(self._task)
 
     # Typed openly, so that a spider with parameters of its own passes its author's type checker.
     def start(self, *args: Any, **kwargs: Any) -> Any:
@@ -101,6 +122,7 @@ class SpiderInfo(msgspec.Struct, frozen=True):
     module: str
     arguments: dict[str, Any]  # JSON schema of the argument object
     settings: SpiderSettings
+    ends: bool = False  # it has `closed`: its tasks have a last request that runs it
 
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
@@ -176,6 +198,7 @@ def describe(spider: type[Spider]) -> SpiderInfo:
         module=spider.__module__,
         arguments=arguments,
         settings=read_settings(spider),
+        ends=callable(getattr(spider, END_CALLBACK, None)),
     )
 
 
@@ -208,12 +231,18 @@ def _misuse(spider: type[Spider]) -> str:
         for domain in spider.allowed_domains:
             if problem := _no_host_name(domain):
                 return f"allowed_domains: {problem}"
-    if problem := porting.misuse_of(spider, Spider):
+    if problem := porting.misuse_of(spider, Spider) or pipelines.misuse_of(spider.pipelines):
         return problem
     if problem := middleware.misuse_of(spider.middlewares):
         return problem
     if problem := _misuse_of_follow(spider.follow):
         return problem
+    for name, argument in (("opened", "task"), (END_CALLBACK, "summary")):
+        if problem := _unfit_hook(spider, name, argument):
+            return problem
+    for name in ("log", "stats"):
+        if any(name in inspect.get_annotations(kind) for kind in spider.__mro__):
+            return f"{name} is a name of Spider's own; call the argument otherwise"
     if needed := _needed_to_make(spider):
         return (
             f"__init__ must work without arguments, and needs {needed}; arguments of a task are "
@@ -238,6 +267,21 @@ def _misuse_of_follow(follow: Any) -> str:
         inspect.signature(follow).bind(None, None, None)
     except (TypeError, ValueError) as error:
         return f"{words}: {error}"
+    return ""
+
+
+def _unfit_hook(spider: type[Spider], name: str, argument: str) -> str:
+    """Why a method that is called at the begin or end of a task cannot be; "" when it can."""
+    hook = getattr(spider, name, None)
+    if not callable(hook):
+        return ""
+    parameters = inspect.signature(hook).parameters
+    try:
+        inspect.signature(hook).bind(*([None] if inspect.isfunction(hook) else []), None)
+    except TypeError:
+        return f"{name} must take one argument: {name}(self, {argument})"
+    if name == END_CALLBACK and "reason" in parameters:
+        return "closed(self, reason) is Scrapy's; write closed(self, summary): summary.reason"
     return ""
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from crawlframe import Request
 from crawlframe.errors import SpiderError
-from crawlframe.outcome import Collector, Outcome, Verdict, encode_item
+from crawlframe.items import encode_item
+from crawlframe.outcome import Collector, Outcome, Verdict
 
 
 @dataclass

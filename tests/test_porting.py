@@ -110,7 +110,7 @@ def method(*_: Any) -> None: ...
     ("name", "value"),
     [(name, 1) for name in sorted(porting.ATTRIBUTES)]
     + [(name, method) for name in sorted(porting.METHODS)]
-    + [("from_crawler", classmethod(method)), ("closed", staticmethod(method))],
+    + [("from_crawler", classmethod(method)), ("spider_closed", staticmethod(method))],
 )
 def test_attributes_of_a_spider_are_refused(name: str, value: Any) -> None:
     wrong = type("Wrong", (Spider,), {"name": "wrong", name: value})
@@ -137,7 +137,7 @@ def test_an_argument_may_be_called_closed() -> None:
         ("DOWNLOAD_DELAY", "DOWNLOAD_DELAY is Scrapy's name; write 'delay'"),
         ("RETRY_TIMES", "write 'retries'"),
         ("ROBOTSTXT_OBEY", "robots.txt is not read"),
-        ("ITEM_PIPELINES", "not supported yet"),
+        ("ITEM_PIPELINES", "write pipelines = [...] in the spider"),
         ("DELAY", "there is no setting 'DELAY' (did you mean 'delay'?)"),
         ("time_out", "there is no setting 'time_out' (did you mean 'timeout'?)"),
     ],

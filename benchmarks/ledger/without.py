@@ -38,7 +38,8 @@ def _ledger(kept: str) -> Any:
     import orjson
     from django.db import connection
 
-    from crawlservice.ledger.store import DjangoLedger, _array, _json_items
+    from crawlservice.ledger.rows import _array, _json_items
+    from crawlservice.ledger.store import DjangoLedger
 
     class NoLedger(DjangoLedger):
         """Believes what the worker says."""

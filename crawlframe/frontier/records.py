@@ -130,6 +130,11 @@ class Counts(NamedTuple):
         return self.nr - self.in_progress - self.delayed - self.parked
 
     @property
+    def may_be_last(self) -> bool:
+        """Is one request left, which is delayed? It may be the last one of the task."""
+        return self.nr == self.delayed == 1
+
+    @property
     def waits(self) -> bool:
         """Is there something to claim, and nothing in progress?"""
         return self.ready > 0 and self.in_progress == 0

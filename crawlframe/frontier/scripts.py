@@ -47,6 +47,7 @@ class Scripts:
     era: Script
     hasten: Script
     known: Script
+    last: Script
     lease: Script
     leases: Script
     open: Script

@@ -16,7 +16,7 @@ from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.frontier.rows import Rows
-from crawlframe.request import Admission
+from crawlframe.request import Admission, end_admission
 
 LOOK = 2_000  # keys that one step of a search for lanes looks at
 COUNT_FIELDS = [
@@ -165,12 +165,27 @@ class Tasks:
         """The open tasks that no node can bring further now: paused, or with nothing but parked
         requests. None when some other task is open."""
         counts = self.counts_of(self.open_tasks())
-        stuck = {
-            task: c
-            for task, c in counts.items()
-            if c and (c.state == "paused" or c.nr == c.parked > 0)
-        }
+        stuck = {task: c for task, c in counts.items() if c and self._is_stuck(task, c)}
         return stuck if len(stuck) == len(counts) else None
+
+    def _is_stuck(self, task: int, counts: Counts) -> bool:
+        if counts.state == "paused":
+            return True
+        held = counts.delayed == 1 and self.holds_last(task)
+        return counts.nr - held == counts.parked > 0
+
+    def holds_last(self, task: int) -> bool:
+        """Return whether the task has a last request, held back until nothing else is left."""
+        last = end_admission(task)
+        keys = self.store.keys[self.store.partition_of(last.host)]
+        own = self.store.redis.hget(keys("OWN"), last.rid)
+        return bool(own) and own.startswith(b"d|")
+
+    def begin_last(self, task: int) -> bool:
+        """Release the last request of the task if it is held back and nothing else remains in its
+        partition; returns whether it did. With several partitions the caller has counted all."""
+        last = end_admission(task)
+        return bool(self.store.run("last", self.store.partition_of(last.host), task, last.rid))
 
     def close_tasks(self, tasks: Iterable[int]) -> None:
         """Forgets ended tasks of which nothing is left. Their numbers live on in the database."""

@@ -43,7 +43,8 @@ class Endings:
         self._not_before = 0.0
 
     def add(self, tasks: Iterable[int]) -> None:
-        """They have come to NR = 0. With several partitions stewards end them, who look at more."""
+        """They have come to NR = 0, or to their last request. With several partitions stewards end
+        them, who look at more."""
         if self._frontier.store.partitions == 1:
             self._tasks.update(tasks)
 
@@ -53,10 +54,12 @@ class Endings:
         return max(0.0, self._not_before - time.monotonic()) if self._tasks else None
 
     def end(self) -> None:
-        """Ends them. Raises what the ledger and the frontier raise; they are left to the steward
-        then."""
+        """Ends them, or lets their last requests go. Raises what the ledger and the frontier raise;
+        they are left to the steward then."""
         tasks, self._tasks = self._tasks, set()
         self._not_before = time.monotonic() + EVERY
         found = self._frontier.counts_of(tasks)
+        for task in [t for t, c in found.items() if c and c.may_be_last]:
+            self._frontier.begin_last(task)
         ready = {t: c for t, c in found.items() if c and c.nr == 0 and c.na <= LARGE}
         end_tasks(self._ledger, self._frontier, ready)

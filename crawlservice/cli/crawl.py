@@ -169,7 +169,8 @@ class Crawl:
         if progress.ended:
             return
         task = progress.task
-        if progress.nr and progress.nr == progress.parked:
+        held = progress.nr == progress.parked + 1 and frontier().holds_last(task.pk)
+        if progress.parked and progress.nr - held == progress.parked:
             reasons = "; ".join(set(frontier().parked(task.pk).values()))
             raise CrawlFailed(
                 f"all {progress.nr:,} requests left of task {task.pk} wait: {reasons}\n"

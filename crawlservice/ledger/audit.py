@@ -17,6 +17,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.outcome import CANCELLED
 from crawlservice.ledger.recovery import newest
 from crawlservice.models import Event, Generation, Item, Page, Task
+from crawlservice.tasks import stats
 
 ENDS = (Task.State.FINISHED, Task.State.CANCELLED)
 PART = 1_000_000  # ledger rows whose rids are held in memory at a time
@@ -79,12 +80,13 @@ def audit_group(
             (_strange_items, tasks),
             (_ends, tasks),
             (_counters, ended),
+            (_stats, ended),
             (_closures, ended),
         )
     ):
         for task, problem in look({task.pk: task for task in some}) if some else ():
             found[task].append(f"task {task}: {problem}")
-        done((n + 1) / 5)
+        done((n + 1) / 6)
     return found
 
 
@@ -172,6 +174,11 @@ def _counters(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
         for name, number in (found.get(pk, none) | {"items": of_items.get(pk, 0)}).items():
             if getattr(task, name) != number:
                 yield pk, f"its counter {name} is {getattr(task, name)}, the database has {number}"
+
+
+def _stats(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
+    """What spiders counted is the sum of what their pages did."""
+    return stats.wrong(tasks.keys())
 
 
 def strays(task: Task) -> int:

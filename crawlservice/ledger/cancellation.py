@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 BATCH = 500  # requests at a time
 LISTS = 10  # rows whose follow-ups are read at a time: each may lead to very many
+# Ended with requests that were cancelled; FINISHED when the spider closed it.
+SETTLED = (Task.State.CANCELLED, Task.State.FINISHED)
 SLICE = 1.0  # seconds of one turn: other chores wait meanwhile
 
 
@@ -44,7 +46,7 @@ class Settler:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if not next(self._steps, False):
-                tasks = Task.objects.filter(unwritten__isnull=False, state=Task.State.CANCELLED)
+                tasks = Task.objects.filter(unwritten__isnull=False, state__in=SETTLED)
                 if (task := tasks.order_by("pk").first()) is None:
                     return
                 self._steps = settle(task)
@@ -169,12 +171,12 @@ def _locked(walked: Task) -> Task | None:
     read; nobody changes it until the transaction ends."""
     waiting = Task.objects.filter(
         pk=walked.pk,
-        state=Task.State.CANCELLED,
+        state__in=SETTLED,
         unwritten__isnull=False,
         retries=walked.retries,
     )
     return (
         waiting.select_for_update(no_key=True)
-        .only("settings", "priority", "na", "unwritten")
+        .only("settings", "priority", "ends", "na", "unwritten")
         .first()
     )

@@ -19,6 +19,7 @@ class Installation(models.Model):
     # Sealed with the key of whoever came first: who cannot open it has another SECRET_KEY.
     key_check = models.TextField(default="", db_default="", blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now())
+    signalled = models.BigIntegerField(null=True, help_text="last event that was sent as a signal")
 
     def __str__(self) -> str:
         return str(self.uuid)

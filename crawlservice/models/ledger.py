@@ -1,4 +1,5 @@
-"""The ledger and what its requests brought: one Page per request that ended, and its items."""
+"""The ledger and what its requests brought: one Page per request that ended, its items, and what
+spiders counted."""
 
 from __future__ import annotations
 
@@ -53,6 +54,9 @@ class Page(models.Model):
     created_at = models.DateTimeField(_("created"), db_default=Now())
     follow_ups = models.BinaryField(null=True, help_text="msgpack list of admissions")
     request = models.BinaryField(null=True, help_text="record of a request that failed")
+    stats = models.JSONField(
+        _("stats"), null=True, blank=True, help_text=_("what the spider counted here")
+    )
 
     class Meta:
         verbose_name = _("page")
@@ -97,3 +101,29 @@ class Item(models.Model):
 
     def __str__(self) -> str:
         return f"item {self.pk}"
+
+
+class Stat(models.Model):
+    """What the pages of a task counted under one name: a sum, or the largest value. Written in the
+    transactions of the pages."""
+
+    class Kind(models.TextChoices):
+        COUNTER = "counter", _("counter")
+        MAXIMUM = "maximum", _("maximum")
+
+    # Without a constraint: an older process deletes tasks without knowing of this table.
+    task = models.ForeignKey(
+        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
+    )
+    kind = models.CharField(_("kind"), max_length=7, choices=Kind)
+    name = models.CharField(_("name"), max_length=100)
+    value = models.FloatField(_("value"))
+
+    class Meta:
+        verbose_name = _("stat")
+        verbose_name_plural = _("stats")
+        ordering = ("task", "kind", "name")
+        constraints = (models.UniqueConstraint(fields=("task", "kind", "name"), name="stat_once"),)
+
+    def __str__(self) -> str:
+        return self.name

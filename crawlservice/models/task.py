@@ -58,6 +58,20 @@ class Task(models.Model):
         db_default="",
         help_text=_("why it ended so"),
     )
+    closing = models.CharField(
+        _("closing"),
+        max_length=REASON,
+        blank=True,
+        default="",
+        db_default="",
+        help_text=_("why its spider closed it; empty: it did not"),
+    )
+    ends = models.BooleanField(
+        _("ends"),
+        default=False,
+        db_default=False,
+        help_text=_("its last request runs the spider's closed"),
+    )
     seeds = models.BinaryField(help_text="msgpack list of admissions: what the task starts with")
     created_at = models.DateTimeField(_("created"), db_default=Now())
     finished_at = models.DateTimeField(_("ended at"), null=True, blank=True)

@@ -214,6 +214,9 @@ class Steward:
                 self._restore(tasks[pk])
             else:
                 self._steer(tasks[pk], counts, max(0.0, until - time.monotonic()))
+        for pk, counts in found.items():
+            if counts and counts.may_be_last:
+                self._begin_last(tasks[pk])
         self._end(tasks, {pk: counts for pk, counts in found.items() if counts and counts.nr == 0})
         for pk in tasks.keys() - known:
             self._restore(tasks[pk])
@@ -257,6 +260,16 @@ class Steward:
         for pk in ready.keys() - ended:
             if not self._bring_back(tasks[pk]):
                 self._end_after_loss(tasks[pk], ready[pk])
+
+    def _begin_last(self, task: Task) -> None:
+        """The worker that came to it died, is of an older release, or there are several
+        partitions: then counters may agree though requests were lost, as in ``_end``."""
+        if self._frontier.store.partitions > 1:
+            if not self._frontier.holds_last(task.pk):
+                return
+            if task.state != Task.State.CANCELLING and self._bring_back(task):
+                return
+        self._frontier.begin_last(task.pk)
 
     def _end_after_loss(self, task: Task, counts: Counts) -> None:
         """Redis has done all that the ledger names, and more: the database has lost rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.outcome import clean_text
-from crawlframe.request import make_rid
+from crawlframe.items import clean_text
+from crawlframe.request import end_rid, make_rid
 from crawlservice.models import Event, Page, Task
 from crawlservice.models.task import REASON
 from crawlservice.tasks.task_rows import of_task
@@ -47,9 +47,9 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Ending:
-    """The last numbers of a task. ``limited``: links that its page limit refused; ``deepest``:
-    links from a start page to the deepest page that was fetched, None when none was;
-    ``cancelled``: those of NE that ended because the task was cancelled."""
+    """The last numbers of a task, without its last request. ``limited``: links that its page limit
+    refused; ``deepest``: links from a start page to the deepest page that was fetched, None when
+    none was; ``cancelled``: those of NE that ended because the task was cancelled."""
 
     na: int
     nf: int
@@ -58,6 +58,19 @@ class Ending:
     limited: int = 0
     deepest: int | None = None
     cancelled: int = 0
+
+    def without(self, last: Page) -> Ending:
+        """Without the task's last request, which tells of its end, and its items."""
+        cancelled = last.is_cancelled
+        done = last.state == Page.State.DONE
+        return replace(
+            self,
+            na=self.na - 1,
+            nf=self.nf - done,
+            ne=self.ne - (not done),
+            items=self.items - last.items,
+            cancelled=self.cancelled - cancelled,
+        )
 
     @property
     def pages(self) -> int:
@@ -71,11 +84,39 @@ class Ending:
 
 def decide(task: Task, end: Ending) -> Decision:
     """How a task has ended that is not cancelled. Raises django.db.Error."""
+    if task.closing:
+        return _closed(task, end)
     if problem := _problem(task, end):
         return Decision(Task.Outcome.FAILED, _short(problem))
     if end.errors > 0:
         return Decision(Task.Outcome.FINISHED_WITH_ERRORS, _short(_errors(task, end)))
     return Decision(Task.Outcome.FINISHED)
+
+
+def with_last(decision: Decision, last: Page) -> Decision:
+    """What the last request of a task changes in how it ended: an error there is one."""
+    if last.state == Page.State.DONE or last.is_cancelled:
+        return decision
+    outcome, reason = decision
+    if outcome == Task.Outcome.FINISHED:
+        outcome = Task.Outcome.FINISHED_WITH_ERRORS
+    raised = f"closed failed: {_last_line(last.detail) or last.reason}"
+    return Decision(outcome, _short("; ".join(filter(None, (reason, raised)))))
+
+
+def _closed(task: Task, end: Ending) -> Decision:
+    """By its spider: what it had not come to is no fault."""
+    if end.errors == 0:
+        return Decision(Task.Outcome.FINISHED, task.closing)
+    failed = end.errors > _share(task) * end.pages
+    outcome = Task.Outcome.FAILED if failed else Task.Outcome.FINISHED_WITH_ERRORS
+    return Decision(outcome, _short(f"{task.closing}; {_errors(task, end)}"))
+
+
+def _share(task: Task) -> float:
+    """The part of its pages above which errors make a task failed."""
+    share: float = task.settings.get("failed_share", settings.FAILED_SHARE)
+    return share
 
 
 def _problem(task: Task, end: Ending) -> str:
@@ -84,8 +125,7 @@ def _problem(task: Task, end: Ending) -> str:
         return _start_failed(task)
     if end.pages == 0 and end.items == 0:
         return "start led to no request; are its URLs in allowed_domains?"
-    share = task.settings.get("failed_share", settings.FAILED_SHARE)
-    if end.errors > share * end.pages or (end.nf == 1 and end.errors and not end.items):
+    if end.errors > _share(task) * end.pages or (end.nf == 1 and end.errors and not end.items):
         return _errors(task, end)
     if end.items:
         return ""
@@ -110,7 +150,8 @@ def _last_line(detail: str) -> str:
 def _errors(task: Task, end: Ending) -> str:
     """Such as ``10 of 12 pages ended in error, mostly http_429``."""
     rows = of_task(Page.objects.filter(state=Page.State.ERROR), task.pk, newest=True)
-    found = [*rows.exclude(reason="cancelled").values_list("reason", "pk")[:EXAMINED]]
+    rows = rows.exclude(reason="cancelled").exclude(rid=UUID(bytes=end_rid(task.pk)))
+    found = [*rows.values_list("reason", "pk")[:EXAMINED]]
     text = f"{end.errors:,} of {end.pages:,} pages ended in error"
     if not found:
         return text
@@ -137,10 +178,18 @@ def _fewer_items(task: Task) -> str:
     same = Task.objects.filter(spider=task.spider)
     for rows in (same.filter(arguments_hash=task.arguments_hash), same):
         before = _completed(rows).filter(pk__lt=task.pk)
-        if runs := [*before.values_list("pk", "items")[:COMPARED]]:
+        if runs := _without_last([*before.values_list("pk", "items")[:COMPARED]]):
             most = max(runs, key=lambda run: (run[1] > 0, run[0]))
             return f"0 items; task {most[0]} had {most[1]:,}" if most[1] else ""
     return ""
+
+
+def _without_last(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(task, items), but for those of the tasks' last requests."""
+    rids = {UUID(bytes=end_rid(task)): task for task, _ in runs}
+    rows = Page.objects.filter(rid__in=rids).values_list("rid", "items") if rids else ()
+    of_last = {rids[rid]: items for rid, items in rows}
+    return [(task, items - of_last.get(task, 0)) for task, items in runs]
 
 
 def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:

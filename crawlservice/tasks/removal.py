@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Count, F, QuerySet, Sum
 
 from crawlservice.connections.frontier import frontier
-from crawlservice.models import Delivery, Event, Item, Page, Run, Sample, Task
+from crawlservice.models import Delivery, Event, Item, Page, Run, Sample, Stat, Task
 from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.task_rows import of_task
 
@@ -92,7 +92,7 @@ def _thin_out(task: int) -> Iterator[Extent]:
 def _remove(group: list[int]) -> Extent:
     ended = _ended(group)
     _delete(Delivery.objects.filter(event__in=Event.objects.filter(task__in=ended)))
-    for model in (Event, Sample):
+    for model in (Event, Sample, Stat):
         _delete(model._default_manager.filter(task__in=ended))
     items = _delete(Item.objects.filter(task__in=ended))
     pages = _delete(Page.objects.filter(task__in=ended))

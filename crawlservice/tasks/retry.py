@@ -11,9 +11,10 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.outcome import CANCELLED
-from crawlframe.request import Admission, pack_admissions, unpack_admissions
+from crawlframe.request import Admission, end_rid, pack_admissions, unpack_admissions
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Item, Page, Task
+from crawlservice.tasks import stats
 from crawlservice.tasks.submit import WrongState, get_task
 
 ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
@@ -32,6 +33,7 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
     with transaction.atomic():
         ended = Task.objects.filter(pk=task_id, state__in=ENDED, unwritten=None)
         again = {"state": Task.State.RUNNING, "finished_at": None, "outcome": "", "reason": ""}
+        again["closing"] = ""
         if not ended.update(**again, retries=F("retries") + 1):
             raise _not_ended(get_task(task_id))
         errors = Page.objects.filter(task=task_id, state=Page.State.ERROR)
@@ -40,13 +42,23 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
         _keep_follow_ups(task_id, errors)
         items, _ = Item.objects.filter(rid__in=errors.filter(items__gt=0).values("rid")).delete()
         cancelled = errors.filter(reason=CANCELLED).count()
+        last = Page.objects.filter(rid=UUID(bytes=end_rid(task_id)))
+        counted = (errors | last).filter(stats__isnull=False).exists()
         failed, _ = errors.order_by().delete()
         if not failed:
             which = "none of the named requests" if rids is not None else "none of its requests"
             raise WrongState(f"task {task_id} has nothing to retry: {which} ended in error")
+        # It runs once more, for the task ends once more. If it failed, it is gone already.
+        of_last, _ = Item.objects.filter(rid__in=last.values("rid")).delete()
+        done, _ = last.delete()
         Task.objects.filter(pk=task_id).update(
-            ne=F("ne") - failed, cancelled=F("cancelled") - cancelled, items=F("items") - items
+            nf=F("nf") - done,
+            ne=F("ne") - failed,
+            cancelled=F("cancelled") - cancelled,
+            items=F("items") - items - of_last,
         )
+        if counted:
+            stats.recount(task_id)
     return failed
 
 

@@ -20,6 +20,8 @@ from crawlframe.frontier import NodeInfo, TaskLimits
 from crawlframe.frontier.wording import complaint
 from crawlframe.request import (
     MAX_TASK_PRIORITY,
+    Admission,
+    end_admission,
     pack_admissions,
     root_admission,
     unpack_admissions,
@@ -80,6 +82,7 @@ def submit(
         settings=_published(info.settings),
         arguments_hash=hash_,
         previous_na=outcomes.previous_na(hash_),
+        ends=info.ends,
         seeds=b"",
         user=user if isinstance(user, Account) else None,
         schedule=schedule,
@@ -89,10 +92,15 @@ def submit(
         while _is_open(task.pk):  # the database lost a task, and gives its number again
             task.delete()
             task.save()
-        task.seeds = pack_admissions([root_admission(task.pk, priority)])
+        task.seeds = pack_admissions(_seeds(task))
         task.save(update_fields=["seeds"])
         _tell("is recorded", task.pk, lambda: _open_recorded(task))
     return task
+
+
+def _seeds(task: Task) -> list[Admission]:
+    root = root_admission(task.pk, task.priority)
+    return [root, end_admission(task.pk, task.priority)] if task.ends else [root]
 
 
 def _published(settings: SpiderSettings) -> dict[str, Any]:
@@ -173,8 +181,8 @@ def limits_of(task: Task) -> TaskLimits:
     """What the frontier needs to know of a task."""
     known = {name: task.settings[name] for name in TaskLimits._fields if name in task.settings}
     limits = TaskLimits(priority=task.priority, **known)
-    if limits.page_limit:  # the request that runs the spider's start is no page
-        limits = limits._replace(page_limit=limits.page_limit + 1)
+    if limits.page_limit:  # the requests that run the spider's start and closed are no pages
+        limits = limits._replace(page_limit=limits.page_limit + 1 + task.ends)
     return limits
 
 

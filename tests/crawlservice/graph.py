@@ -7,7 +7,14 @@ from collections import Counter
 
 from crawlframe.frontier import Claimed, Completion, Frontier
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Admission, make_rid, pack_admissions
+from crawlframe.request import (
+    END_URL,
+    Admission,
+    end_admission,
+    end_rid,
+    make_rid,
+    pack_admissions,
+)
 from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task
@@ -21,15 +28,20 @@ class GraphCrawl:
 
     broken = True
 
-    def __init__(self, frontier: Frontier, pages: int = 60, page_limit: int = 0) -> None:
+    def __init__(
+        self, frontier: Frontier, pages: int = 60, page_limit: int = 0, *, ends: bool = False
+    ) -> None:
+        """``ends``: it has a last request."""
         self.pages = pages
         self.runs: Counter[bytes] = Counter()
         self.task = Task.objects.create(
             spider="graph",
             settings={"delay": 0, "concurrency": 1000, "page_limit": page_limit},
             seeds=b"",
+            ends=ends,
         )
-        self.task.seeds = pack_admissions([self.admission(ROOT)])
+        last = [end_admission(self.task.pk)] if ends else []
+        self.task.seeds = pack_admissions([self.admission(ROOT), *last])
         self.task.save()
         self._ledger = DjangoLedger()
         self._sequence = 0
@@ -54,8 +66,11 @@ class GraphCrawl:
         """Runs the callbacks and writes their results; the completions that Redis must be told."""
         outcomes = []
         for request in claimed:
-            page = int(request.record)
             self.runs[request.rid] += 1
+            if request.rid == end_rid(request.task):
+                outcomes.append(self._last(request))
+                continue
+            page = int(request.record)
             outcome = Outcome(
                 request.rid, request.task, request.host, request.record, 0, 0, url=f"/{page}"
             )
@@ -71,6 +86,12 @@ class GraphCrawl:
             for o in outcomes
             for row in [recorded[o.rid]]
         ]
+
+    def _last(self, request: Claimed) -> Outcome:
+        """Everything else has ended by now."""
+        rows = Page.objects.filter(task=self.task).exclude(url=END_URL)
+        assert {int(url[1:]) for url in rows.values_list("url", flat=True)} == self.closure()
+        return Outcome(request.rid, request.task, request.host, request.record, 0, 0, url=END_URL)
 
     def work(self, frontier: Frontier, n: int, generation: int = 1) -> int:
         """Up to n requests, from the claim to the completion. Answers how many."""
@@ -95,12 +116,12 @@ class GraphCrawl:
         counts = frontier.counts(self.task.pk)
         assert counts is not None
         numbers = (counts.na, counts.nf, counts.ne, counts.items)
-        done = len(reached - failed)
-        assert numbers == (len(reached), done, len(failed), 2 * done)
+        done, last = len(reached - failed), int(self.task.ends)
+        assert numbers == (len(reached) + last, done + last, len(failed), 2 * done)
         assert frontier.audit() == []
         assert self._ledger.finish({self.task.pk: counts})
         frontier.close_tasks([self.task.pk])
-        rows = Page.objects.filter(task=self.task)
+        rows = Page.objects.filter(task=self.task).exclude(url=END_URL)
         assert {int(url[1:]) for url in rows.values_list("url", flat=True)} == reached
         assert rows.count() == len(reached)
         assert Item.objects.filter(task=self.task).count() == 2 * len(reached - failed)

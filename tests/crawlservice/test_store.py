@@ -16,7 +16,7 @@ from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission, root_admission, unpack_admissions
-from crawlservice.ledger import store
+from crawlservice.ledger import rows
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task
 
@@ -210,7 +210,7 @@ def test_what_the_database_refuses_is_refused_whole(task: Task) -> None:
 def test_a_batch_of_several_statements_is_one_transaction(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "MAX_ARRAY", 1)
+    monkeypatch.setattr(rows, "MAX_ARRAY", 1)
     bad = outcome(task, "z")
     bad.items = [b'"\\u0000"', b"not json"]
     with pytest.raises(LedgerRefused):
@@ -226,14 +226,14 @@ def test_follow_ups_that_go_apart_are_of_the_same_transaction(
 ) -> None:
     if connection.vendor == "sqlite":
         pytest.skip("there they do not go apart")
-    monkeypatch.setattr(store, "MAX_PACKED", 1)
-    monkeypatch.setattr(store, "POSTGRES_FOLLOW_UPS", "UPDATE nowhere SET a = %s WHERE b = %s")
+    monkeypatch.setattr(rows, "MAX_PACKED", 1)
+    monkeypatch.setattr(rows, "POSTGRES_FOLLOW_UPS", "UPDATE nowhere SET a = %s WHERE b = %s")
     one = outcome(task, "a", 2, 3)
     with pytest.raises(LedgerAway):
         DjangoLedger().commit([one])
     assert Page.objects.count() == 0
     monkeypatch.undo()
-    monkeypatch.setattr(store, "MAX_PACKED", 1)
+    monkeypatch.setattr(rows, "MAX_PACKED", 1)
     DjangoLedger().commit([one])
     assert unpack_admissions(Page.objects.get().follow_ups or b"") == one.follow_ups
 

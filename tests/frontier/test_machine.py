@@ -28,13 +28,15 @@ from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Fetched, Frontier, TaskLimits
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.tasks import mark_of
-from crawlframe.request import Admission, make_rid, rank_of
+from crawlframe.request import HELD, Admission, end_admission, end_rid, make_rid, rank_of
 from tests.frontier.bench import dump
 
 EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", 0))
-HOSTS = ["/1", "a.example", "b.example:8080", "[::1]:81"]
 NAMES = 9  # requests that a task may have
+LAST = NAMES - 1  # the one that ends it
 TASKS = (1, 2, 3)
+PAGES = ["/1", "a.example", "b.example:8080", "[::1]:81"]
+HOSTS = [*PAGES, *(f"/{task}/end" for task in TASKS)]
 VERSIONS = ("", "1f", "2f", "2f+3", "+4")
 SOON, LATE = 1, 3_600_000  # ms; what is due soon is due for any later step
 
@@ -56,7 +58,7 @@ class Task:
     cancelled: int = 0
     duplicates: int = 0
     limited: int = 0
-    # rid -> "ready", "soon", "late", "parked", a generation, or "ended"
+    # rid -> "ready", "soon", "late", "held", "parked", a generation, or "ended"
     places: dict[bytes, Any] = field(default_factory=dict)
     tries: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0, 0]))
     versions: dict[bytes, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -68,9 +70,9 @@ class Task:
         return {rid: place for rid, place in self.places.items() if place != "ended"}
 
     def place(self, rid: bytes, delay: int) -> None:
-        if self.state == "cancelling":
-            delay = min(delay, 0)
-        self.places[rid] = {0: "ready", SOON: "soon", LATE: "late"}[delay]
+        if self.state == "cancelling" and delay < HELD:
+            delay = 0
+        self.places[rid] = {0: "ready", SOON: "soon", LATE: "late", HELD: "held"}[delay]
 
     def admit(self, admission: Admission, *, counting: bool) -> bool:
         if admission.rid in self.places:
@@ -80,7 +82,7 @@ class Task:
         else:
             self.na += 1
             self.place(admission.rid, admission.delay)
-            if self.state == "cancelling":
+            if self.state == "cancelling" and admission.delay < HELD:
                 self.cancel(admission.rid)
             return True
         return False
@@ -113,9 +115,11 @@ class Machine(RuleBasedStateMachine):
     # -- words ------------------------------------------------------------------------------------
 
     def admission(self, task: int, name: int, delay: int = 0) -> Admission:
+        if name == LAST:
+            return end_admission(task)
         rid = make_rid(task, b"%d" % name)
         rank = rank_of(name % 2, 0, name % 3)
-        return Admission(rid, rank, HOSTS[name % len(HOSTS)], delay, b"\xff%d" % name)
+        return Admission(rid, rank, PAGES[name % len(PAGES)], delay, b"\xff%d" % name)
 
     def host_of(self, rid: bytes) -> str:
         return next(
@@ -228,8 +232,30 @@ class Machine(RuleBasedStateMachine):
                 self.again = lambda: self.frontier.cancel(task)
                 for rid, place in mine.pending.items():
                     if not isinstance(place, int):
-                        mine.cancel(rid)
+                        self.end_or_spare(task, rid)
             self.again()
+
+    def end_or_spare(self, task: int, rid: bytes) -> None:
+        """What waits of a cancelled task ends, but for its last request."""
+        mine = self.tasks[task]
+        if rid != end_rid(task):
+            mine.cancel(rid)
+        elif mine.places[rid] == "parked":
+            mine.places[rid] = "ready"
+
+    @rule(task=task_ids)
+    def begin_last(self, task: int) -> None:
+        rid, mine = end_rid(task), self.tasks.get(task)
+        home = self.frontier.store.partition_of(f"/{task}/end")
+        pending = mine.pending if mine else {}
+        alone = [
+            r for r in pending if self.frontier.store.partition_of(self.host_of(r)) == home
+        ] == [rid]
+        goes = alone and self.owner(rid) == "d"
+        assert self.frontier.begin_last(task) == goes
+        if goes and mine:
+            mine.places[rid] = "ready"
+        self.again = lambda: self.frontier.begin_last(task)
 
     def begin_cancel(self, task: int) -> None:
         for partition in range(self.partitions):
@@ -292,7 +318,8 @@ class Machine(RuleBasedStateMachine):
             assert task.places[request.rid] == "ready"
             assert task.state != "paused"
             assert claim.tasks[request.task].state == task.state
-            assert request.record.startswith(b"\xff")
+            last = request.rid == end_rid(request.task)
+            assert last or request.record.startswith(b"\xff")
             assert request.host == self.host_of(request.rid)
             tries = [request.attempts, request.deliveries, request.kills]
             assert tries == task.tries[request.rid]
@@ -313,7 +340,7 @@ class Machine(RuleBasedStateMachine):
             assert sum(kept) <= poorer
             if claim.wait < 0:
                 assert not any(
-                    place in ("soon", "late")
+                    place in ("soon", "late", "held")
                     for task in self.tasks.values()
                     for place in task.places.values()
                 )
@@ -392,6 +419,8 @@ class Machine(RuleBasedStateMachine):
                     for link in completion.follow_ups:
                         task.admit(link, counting=True)
         ended = {number for number in done if not self.tasks[number].pending}
+        if self.partitions == 1:
+            ended |= {number for number in done if self.may_be_last(number)}
         assert self.frontier.complete(completions) == ended
 
         def again() -> None:
@@ -401,6 +430,10 @@ class Machine(RuleBasedStateMachine):
         # would be done indeed.
         odd = any(c.task in self.tasks and c.rid in self.tasks[c.task].pending for c in completions)
         self.again = None if odd else again
+
+    def may_be_last(self, task: int) -> bool:
+        places = self.tasks[task].pending.values()
+        return len(places) == 1 and not {"soon", "late", "held"}.isdisjoint(places)
 
     @rule(data=st.data(), choice=st.integers(0, 9), delay=st.sampled_from([0, SOON, LATE]))
     def retry(self, data: st.DataObject, choice: int, delay: int) -> None:
@@ -542,7 +575,7 @@ class Machine(RuleBasedStateMachine):
             assert counts.cancelled == task.cancelled
             assert counts.parked == places.count("parked")
             assert counts.in_progress == sum(isinstance(place, int) for place in places)
-            assert counts.delayed == places.count("soon") + places.count("late")
+            assert counts.delayed == sum(place in ("soon", "late", "held") for place in places)
             assert counts.nr == len(places)
             if self.partitions == 1:
                 assert (counts.duplicates, counts.limited) == (task.duplicates, task.limited)
@@ -607,6 +640,7 @@ class Machine(RuleBasedStateMachine):
             self.begin_cancel(number)
             if number == TASKS[0]:  # the others are ended by whoever claims them
                 self.frontier.cancel(number)
+                left.update({end_rid(number)} & {*task.pending})
             else:
                 self.frontier._hasten(number, math.inf)
                 left.update(task.pending)
@@ -619,7 +653,7 @@ class Machine(RuleBasedStateMachine):
             self.frontier.complete(
                 [Completion(r.rid, r.task, r.host, False) for r in claim.requests]
             )
-            if not got and claim.wait < 0:
+            if not got and not any([*map(self.frontier.begin_last, self.tasks)]):
                 break
         assert not left
         for number in self.tasks:

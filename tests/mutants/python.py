@@ -17,9 +17,12 @@ PROTOCOL = {
     ),
     "crawlframe/node/task_finisher.py": ("end_tasks", "Endings"),
     "crawlservice/ledger/store.py": (
-        *("DjangoLedger.commit", "DjangoLedger.finish", "_end", "_may_end", "_insert_postgres"),
-        *("_insert_sqlite", "_read", "_named_errors", "POSTGRES"),
+        *("DjangoLedger.commit", "DjangoLedger.finish", "_write", "_close", "_named_errors"),
     ),
+    "crawlservice/ledger/rows.py": (
+        *("insert", "_insert_postgres", "_insert_sqlite", "read", "POSTGRES"),
+    ),
+    "crawlservice/ledger/ending.py": ("end", "_may_end"),
     "crawlframe/frontier/scripts.py": ("source", "READING", "UNGUARDED", "UNCOUNTED"),
     "crawlframe/frontier/keys.py": ("LASTING",),
     "crawlframe/frontier/pulse.py": ("Pulse",),

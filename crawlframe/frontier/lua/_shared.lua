@@ -92,6 +92,13 @@ local function show_lane(lane)
   show_host(host, state[2])
 end
 
+-- The last request of a task is delayed for so long, in a lane of its own. It goes only by last.lua.
+local HELD = 4398046511104  -- ms, as request.py has it
+
+local function is_last(lane)
+  return lane ~= nil and string.match(lane, '^%d+:%d+:/%d+/end$') ~= nil
+end
+
 local function append(lists, key, value)
   if key == nil then return end
   local list = lists[key]
@@ -281,7 +288,7 @@ local function mark_seen(task, fingerprint, hash)
 end
 
 -- Admission. Requests come in groups {<rank>:<host>, delay ms, {rid, fingerprint, hash, record, ...}}.
--- Those of a task that is being cancelled have ended as they are admitted.
+-- Those of a task that is being cancelled have ended as they are admitted, but for its last request.
 local entering, bodies = {}, {}  -- by lane and with records: what admit() took in, for enter()
 
 local function take_in(task, lane, delay, rid, record)
@@ -306,7 +313,7 @@ local function admit(task, groups)
         count(task, seen and 'duplicates' or 'limited', 1)
       elseif mark_seen(task, fingerprint, hash) then
         count(task, 'na', 1)
-        if task.state == 'cancelling' then
+        if task.state == 'cancelling' and delay < HELD then
           count(task, 'ne', 1)
           count(task, 'cancelled', 1)
         else

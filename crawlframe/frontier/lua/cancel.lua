@@ -3,7 +3,7 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack list of lanes, at most 500
 -- Answer: how many of the lanes, in order, are empty now; call again with the others. At most 500
---         entries are taken in one call. A task in another state, or not known, is left alone (-1).
+--         entries are taken in one call. The lane of the task's last request is passed over. A task in another state, or not known, is left alone (-1).
 local MOST = 500
 local id, lanes = ARGV[1], cmsgpack.unpack(ARGV[2])
 local task = task_of(id)
@@ -33,11 +33,13 @@ end
 
 local taken, emptied = 0, 0
 for _, lane in ipairs(lanes) do
-  local some = taken < MOST and call('LPOP', LANE(lane), MOST - taken) or {}
-  taken = taken + #some
-  if #some > 0 then drop(some) end
-  if call('EXISTS', LANE(lane)) == 1 then break end
-  hide_lane(lane)
+  if not is_last(lane) then
+    local some = taken < MOST and call('LPOP', LANE(lane), MOST - taken) or {}
+    taken = taken + #some
+    if #some > 0 then drop(some) end
+    if call('EXISTS', LANE(lane)) == 1 then break end
+    hide_lane(lane)
+  end
   emptied = emptied + 1
 end
 save_tasks()

@@ -4,8 +4,9 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled, {dropped duplicates, items}, cursor, groups
 --         of follow-ups as admit() reads them}; cursor = how many of this request were pushed before
--- Answer: {{task whose remaining requests reached 0, ...}, {rid, cursor, ...}}; the second list names
---         requests not completed because the cursor differs: send the rest from there.
+-- Answer: {{task whose remaining requests reached 0, or 1 that is delayed: perhaps its last, ...},
+--         {rid, cursor, ...}}; the second list names requests not completed because the cursor differs:
+--         send the rest from there.
 local entries = cmsgpack.unpack(ARGV[1])
 local freed, groups, behind, touched = {}, {}, {}, {}
 local rids = {}
@@ -46,6 +47,7 @@ free_slots(freed)
 save_tasks()
 local ended = {}
 for id, task in pairs(touched) do
-  if task.na - task.nf - task.ne == 0 then ended[#ended + 1] = id end
+  local left = task.na - task.nf - task.ne
+  if left == 0 or (left == 1 and task.delayed == 1) then ended[#ended + 1] = id end
 end
 return {ended, behind}

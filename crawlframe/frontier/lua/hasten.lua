@@ -1,4 +1,5 @@
--- hasten: delayed requests of a task need not wait any longer (it is being cancelled).
+-- hasten: delayed requests of a task need not wait any longer (it is being cancelled). The last one
+-- of the task is left alone.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] cursor, 0 first
 -- Answer: the next cursor; call again until it is 0.
@@ -8,7 +9,7 @@ for i = 1, #scan[2], 2 do
   local rid = scan[2][i]
   local own = call('HGET', OWN, rid)
   local _, lane = split_own(own)
-  if split_lane(lane) == ARGV[1] then
+  if split_lane(lane) == ARGV[1] and not is_last(lane) then
     append(queues, leave(rid, own), rid)
     some[#some + 1] = rid
   end

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import logging
 import sys
@@ -133,7 +134,8 @@ class Callbacks:
                     computes = time.thread_time() - worked > SLOW
                     loop.call_soon_threadsafe(self._learn, call.task, call.name, computes)
 
-        return await loop.run_in_executor(self._threads, work)
+        # With the context: self.log and self.stats know the request by it.
+        return await loop.run_in_executor(self._threads, contextvars.copy_context().run, work)
 
     @contextlib.contextmanager
     def in_thread(self, rid: bytes) -> Iterator[None]:

@@ -174,6 +174,7 @@ class Committer(threading.Thread):
         if final:
             self._drop_known(final)
             recorded = self._commit(final)
+            self._close({o.task for o in final if o.rid in recorded and recorded[o.rid].closes})
             self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
         for verdict, give in (
             (Verdict.RETRY, self._frontier.retry),
@@ -187,6 +188,12 @@ class Committer(threading.Thread):
         for version in {o.version for o in parked}:
             reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]
             self._frontier.park(self._generation, reasons, version)
+
+    def _close(self, tasks: set[int]) -> None:
+        """Their spider closed them: what waits is not fetched any more. A steward takes it out."""
+        for task in tasks:
+            if (counts := self._frontier.counts(task)) and counts.nr:
+                self._frontier.cancel(task, 0)
 
     def _drop_known(self, outcomes: list[Outcome]) -> None:
         """The second sieve: what Redis has admitted was recorded in the database before."""

@@ -12,6 +12,7 @@ from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
+from crawlframe.pipelines import Pipelines
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
@@ -31,6 +32,7 @@ class Crawl:
     cookie_version: int = 0
     domains: tuple[str, ...] = ()
     middlewares: Middlewares | None = None
+    pipelines: Pipelines = field(default_factory=Pipelines)
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
 
     def allows(self, hostname: str) -> bool:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from crawlframe.errors import FetchError
+from crawlframe import outcome, pipelines
+from crawlframe.errors import CloseTask, FetchError
 from crawlframe.fetch import middlewares
-from crawlframe.outcome import clean_text
+from crawlframe.items import clean_text
 from crawlframe.response import Response
 
+MAX_REASON = 200  # characters of the reason why a spider closed its task
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
 # The modules that call authors' code.
 CALLERS = {
     *(str(Path(__file__).with_name(name)) for name in ("callbacks.py", "run_request.py")),
     middlewares.__file__,
+    outcome.__file__,
+    pipelines.__file__,
 }
 
 
@@ -36,10 +40,17 @@ def trim(text: str, limit: int = MAX_DETAIL) -> str:
     return f"{text[: limit // 2]}\n...\n{text[-limit // 2 :]}"
 
 
+def closing_reason(close: CloseTask) -> str:
+    """Why a spider closed its task, in one line."""
+    return " ".join(clean_text(close.reason).split())[:MAX_REASON] or "closed by the spider"
+
+
 def callback_traceback(error: BaseException) -> str:
     """The traceback from the author's code on, without our own frames above it."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame.filename in CALLERS for frame in frames]
     calls = [i for i in range(1, len(frames)) if ours[i - 1] and not ours[i]]
-    lines = traceback.format_list(frames[calls[-1] :] if calls else frames)
+    if calls or any(ours):  # none of the author's may be among them
+        frames = frames[calls[-1] :] if calls else []
+    lines = traceback.format_list(frames)
     return trim("".join([*lines, *traceback.format_exception_only(error)]))

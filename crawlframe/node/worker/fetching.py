@@ -13,12 +13,13 @@ from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT
 from crawlframe.frontier.records import Claimed
+from crawlframe.items import clean_text
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import Crawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import Starved
-from crawlframe.outcome import CANCELLED, Outcome, Verdict, clean_text
+from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
 

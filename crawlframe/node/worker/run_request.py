@@ -15,6 +15,7 @@ from crawlframe.errors import (
     MAX_AFTER,
     ArgumentError,
     BadRequest,
+    CloseTask,
     FetchError,
     MissingCode,
     SpiderError,
@@ -30,14 +31,25 @@ from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Crawl, Park, check_fit, method
-from crawlframe.node.worker.failures import callback_traceback, trim
+from crawlframe.node.worker.failures import callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
+from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
+from crawlframe.pipelines import Pipelines
 from crawlframe.record import read_head
-from crawlframe.request import ROOT_CALLBACK, ROOT_URL, Request
+from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, build, read_settings
+from crawlframe.stats import RUNNING
+from crawlframe.task_life import Summary
+
+EARLY = 1000  # milliseconds that the last request of a task waits when something else is left
+PIPELINES = "pipelines"  # the name under which the async ones run, as callbacks do under theirs
+
+
+async def _unknown(task: int) -> None:
+    """The summary of a task that nobody knows."""
 
 
 class RequestRunner:
@@ -58,9 +70,11 @@ class RequestRunner:
         mark: Callable[[int, bytes], None],
         tell_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
+        load_summary: Callable[[int], Awaitable[Summary | None]] = _unknown,
     ) -> None:
         """``mark`` and ``tell_slow`` are those of Callbacks. ``fetched`` is told of each fetch that
-        is over, whether or not it brought a response."""
+        is over, whether or not it brought a response. ``load_summary`` tells how a task ends of
+        which nothing is left but its last request; None when something else is."""
         self._settings = settings
         self._registry = registry
         self._version = version
@@ -68,6 +82,7 @@ class RequestRunner:
         self._sieve = sieve
         self._load_task = load_task
         self._load_cookies = load_cookies
+        self._load_summary = load_summary
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, tell_slow)
         self._fetching = Fetching(downloader, self.callbacks, fetched)
@@ -78,9 +93,10 @@ class RequestRunner:
         """The outcome of one request; only cancellation raises."""
         rid, task, host, attempts, deliveries, record, *_ = claimed
         outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
+        RUNNING.set(outcome)
         try:
             outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
-            if view.state == "cancelling":
+            if view.state == "cancelling" and outcome.url != END_URL:
                 return outcome.end(Verdict.ERROR, CANCELLED)
             if poison := claimed.poison(self._settings.max_deliveries):
                 return outcome.end(Verdict.ERROR, "poison", poison)
@@ -91,12 +107,23 @@ class RequestRunner:
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
                 return await self._call(outcome, crawl, request, None)
+            if request.url == END_URL:
+                return await self._end(outcome, crawl, request)
             with self._downloader.memory.account() as account:  # until the callback is over
                 return await self._fetch_and_call(outcome, crawl, request, claimed, account)
         except Park as error:
+            if view.state == "cancelling":  # its last request; code that is gone holds up no cancel
+                return outcome.end(Verdict.ERROR, CANCELLED)
             if not error.lack_of_code:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
+        except CloseTask as close:  # raised by opened; the request is of what is cancelled then
+            outcome.end(Verdict.ERROR, CANCELLED).closing = closing_reason(close)
+            return outcome
+        except NotOpened as error:
+            if attempts < error.retries:
+                return outcome.end(Verdict.RETRY, OPENED, str(error), backoff(attempts))
+            return outcome.end(Verdict.ERROR, OPENED, callback_traceback(error.cause))
         except MissingCode as error:
             return outcome.end(Verdict.PARK, trim(str(error), 500))
         except BadRequest as error:
@@ -152,18 +179,34 @@ class RequestRunner:
         outcome.reason, outcome.detail = reason_of(error), trim(str(error))
         return outcome
 
+    async def _end(self, outcome: Outcome, crawl: Crawl, request: Request) -> Outcome:
+        """Runs closed, the last word of a task."""
+        method(crawl, END_CALLBACK)  # or park
+        summary = await self._load_summary(outcome.task)
+        if summary is None:  # code of an older release does not hold it back
+            return outcome.end(Verdict.DEFER, "not the last one", delay=EARLY)
+        return await self._call(outcome, crawl, request, summary)
+
     async def _call(
-        self, outcome: Outcome, crawl: Crawl, request: Request, got: Response | FetchError | None
+        self,
+        outcome: Outcome,
+        crawl: Crawl,
+        request: Request,
+        got: Response | FetchError | Summary | None,
     ) -> Outcome:
-        """Runs start (got None), callback or errback and collects what it yields."""
+        """Runs start (got None), callback, errback or closed and collects what it yields."""
+        response = got.response if isinstance(got, FetchError) else None
         if got is None:
             name = ROOT_CALLBACK
             run = partial(method(crawl, name), **crawl.start_arguments)
         elif isinstance(got, FetchError):
             name = request.errback or ""
             run = partial(method(crawl, name), got)
+        elif isinstance(got, Summary):
+            name = END_CALLBACK
+            run = partial(method(crawl, name), got)
         else:
-            name = request.callback or "parse"
+            name, response = request.callback or "parse", got
             run = partial(method(crawl, name), got, **request.cb_kwargs)
         collector = Collector(
             outcome,
@@ -173,11 +216,19 @@ class RequestRunner:
             allowed=crawl.allows_url if crawl.domains else None,
             known=self._sieve.of(outcome.task),
             follow=crawl.follow,
-            response=got.response if isinstance(got, FetchError) else got,
+            pipelines=crawl.pipelines,
+            response=response,
+            ends=isinstance(got, Summary),
         )
+        call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:
             faults.at("parse.before")
-            await self.callbacks.run(Call(outcome.task, name, outcome.rid, run, collector.take))
+            outcome.closing = await self._run(call)
+            if collector.waiting:  # for async pipelines; also what was yielded before a CloseTask
+                finish = call._replace(name=PIPELINES, function=collector.finish)
+                outcome.closing = await self._run(finish) or outcome.closing
+            if outcome.closing and name == END_CALLBACK:
+                raise SpiderError("closed raised CloseTask; the task has ended already")
             faults.at("parse.after")
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
@@ -185,6 +236,14 @@ class RequestRunner:
             reason = error.reason if isinstance(error, UnparsablePage) else "callback"
             return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
         return outcome
+
+    async def _run(self, call: Call) -> str:
+        """Answers why it closes the task, "" if it does not. Raises what it raises."""
+        try:
+            await self.callbacks.run(call)
+        except CloseTask as close:
+            return closing_reason(close)
+        return ""
 
     async def _crawl(self, task: int, rid: bytes) -> Crawl:
         future = self._crawls.get(task)
@@ -205,6 +264,7 @@ class RequestRunner:
             missing = Park(f"task {task} is not in the database")
             missing.lack_of_code = False
             raise missing
+        RUNNING.set(None)  # it is no single request's, all that come meanwhile wait for it
         self._mark(LOOP, rid)
         try:
             spider_class = self._registry.get(spec.spider)
@@ -212,6 +272,7 @@ class RequestRunner:
             settings = read_settings(spider_class)
             domains = tuple(domain.lower() for domain in spider.allowed_domains)
             middlewares = self._middlewares_of(spider)
+            pipelines = Pipelines(spider.pipelines)
         except (UnknownSpider, ArgumentError) as error:
             raise Park(trim(str(error), 500)) from None
         except BaseException as error:  # the author's __init__ and properties run here
@@ -219,9 +280,17 @@ class RequestRunner:
             raise Park(trim(f"spider {spec.spider!r} cannot be made: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
-        return Crawl(
-            spec, spider, start_arguments, settings, domains=domains, middlewares=middlewares
+        crawl = Crawl(
+            spec,
+            spider,
+            start_arguments,
+            settings,
+            domains=domains,
+            middlewares=middlewares,
+            pipelines=pipelines,
         )
+        await take_up(crawl, self.callbacks, rid)
+        return crawl
 
     def _middlewares_of(self, spider: Spider) -> Middlewares | None:
         """One set for all tasks of a spider here. Raises SpiderError, and what the author's

@@ -31,6 +31,7 @@ from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.task_life import Summary
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +114,7 @@ class Worker:
             mark=self._mark,
             tell_slow=partial(self._send, "slow"),
             fetched=self._on_fetched,
+            load_summary=lambda task: self._in_commit_thread(lambda: self._summary(task)),
         )
         self._committer.start()
         self._send("ready", self._settings.concurrency)
@@ -244,6 +246,10 @@ class Worker:
         self._channel.flush()
         if not self._channel.pending:
             self._loop.remove_writer(self._channel.fileno())
+
+    def _summary(self, task: int) -> Summary | None:
+        counts = self._frontier.counts(task)
+        return self._ledger.summary(task, counts) if counts and counts.nr == 1 else None
 
     # -- end --------------------------------------------------------------------------------------
 

@@ -1,0 +1,95 @@
+"""Items: what a spider brings home, and the JSON in which it is stored."""
+
+from __future__ import annotations
+
+import decimal
+import math
+import uuid
+from typing import Any
+
+from crawlframe.errors import SpiderError
+
+MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transaction
+
+
+def is_item(thing: Any) -> bool:
+    """Can it be stored: is it a dict, dataclass, attrs or pydantic object?"""
+    if type(thing) is dict:
+        return True
+    from itemadapter import ItemAdapter  # imports pydantic, which most do not need
+
+    return ItemAdapter.is_item(thing)
+
+
+def no_item(thing: Any) -> SpiderError:
+    """The error of a callback that yields it."""
+    return SpiderError(
+        f"a callback yielded {type(thing).__name__} {str(thing)[:80]!r}; yield items (dict, "
+        "dataclass, attrs or pydantic) and Requests"
+    )
+
+
+def encode_item(item: Any) -> bytes:
+    """The JSON object of an item: dict, dataclass, attrs or pydantic. U+0000, lone surrogates,
+    NaN and infinities, which JSON columns refuse, are taken out.
+
+    Raises SpiderError naming the field."""
+    import orjson  # not needed to import a spider
+
+    if type(item) is not dict:
+        if not is_item(item):
+            raise no_item(item)
+        from itemadapter import ItemAdapter
+
+        item = ItemAdapter(item).asdict()
+    try:
+        text = orjson.dumps(item, default=_plain)
+    except (TypeError, ValueError):
+        text = orjson.dumps(_clean(item, "item"))
+    if b"\\u0000" in text:
+        text = orjson.dumps(_clean(item, "item"))
+    if len(text) > MAX_ITEM:
+        raise SpiderError(f"an item has {len(text)} bytes as JSON; the limit is {MAX_ITEM}")
+    return text
+
+
+def clean_text(text: str) -> str:
+    """Text as databases take it: without U+0000 and lone surrogates."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, decimal.Decimal | uuid.UUID):
+        return str(value)
+    if isinstance(value, set | frozenset):
+        return list(value)
+    from itemadapter import ItemAdapter
+
+    if ItemAdapter.is_item(value):
+        return ItemAdapter(value).asdict()
+    raise TypeError
+
+
+def _clean(value: Any, path: str) -> Any:
+    """The slow way: walks the item, mends what can be mended and names what cannot."""
+    import orjson
+
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {
+            clean_text(str(key)): _clean(part, f"{path}[{key!r}]") for key, part in value.items()
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_clean(part, f"{path}[{i}]") for i, part in enumerate(value)]
+    try:
+        return orjson.loads(orjson.dumps(value, default=_plain))
+    except (TypeError, ValueError):
+        mend = "decode it to text first" if isinstance(value, bytes) else "make it text or a number"
+        raise SpiderError(f"{path} is {type(value).__name__}, which JSON has not; {mend}") from None

@@ -1,0 +1,165 @@
+"""Pipelines: what the items of a spider pass through before they are stored, in order.
+
+They run as often as the callback does, before the commit."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from crawlframe.errors import SpiderError
+from crawlframe.items import clean_text, is_item
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.stats import DROPPED, MAX_NAME, MAX_REASONS, OTHER
+
+# Methods that other frameworks call, and what to write instead.
+_METHODS = {
+    "open_spider": "call it open(self, spider); it is called in each worker that takes up the task",
+    "close_spider": "write closed(self, summary) in the spider; it is called once per task",
+    "close": "nothing would call it: a worker may die at any time; write closed(self, summary) in "
+    "the spider, which is called once per task",
+    "from_crawler": "pipelines are made without arguments; read the spider's in open(self, spider)",
+    "from_settings": "pipelines are made without arguments; read the spider's in "
+    "open(self, spider)",
+}
+
+
+class Pipeline:
+    """One of them. ``name`` is for messages."""
+
+    def __init__(self, declared: Any) -> None:
+        thing = declared() if isinstance(declared, type) else declared
+        self.opens: Callable[[Any], Any] | None = getattr(thing, "open", None)
+        self.process: Callable[[Any, Response | None], Any]
+        self.process = getattr(thing, "process_item", thing)
+        self.is_async = inspect.iscoroutinefunction(self.process)
+        self.name = _name(declared)
+
+    def checked(self, item: Any) -> Any:
+        """What ``process`` returned. Raises SpiderError when that is no item."""
+        if is_item(item):
+            return item
+        mend = "return the item, or raise DropItem(reason)"
+        if inspect.isawaitable(item):
+            mend = "write it with async def"
+            if inspect.iscoroutine(item):
+                item.close()
+        elif isinstance(item, Request):
+            mend = "yield Requests in callbacks; a pipeline returns the item"
+        raise SpiderError(
+            f"pipeline {self.name} returned {type(item).__name__} {str(item)[:80]!r}; {mend}"
+        )
+
+
+class Pipelines:
+    """Of one spider object: ``process`` runs the plain ones, up to the first that is async;
+    ``finish`` that one and all behind it."""
+
+    def __init__(self, declared: Iterable[Any] = ()) -> None:
+        self._all = [Pipeline(one) for one in declared]
+        first = (n for n, one in enumerate(self._all) if one.is_async)
+        self._plain = next(first, len(self._all))
+        self._counters: dict[str, str] = {}  # by the reasons of DropItem
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    @property
+    def waits(self) -> bool:
+        """Is one of them async?"""
+        return self._plain < len(self._all)
+
+    def openings(self, spider: Any) -> list[tuple[str, Callable[[], Any]]]:
+        """Names and calls of ``open(spider)``, of those that have it."""
+        return [
+            (f"{one.name}.open", partial(one.opens, spider))
+            for one in self._all
+            if one.opens is not None
+        ]
+
+    def process(self, item: Any, response: Response | None) -> Any:
+        """The item as the plain ones leave it. If ``waits``, it is a copy: the callback may go on
+        to change its own. Raises what they raise, DropItem among it."""
+        for one in self._all[: self._plain]:
+            item = one.checked(one.process(item, response))
+        return copy.deepcopy(item) if self.waits else item
+
+    async def finish(self, item: Any, response: Response | None) -> Any:
+        """The item as the others leave it. Raises what they raise."""
+        for one in self._all[self._plain :]:
+            processed = one.process(item, response)
+            item = one.checked(await processed if one.is_async else processed)
+        return item
+
+    def counter_of(self, reason: str) -> str:
+        """The name of the counter of items that were dropped for it."""
+        name = self._counters.get(reason)
+        if name is None:
+            if len(self._counters) >= MAX_REASONS:
+                return OTHER
+            text = " ".join(clean_text(reason).split()) or "no reason given"
+            name = self._counters[reason] = (DROPPED + text)[:MAX_NAME].rstrip()
+        return name
+
+
+def misuse_of(declared: Any) -> str:
+    """What is wrong with the ``pipelines`` of a spider class; "" if nothing."""
+    if not isinstance(declared, list | tuple):
+        return "pipelines must be a list of functions, classes or objects"
+    for one in declared:
+        if problem := _misuse(one):
+            return f"pipelines: {_name(one)}: {problem}"
+    return ""
+
+
+def _misuse(one: Any) -> str:
+    process = getattr(one, "process_item", None)
+    if process is None and (isinstance(one, type) or not callable(one)):
+        return "it is no function and has no method process_item(self, item, response)"
+    for method, mend in _METHODS.items():
+        if process is not None and callable(getattr(one, method, None)):
+            return f"{method}: {mend}"
+    if isinstance(one, type):
+        if needed := _required(one):
+            return f"it is made without arguments, and needs {needed}"
+        if not inspect.isfunction(inspect.getattr_static(one, "process_item")):
+            return ""
+    return _unfit(one, process or one)
+
+
+def _unfit(one: Any, process: Any) -> str:
+    """Why it does not take an item and a response; "" when it does."""
+    try:
+        signature = inspect.signature(process)
+        own = [None] if isinstance(one, type) else []  # self
+        signature.bind(*own, None, None)
+    except TypeError:
+        return "it must take two arguments: process_item(item, response)"
+    except ValueError:  # made in C
+        return ""
+    if [*signature.parameters][len(own) + 1 : len(own) + 2] == ["spider"]:
+        return "process_item(item, spider) is Scrapy's; here it is process_item(item, response)"
+    return ""
+
+
+def _required(kind: type) -> str:
+    try:
+        parameters = inspect.signature(kind).parameters.values()
+    except ValueError:  # made in C
+        return ""
+    return ", ".join(
+        one.name
+        for one in parameters
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    )
+
+
+def _name(declared: Any) -> str:
+    if isinstance(declared, str):
+        return repr(declared)
+    named = declared if hasattr(declared, "__qualname__") else type(declared)
+    return str(named.__qualname__)

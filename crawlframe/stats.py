@@ -1,0 +1,121 @@
+"""Stats: what spiders count. The numbers travel with the outcome of a page and are committed with
+its row, so a page that is fetched twice counts once."""
+
+from __future__ import annotations
+
+import math
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from crawlframe.errors import SpiderError
+
+MAX_NAMES = 100  # of one task
+MAX_NAME = 100  # characters
+MAX_VALUE = 2**53  # beyond, databases and JSON readers round
+DROPPED = "dropped/"  # before the reasons for which pipelines dropped items
+OTHER = DROPPED + "other"  # for which there were too many reasons
+MAX_REASONS = 50  # that a worker tells apart
+
+Number = int | float
+
+
+@dataclass(slots=True)
+class PageStats:
+    """What one run of a callback counted."""
+
+    counters: dict[str, int] = field(default_factory=dict)
+    maxima: dict[str, Number] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.counters or self.maxima)
+
+    def inc(self, name: str, n: int) -> None:
+        self.counters[name] = self.counters.get(name, 0) + n
+
+    def max(self, name: str, value: Number) -> None:
+        self.maxima[name] = max(value, self.maxima.get(name, value))
+
+
+class Counting(Protocol):
+    """What runs now, as far as stats and logs need to know it: an Outcome."""
+
+    rid: bytes
+    url: str
+    stats: PageStats | None
+
+
+# The request whose callback runs in this context; None while a worker takes up a task.
+RUNNING: ContextVar[Counting | None] = ContextVar("running")
+
+
+class Stats:
+    """``self.stats`` of a spider: counters and maxima, summed over all workers.
+
+    What a callback counts is taken when it ends, together with its items; what a callback counts
+    that raises, or whose page another worker has committed first, is dropped with them."""
+
+    def __init__(self, task: int = 0) -> None:
+        """``task`` is 0 for a spider outside of a worker, which keeps its numbers here."""
+        self._task = task
+        self._own = PageStats()
+        self._names: set[tuple[str, str]] = set()
+
+    def inc(self, name: str, n: int = 1) -> None:
+        """Adds to a counter. Raises SpiderError when the name is no text of 1 to 100 characters, n
+        is no int, the task has more than 100 names, or no callback runs here."""
+        if type(n) is not int or abs(n) > MAX_VALUE:
+            raise SpiderError(f"self.stats.inc({name!r}): n must be an int, not {n!r}")
+        self._page("inc", name).inc(name, n)
+
+    def max(self, name: str, value: Number) -> None:
+        """Keeps the largest value. Raises SpiderError as ``inc`` does, for an int or float."""
+        if type(value) not in (int, float) or not math.isfinite(value) or abs(value) > MAX_VALUE:
+            raise SpiderError(f"self.stats.max({name!r}): {value!r} is not a finite int or float")
+        self._page("max", name).max(name, value)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What ``inc`` was given by the callback that runs now; outside of a worker, all of it."""
+        return dict(self._current("counters").counters)
+
+    @property
+    def maxima(self) -> dict[str, Number]:
+        """What ``max`` was given by the callback that runs now; outside of a worker, all of it."""
+        return dict(self._current("maxima").maxima)
+
+    def _page(self, method: str, name: str) -> PageStats:
+        if (method, name) not in self._names:
+            self._check(method, name)
+            self._names.add((method, name))
+        return self._current(f"{method}({name!r})")
+
+    def _current(self, what: str) -> PageStats:
+        counting = RUNNING.get(None)
+        if counting is None:
+            if self._task:
+                raise SpiderError(
+                    f"self.stats.{what}: no callback runs here; count in callbacks and pipelines, "
+                    "in threads only through asyncio.to_thread"
+                )
+            return self._own
+        if counting.stats is None:
+            counting.stats = PageStats()
+        return counting.stats
+
+    def _check(self, method: str, name: str) -> None:
+        if type(name) is not str or not 0 < len(name) <= MAX_NAME:
+            raise SpiderError(
+                f"self.stats.{method}({name!r}): the name must be a text of 1 to {MAX_NAME} "
+                "characters"
+            )
+        if name.startswith(DROPPED):
+            raise SpiderError(
+                f"self.stats.{method}({name!r}): names that begin with {DROPPED!r} count dropped "
+                "items; take another one"
+            )
+        if len(self._names) >= MAX_NAMES:
+            raise SpiderError(
+                f"self.stats.{method}({name!r}): the task has {MAX_NAMES} names already; names are "
+                "for kinds of things, not for single ones"
+            )

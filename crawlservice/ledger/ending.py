@@ -1,0 +1,129 @@
+"""Ending: tasks of which nothing is left are marked ended, each once, with how they ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import connection as default_connection
+from django.db.models import Count, Max, Q, Sum
+from django.db.models.functions import Now
+
+from crawlframe.frontier import Counts
+from crawlframe.request import end_rid
+from crawlframe.task_life import Summary
+from crawlservice.models import Event, Page, Task
+from crawlservice.tasks.outcomes import KINDS, Decision, Ending, decide, with_last
+from crawlservice.tasks.stats import TaskStats, of_tasks
+
+log = logging.getLogger(__name__)
+
+END = (
+    f"UPDATE {Task._meta.db_table} SET state = %s, outcome = %s, reason = %s, finished_at = %s, "
+    "na = %s, nf = %s, ne = %s, cancelled = %s, items = %s, unwritten = %s WHERE id = %s"
+)
+
+
+def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
+    """In the transaction of the caller: ends those of which the ledger has every row, apart from
+    ``strays`` of each. Returns which have ended. Raises django.db.Error."""
+    pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
+    deepest = Max("depth", filter=Q(state=Page.State.DONE))
+    sums = pages.annotate(rows=Count("*"), sum=Sum("items"), deepest=deepest)
+    held = {pk: found for pk, *found in sums}
+    # In order, so that two who end some of the same tasks cannot deadlock.
+    locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update()
+    known = {task.pk: task for task in locked.defer("seeds").annotate(clock=Now())}
+    ended, changes, events = set(), [], []
+    lasts = _lasts([task.pk for task in known.values() if task.ends])
+    for pk, counts in tasks.items():
+        rows, items, depth = held.get(pk, (0, 0, None))
+        task, missing = known.get(pk), counts.na - (rows - strays)
+        if counts.nr > 0 or not _may_end(task, missing, counts):
+            continue
+        ended.add(pk)
+        if task is not None and task.state in Task.ACTIVE:
+            change, event = _ended(task, counts, items, depth, missing, lasts.get(pk))
+            changes.append(change)
+            events.append(event)
+    if changes:
+        with default_connection.cursor() as cursor:
+            cursor.executemany(END, changes)
+        Event.objects.bulk_create(events)
+    for event in events:
+        if event.kind == Event.Kind.FAILED:
+            log.warning("task %d has failed: %s", event.task_id, event.reason)
+    return ended
+
+
+def _may_end(task: Task | None, missing: int, counts: Counts) -> bool:
+    """``missing``: the number of admitted requests that have no ledger row yet. Those of cancelled
+    requests are written later (cancellation.py), and some of them had a row already: of a run whose
+    worker died before it told the frontier."""
+    if task and task.state not in (Task.State.RUNNING, Task.State.PAUSED) and counts.cancelled:
+        return missing <= counts.cancelled
+    return missing == 0
+
+
+def _lasts(tasks: Sequence[int]) -> dict[int, Page]:
+    """The rows of the last requests of tasks that have one."""
+    rids = {UUID(bytes=end_rid(task)): task for task in tasks}
+    rows = Page.objects.filter(rid__in=rids).only("rid", "state", "reason", "detail", "items")
+    return {rids[row.rid]: row for row in rows} if rids else {}
+
+
+def _ended(
+    task: Any, counts: Counts, items: int, depth: int | None, missing: int, last: Page | None
+) -> tuple[list[Any], Event]:
+    """The values of END for a task, which has the database's ``clock``, and the event."""
+    _, na, nf, ne, *_ = counts
+    ending = Ending(na, nf, ne, items, counts.limited, depth, counts.cancelled)
+    after, decided = _decided(task, ending.without(last) if last else ending)
+    if last:
+        decided = with_last(decided, last)
+    outcome, reason = decided.outcome.value, decided.reason
+    now = default_connection.ops.adapt_datetimefield_value(task.clock)
+    lacks = counts.cancelled and task.state == Task.State.CANCELLING
+    unwritten = max(0, missing) if lacks else None
+    change = [after.value, outcome, reason, now, na, nf, ne, counts.cancelled, items, unwritten]
+    event = Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason)
+    return [*change, task.pk], event
+
+
+def _decided(task: Task, ending: Ending) -> tuple[Task.State, Decision]:
+    if task.state == Task.State.CANCELLING and not task.closing:
+        return Task.State.CANCELLED, Decision(Task.Outcome.CANCELLED)
+    return Task.State.FINISHED, decide(task, ending)
+
+
+def summary_of(pk: int, counts: Counts) -> Summary | None:
+    """How a task ends of which nothing is left but its last request. Raises django.db.Error."""
+    task = Task.objects.filter(pk=pk).defer("seeds").annotate(clock=Now()).first()
+    if task is None:
+        return None
+    _, na, nf, ne, *_ = counts
+    depth = None
+    if not counts.items:  # else it decides nothing, and looking for it takes its time
+        pages = Page.objects.filter(task=pk, state=Page.State.DONE).order_by()
+        depth = pages.aggregate(deepest=Max("depth"))["deepest"]
+    ending = Ending(na - 1, nf, ne, counts.items, counts.limited, depth, counts.cancelled)
+    _, (outcome, reason) = _decided(task, ending)
+    counted = of_tasks([pk]).get(pk, TaskStats({}, {}))
+    return Summary(
+        task=pk,
+        spider=task.spider,
+        arguments=task.arguments,
+        outcome=outcome.value,
+        reason=reason,
+        started_at=task.created_at,
+        finished_at=task.clock,
+        requests=na - 1,
+        done=nf,
+        errors=counts.errors,
+        cancelled=counts.cancelled,
+        items=counts.items,
+        stats=counted.counters,
+        maxima=counted.maxima,
+    )

@@ -1,0 +1,235 @@
+"""Rows: pages and items of outcomes, as both databases take them. The unique rid decides which run
+of a request counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import cache
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import orjson
+from django.db import connection as default_connection
+from django.db import transaction
+
+from crawlframe.items import clean_text
+from crawlframe.ledger import Recorded
+from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.request import pack_admissions, unpack_admissions
+from crawlservice.models import VERSION, Item, Page
+from crawlservice.tasks.stats import as_json
+
+PAGE, ITEM = Page._meta.db_table, Item._meta.db_table
+
+# Column of the page table -> PostgreSQL type. follow_ups and request are bytes, hex on the way.
+PAGE_COLUMNS = {
+    "rid": "uuid",
+    "task_id": "bigint",
+    "url": "text",
+    "callback": "text",
+    "state": "text",
+    "reason": "text",
+    "detail": "text",
+    "status": "smallint",
+    "depth": "integer",
+    "attempts": "smallint",
+    "deliveries": "smallint",
+    "size": "bigint",
+    "fetch_ms": "integer",
+    "items": "integer",
+    "version": "text",
+    "follow_ups": "text",
+    "request": "text",
+}
+Columns = dict[str, str]
+BYTES = ("follow_ups", "request")
+WITH_STATS = PAGE_COLUMNS | {"stats": "jsonb"}  # only where a page has some
+CALLBACK, REASON = 100, 60  # characters that the columns of these names take
+SMALL = 32767  # the largest smallint
+
+# PostgreSQL takes up to 256 MiB as one jsonb value.
+MAX_ARRAY = 16 << 20  # bytes of one JSON array of rows, unless a single row is larger
+MAX_PACKED = 16 << 20  # bytes of follow-ups, above which they go apart
+
+# One statement is one transaction and one round trip. An item goes in with its page, or not at all.
+POSTGRES = """
+WITH won AS (
+    INSERT INTO {page} ({columns})
+    SELECT {values} FROM jsonb_to_recordset(%s::jsonb) AS row({types})
+    ON CONFLICT (rid) DO NOTHING RETURNING rid
+), items AS (
+    INSERT INTO {item} (rid, task_id, ordinal, data, version)
+    SELECT rid, task_id, ordinal, data, version FROM jsonb_to_recordset(%s::jsonb)
+    AS row(rid uuid, task_id bigint, ordinal integer, data jsonb, version text)
+    JOIN won USING (rid) ORDER BY rid, ordinal
+)
+SELECT rid FROM won
+"""
+POSTGRES_FOLLOW_UPS = f"UPDATE {PAGE} SET follow_ups = %s WHERE rid = %s"
+SQLITE_ITEMS = (
+    f"INSERT INTO {ITEM} (rid, task_id, ordinal, data, version) VALUES (%s, %s, %s, %s, %s)"
+)
+
+
+def insert(outcomes: list[Outcome]) -> set[bytes]:
+    """Writes the rows of requests that have none, and their items, in one transaction. Returns the
+    rids of those. Raises django.db.Error."""
+    columns = WITH_STATS if any(outcome.stats for outcome in outcomes) else PAGE_COLUMNS
+    if default_connection.vendor == "postgresql":
+        return _insert_postgres(outcomes, columns)
+    return _insert_sqlite(outcomes, columns)
+
+
+@cache
+def _postgres(columns: tuple[tuple[str, str], ...]) -> str:
+    names = [name for name, _ in columns]
+    return POSTGRES.format(
+        page=PAGE,
+        item=ITEM,
+        columns=", ".join(names),
+        values=", ".join(f"decode({name}, 'hex')" if name in BYTES else name for name in names),
+        types=", ".join(f"{name} {kind}" for name, kind in columns),
+    )
+
+
+@cache
+def _sqlite(columns: tuple[str, ...]) -> str:
+    names, marks = ", ".join(columns), ", ".join(["%s"] * len(columns))
+    return f"INSERT INTO {PAGE} ({names}) VALUES ({marks})"
+
+
+def _insert_postgres(outcomes: list[Outcome], columns: Columns) -> set[bytes]:
+    """What is not too long for one statement is one; else several are one transaction."""
+    statement, chunks = _postgres((*columns.items(),)), [*_chunks(outcomes, columns)]
+    simple = len(chunks) == 1 and not chunks[0].long
+    with nullcontext() if simple else transaction.atomic(), default_connection.cursor() as cursor:
+        won: set[bytes] = set()
+        for chunk in chunks:
+            cursor.execute(statement, [_array(chunk.pages), _array(chunk.items)])
+            won.update(rid.bytes for (rid,) in cursor.fetchall())
+            for rid, packed in chunk.long.items():
+                if rid.bytes in won:
+                    cursor.execute(POSTGRES_FOLLOW_UPS, [packed, rid])
+    return won
+
+
+class _Chunk(NamedTuple):
+    """Rows for one statement, as JSON objects. ``long``: follow-ups that go apart."""
+
+    pages: list[bytes]
+    items: list[bytes]
+    long: dict[UUID, bytes]
+
+
+def _chunks(outcomes: list[Outcome], columns: Columns) -> Iterator[_Chunk]:
+    """Pieces of at most MAX_ARRAY bytes, if no single outcome has more."""
+    chunk, size = _Chunk([], [], {}), 0
+    for outcome in outcomes:
+        row = dict(zip(columns, _row(outcome, columns), strict=True))
+        rid, long = row["rid"], None
+        if len(row["follow_ups"] or b"") > MAX_PACKED:
+            long, row["follow_ups"] = row["follow_ups"], None
+        for column in BYTES:
+            row[column] = row[column] and row[column].hex()
+        page, items = orjson.dumps(row), [orjson.dumps(item) for item in _json_items(outcome)]
+        mine = len(page) + sum(map(len, items))
+        if chunk.pages and size + mine > MAX_ARRAY:
+            yield chunk
+            chunk, size = _Chunk([], [], {}), 0
+        chunk.pages.append(page)
+        chunk.items.extend(items)
+        if long is not None:
+            chunk.long[rid] = long
+        size += mine
+    yield chunk
+
+
+def _json_items(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    for rid, task, ordinal, data, version in _items(outcome):
+        yield {
+            "rid": rid.hex(),
+            "task_id": task,
+            "ordinal": ordinal,
+            "data": orjson.Fragment(data),
+            "version": version,
+        }
+
+
+def _array(rows: list[bytes]) -> str:
+    return f"[{b','.join(rows).decode()}]"
+
+
+def _insert_sqlite(outcomes: list[Outcome], columns: Columns) -> set[bytes]:
+    """SQLite has one writer: in our transaction nobody adds a row between look and insert."""
+    with transaction.atomic(), default_connection.cursor() as cursor:
+        taken = set(read([outcome.rid for outcome in outcomes]))
+        new = {outcome.rid: outcome for outcome in outcomes if outcome.rid not in taken}
+        rows = [_row(outcome, columns) for outcome in new.values()]
+        if rows:
+            sized = len(PAGE_COLUMNS)
+            pages = [[r[0].hex, *r[1:sized], *map(_json, r[sized:])] for r in rows]
+            cursor.executemany(_sqlite((*columns,)), pages)
+        items = [
+            (rid.hex(), task, n, data.decode(), version)
+            for outcome in new.values()
+            for rid, task, n, data, version in _items(outcome)
+        ]
+        if items:
+            cursor.executemany(SQLITE_ITEMS, items)
+    return set(new)
+
+
+def _row(outcome: Outcome, columns: Columns) -> list[Any]:
+    failed = outcome.verdict is Verdict.ERROR
+    return [
+        UUID(bytes=outcome.rid),
+        outcome.task,
+        clean_text(outcome.url),
+        clean_text(outcome.callback)[:CALLBACK],
+        outcome.verdict.value,
+        clean_text(outcome.reason)[:REASON],
+        clean_text(outcome.detail),
+        outcome.status,
+        outcome.depth,
+        min(outcome.attempts, SMALL),
+        min(outcome.deliveries, SMALL),
+        outcome.size,
+        outcome.fetch_ms,
+        len(outcome.items),
+        _version(outcome),
+        pack_admissions(outcome.follow_ups) if outcome.follow_ups else None,
+        outcome.record if failed else None,
+        *([outcome.stats and as_json(outcome.stats)] if "stats" in columns else []),
+    ]
+
+
+def _items(outcome: Outcome) -> Iterator[tuple[bytes, int, int, bytes, str]]:
+    version = _version(outcome)
+    for ordinal, data in enumerate(outcome.items):
+        yield outcome.rid, outcome.task, ordinal, data, version
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else orjson.dumps(value).decode()
+
+
+def _version(outcome: Outcome) -> str:
+    return clean_text(outcome.version)[:VERSION]
+
+
+def read(rids: list[bytes]) -> dict[bytes, Recorded]:
+    """The rows that these requests have. Raises django.db.Error."""
+    if not rids:
+        return {}
+    rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
+    columns = ("rid", "state", "reason", "follow_ups", "items")
+    return {
+        rid.bytes: Recorded(
+            state == Page.State.ERROR,
+            unpack_admissions(packed) if packed else [],
+            items,
+            state == Page.State.ERROR and reason == CANCELLED,
+        )
+        for rid, state, reason, packed, items in rows.values_list(*columns)
+    }
