@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import timedelta
+from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
@@ -46,6 +47,22 @@ def _number(variable: str, default: int, least: int = 1, most: int = 10**9) -> i
         bounds = f"{least} or more" if most == 10**9 else f"{least} to {most}"
         raise ConfigError(f"{variable}={text!r} must be a whole number, {bounds}")
     return int(text)
+
+
+def _apps(variable: str) -> list[str]:
+    """Django apps: ``shop_alerts``, or ``shop_alerts.apps.AlertsConfig``."""
+    names = _words(variable)
+    for name in names:
+        try:
+            found = find_spec(name.split(".")[0]) is not None
+        except (ImportError, ValueError):
+            found = False
+        if not found:
+            raise ConfigError(
+                f"{variable}: there is no module {name!r} to import; it must be installed, or lie "
+                "beside manage.py"
+            )
+    return names
 
 
 def _share(variable: str, default: float) -> float:
@@ -116,11 +133,14 @@ KEEP_JOURNAL = _number("CRAWLFRAME_KEEP_JOURNAL", 365, least=0, most=36_500)
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
 
+APPS = _apps("CRAWLFRAME_APPS")  # of the team's own
+
 # What a node needs; see node_settings.py.
 ENGINE_APPS = [
     "crawlservice.apps.CrawlserviceConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
+    *APPS,
 ]
 OURS, *DJANGOS = ENGINE_APPS
 INSTALLED_APPS = [

@@ -80,6 +80,7 @@ class TaskOut(BaseModel):
     priority: int
     created_at: datetime
     finished_at: datetime | None
+    closing: str = Field(description="why its spider closed it; empty when it did not")
     user: str | None = Field(description="who submitted it")
     schedule: int | None = Field(description="id of the schedule that submitted it")
     retries: int = Field(description="how often its failed requests were run again")
@@ -107,6 +108,10 @@ class TaskOut(BaseModel):
         description="admitted: no further requests are expected, `expected` is `na`; last_run: an "
         "estimate, as many as the last run with the same arguments had"
     )
+    stats: dict[str, int] = Field(
+        description="what its spider counted, by name; `dropped/REASON`: items it dropped"
+    )
+    maxima: dict[str, int | float] = Field(description="the largest values its spider met, by name")
 
 
 class TasksOut(BaseModel):

@@ -28,6 +28,7 @@ from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.forecast import Forecast, forecasts
 from crawlservice.tasks.progress import read
 from crawlservice.tasks.retry import retry
+from crawlservice.tasks.stats import TaskStats, of_tasks
 from crawlservice.tasks.submissions import Wanted
 
 router = Router(tags=["tasks"])
@@ -141,7 +142,11 @@ def retry_task(
 
 def shown(tasks: Sequence[Task]) -> list[TaskOut]:
     """Tasks with their numbers: one look at Redis for all."""
-    return [_out(known) for known in forecasts(read(tasks))]
+    counted = of_tasks([task.pk for task in tasks])
+    none = TaskStats({}, {})
+    return [
+        _out(known, counted.get(known.progress.task.pk, none)) for known in forecasts(read(tasks))
+    ]
 
 
 def get_task(task_id: int) -> Task:
@@ -206,7 +211,7 @@ def _steer(
     return Status(status, _show(task_id))
 
 
-def _out(known: Forecast) -> TaskOut:
+def _out(known: Forecast, counted: TaskStats) -> TaskOut:
     progress, task = known.progress, known.progress.task
     return TaskOut(
         id=task.pk,
@@ -218,6 +223,7 @@ def _out(known: Forecast) -> TaskOut:
         priority=task.priority,
         created_at=task.created_at,
         finished_at=task.finished_at,
+        closing=task.closing,
         user=task.user.get_username() if task.user else None,
         schedule=task.schedule_id,
         retries=task.retries,
@@ -237,4 +243,6 @@ def _out(known: Forecast) -> TaskOut:
         parked=progress.parked,
         expected=known.total,
         expected_basis=known.basis.value or None,  # type: ignore[arg-type]
+        stats=counted.counters,
+        maxima=counted.maxima,
     )

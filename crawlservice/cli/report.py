@@ -19,6 +19,7 @@ from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.progress import Progress, read
+from crawlservice.tasks.stats import TaskStats, of_tasks
 from crawlservice.tasks.versions import pages_by_version
 
 EXAMPLES = 3  # URLs named per reason
@@ -63,6 +64,11 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         facts.append(("ledger rows", rows))
     if progress.limited:
         facts.append(("page limit", f"{progress.limited:,} further links were left out"))
+    if task.closing and not progress.ended:
+        facts.append(("closed by its spider", task.closing))
+    counted = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
+    facts += [("counted", f"{n:,}  {name}") for name, n in counted.counters.items()]
+    facts += [("largest", f"{n:,}  {name}") for name, n in counted.maxima.items()]
     if by_version := pages_by_version(task):
         facts.append(("pages by code", by_version))
     facts.append(("data", f"{database_place()}, table {Item._meta.db_table}, task_id {task.pk}"))

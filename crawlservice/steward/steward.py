@@ -36,6 +36,7 @@ from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
 from crawlservice.tasks.submit import SWEEP
 from crawlservice.webhooks.deliveries import hand_out
+from crawlservice.webhooks.signal_sender import SignalSender
 
 if TYPE_CHECKING:
     from crawlservice.webhooks.sender import Post
@@ -62,6 +63,7 @@ class Steward:
         self._settler = Settler()
         self._settings = settings
         self._post: Post | None = None
+        self._signals = SignalSender()
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
@@ -137,12 +139,14 @@ class Steward:
             self._care_for_tasks,
             lambda: schedules.turn(self._still_here),
             self._tell_webhooks,
+            self._signals.keep_going,
             self._pruner.turn,
             self._settler.turn,
         ]
 
     def resign(self) -> None:
         """Lets another steward lead at once."""
+        self._signals.stop()
         if self._post is not None:
             self._post.stop()
         if self._leading:

@@ -12,6 +12,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import CANCELLED
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Action, Item, Page, Task
+from crawlservice.tasks.stats import TaskStats, of_tasks
 from crawlservice.tasks.task_rows import of_task
 
 LATEST = 10_000  # ledger rows
@@ -30,14 +31,15 @@ class Reason(NamedTuple):
 class Findings(NamedTuple):
     """``errors``: how many were looked at, by reason in ``reasons``; ``pages``: the same, by HTTP
     status in ``statuses`` (None: no answer), the most frequent first. Cancelled requests are in
-    neither. ``parked``: requests by why they wait; empty too when there are more than LATEST, or
-    Redis is away."""
+    neither. ``counted``: what the spider counted, and then its maxima. ``parked``: requests by why
+    they wait; empty too when there are more than LATEST, or Redis is away."""
 
     errors: int
     reasons: list[Reason]
     pages: int
     statuses: list[tuple[int | None, int]]
     parked: list[tuple[str, int]]
+    counted: list[tuple[str, int | float]]
     items: list[Item]
     journal: list[Action]
 
@@ -58,9 +60,15 @@ def look(task: Task) -> Findings:
         statuses.total(),
         statuses.most_common(),
         _parked(task).most_common(REASONS),
+        _counted(task),
         [*of_task(Item.objects.all(), task.pk, newest=True)[:PREVIEW]],
         [*Action.objects.filter(task=task).select_related("user", "token")[:PREVIEW]],
     )
+
+
+def _counted(task: Task) -> list[tuple[str, int | float]]:
+    stats = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
+    return [*stats.counters.items(), *stats.maxima.items()]
 
 
 def _parked(task: Task) -> Counter[str]:

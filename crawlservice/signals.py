@@ -1,0 +1,42 @@
+"""Signals: what happened to tasks, schedules and nodes, for Django apps of one's own
+(CRAWLFRAME_APPS).
+
+They are sent from the outbox by the leading steward, in a thread of its own, at least once: when it
+dies, some are sent again. A receiver that raises is logged, and not called again for that event.
+Receivers are given ``event``, a crawlservice.models.Event; those of task_ended ``task``,
+``outcome`` and ``reason`` too, those of schedule_failed ``schedule``, those of node_offline and
+node_back the name of the ``node``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.dispatch import Signal
+
+from crawlservice.models import Event, Schedule, Task
+
+task_ended = Signal()
+schedule_failed = Signal()
+node_offline = Signal()
+node_back = Signal()
+
+_ALL = (task_ended, schedule_failed, node_offline, node_back)
+
+
+def wanted() -> bool:
+    """Has any of them a receiver?"""
+    return any(signal.has_listeners() for signal in _ALL)
+
+
+def send(event: Event) -> None:
+    """Calls the receivers of an event."""
+    given: dict[str, Any] = {"event": event}
+    if event.kind == Event.Kind.SCHEDULE_FAILED:
+        schedule_failed.send_robust(Schedule, schedule=event.schedule, **given)
+    elif event.kind == Event.Kind.NODE_OFFLINE:
+        node_offline.send_robust(Event, node=event.node, **given)
+    elif event.kind == Event.Kind.NODE_BACK:
+        node_back.send_robust(Event, node=event.node, **given)
+    else:
+        about = {"task": event.task, "outcome": event.outcome, "reason": event.reason}
+        task_ended.send_robust(Task, **about, **given)

@@ -1,0 +1,171 @@
+"""What happened, as Django signals: from the outbox, at least once, whatever a receiver raises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.frontier import Frontier
+from crawlservice import signals
+from crawlservice.connections.installation import check
+from crawlservice.models import Event, Installation, Schedule, Task
+from crawlservice.steward.steward import Steward
+from crawlservice.webhooks import signal_sender
+from crawlservice.webhooks.signal_sender import SignalSender, send_new
+from tests.crawlservice.test_steward import turn_until
+
+pytestmark = pytest.mark.usefixtures("service")
+Received = list[tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def installed(service: Frontier) -> None:
+    check(service)
+
+
+@pytest.fixture
+def received() -> Iterator[Received]:
+    """What receivers were given; the first of each signal raises."""
+    found: Received = []
+
+    def receiver(name: str) -> Callable[..., None]:
+        def note(sender: object, signal: object, **given: Any) -> None:
+            found.append((name, given))
+
+        return note
+
+    def broken(sender: object, **given: Any) -> None:
+        raise ValueError("a receiver of the team's own")
+
+    connected = []
+    for name in ("task_ended", "schedule_failed", "node_offline", "node_back"):
+        signal = getattr(signals, name)
+        for one in (broken, receiver(name)):
+            signal.connect(one, weak=False)
+            connected.append((signal, one))
+    yield found
+    for signal, one in connected:
+        signal.disconnect(one)
+
+
+def task(spider: str = "shop") -> Task:
+    return Task.objects.create(spider=spider, state="finished", seeds=b"")
+
+
+@pytest.mark.usefixtures("installed")
+def test_each_event_is_sent_once_from_the_first_look_on(received: Received) -> None:
+    Event.objects.create(task=task(), kind="finished", outcome="finished")
+    assert send_new() == 0
+    ended = task("books")
+    schedule = Schedule.objects.create(name="daily", spider="shop", every=60)
+    Event.objects.create(
+        task=ended, kind="finished", outcome="finished_with_errors", reason="1 of 3"
+    )
+    Event.objects.create(schedule=schedule, kind="schedule_failed")
+    Event.objects.create(node="alpha", kind="node_offline")
+    Event.objects.create(node="alpha", kind="node_back")
+    assert send_new() == 4
+    assert send_new() == 0
+    names = [name for name, _ in received]
+    assert names == ["task_ended", "schedule_failed", "node_offline", "node_back"]
+    told = received[0][1]
+    assert (told["task"], told["task"].spider) == (ended, "books")
+    assert (told["outcome"], told["reason"]) == ("finished_with_errors", "1 of 3")
+    assert told["event"].task_id == ended.pk
+    assert (received[1][1]["schedule"], received[2][1]["node"]) == (schedule, "alpha")
+
+
+@pytest.mark.usefixtures("installed")
+def test_who_dies_after_sending_sends_again(
+    received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_new()
+    Event.objects.create(task=task(), kind="failed", outcome="failed")
+    send, sent = signals.send, []
+
+    def and_die(event: Event) -> None:
+        send(event)
+        sent.append(event)
+        if len(sent) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(signals, "send", and_die)
+    with pytest.raises(KeyboardInterrupt):
+        send_new()
+    assert send_new() == 1
+    assert [name for name, _ in received] == ["task_ended"] * 2
+
+
+def test_the_leading_steward_sends_them(
+    service: Frontier, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signal_sender, "IDLE", 0.01)
+    steward = Steward(Settings(), service)
+    steward.turn()
+    turn_until(steward, lambda: Installation.objects.get().signalled is not None)
+    Event.objects.create(task=task(), kind="cancelled", outcome="cancelled")
+    turn_until(steward, lambda: bool(received))
+    steward.resign()
+    assert steward._signals._thread is not None
+    steward._signals._thread.join(timeout=10)
+    assert not steward._signals._thread.is_alive()
+
+
+def test_without_receivers_nothing_is_done() -> None:
+    sender = SignalSender()
+    sender.keep_going()
+    assert sender._thread is None
+
+
+APP = """
+from django.apps import AppConfig
+
+class Alerts(AppConfig):
+    name = "shop_alerts"
+    def ready(self):
+        from crawlservice import signals
+        signals.task_ended.connect(tell)
+
+def tell(sender, task, **given):
+    print(task)
+"""
+LOOK = "import django; django.setup(); from crawlservice import signals; print(signals.wanted())"
+
+
+@pytest.mark.parametrize("settings", ["settings", "node_settings"])
+@pytest.mark.parametrize(
+    ("apps", "words"),
+    [
+        ("", "False"),
+        ("shop_alerts.apps.Alerts", "True"),
+        ("shop_alert", "CRAWLFRAME_APPS: there is no module 'shop_alert' to import"),
+    ],
+)
+def test_an_app_of_ones_own_receives_them(
+    tmp_path: Path, settings: str, apps: str, words: str
+) -> None:
+    package = tmp_path / "shop_alerts"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "apps.py").write_text(APP)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK],
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": f"crawlservice.{settings}",
+            "CRAWLFRAME_APPS": apps,
+            "CRAWLFRAME_VAR": str(tmp_path / "var"),
+            "PYTHONPATH": f"{Path.cwd()}:{tmp_path}",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert words in done.stdout + done.stderr

@@ -1,0 +1,124 @@
+"""The last word of a task's spider, and what it counted: once, whatever dies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crawlservice.ledger.audit import audit
+from crawlservice.tasks.stats import TaskStats, of_tasks
+from tests.conftest import Running
+from tests.process.conftest import Look, OddWeb, Submit
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+PAGES = 60
+COUNTERS = {"pages": PAGES, "sum": PAGES * (PAGES + 1) // 2, "dropped/odd number": PAGES // 2}
+SUMMARY = {
+    "outcome": "finished", "reason": "", "requests": PAGES + 1, "done": PAGES + 1,
+    "items": PAGES // 2, "stats": COUNTERS, "maxima": {"largest": PAGES},
+}  # fmt: skip
+
+
+def summaries(look: Look, pk: int) -> list[Any]:
+    return [item for item in look.items(pk) if "outcome" in item]
+
+
+def check(look: Look, pk: int) -> None:
+    task = look.wait(pk)
+    assert (task.state, task.outcome, task.na, task.nf) == (
+        "finished", "finished", PAGES + 2, PAGES + 2,
+    )  # fmt: skip
+    assert summaries(look, pk) == [SUMMARY]
+    assert of_tasks([pk]) == {pk: TaskStats(COUNTERS, {"largest": PAGES})}
+    assert look.pages(pk)["end:"].callback == "closed"
+    assert look.finishes(pk) == 1
+    assert look.frontier.audit() == audit(task) == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "", "last.before:1:kill", "last.after:1:kill", "last.after:1:error", "finish.after:1:kill",
+        "commit.after:2:kill", "complete.before:2:kill", "complete.after:2:error",
+    ],
+)  # fmt: skip
+def test_it_is_said_once_and_each_page_counts_once(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    tmp_path: Path,
+    fault: str,
+) -> None:
+    web.latency = 0.02
+    seen, marks = tmp_path / "seen", tmp_path / "marks"
+    marks.mkdir()
+    odd_env |= {"FAULT": fault, "FAULT_MARKS": str(marks)}
+    start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
+    pk = submit("ending", url=web.url, many=PAGES, seen=seen)
+    check(look, pk)
+    assert {*seen.read_text().splitlines()} == {f"{pk} {PAGES + 1}"}
+    if fault:
+        assert [*marks.iterdir()], "nothing died"
+
+
+def test_a_worker_that_dies_of_it_says_it_again(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+    tmp_path: Path,
+) -> None:
+    seen = tmp_path / "seen"
+    start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
+    pk = submit("ending", url=web.url, many=PAGES, seen=seen, dies=True)
+    check(look, pk)
+    assert seen.read_text() == f"{pk} {PAGES + 1}\n" * 2
+
+
+def test_a_spider_closes_its_task(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    web.latency = 0.1
+    node = start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
+    pk = submit("ending", url=web.url, many=2000, enough=40)
+    task = look.wait(pk)
+    assert (task.state, task.outcome, task.reason) == ("finished", "finished", "page 40 is enough")
+    assert task.cancelled > 1000
+    assert task.na == len(look.pages(pk)) == 2002
+    (summary,) = summaries(look, pk)
+    assert (summary["outcome"], summary["reason"]) == ("finished", "page 40 is enough")
+    assert summary["stats"]["pages"] == task.nf - 2
+    assert look.finishes(pk) == 1
+    assert look.frontier.audit() == audit(task) == []
+    assert "spider.ending: task" in node.output
+    assert "/page/40: enough with 40" in node.output
+
+
+def test_a_cancelled_task_has_a_last_word(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    manage: Callable[..., Any],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    web.latency = 0.1
+    start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 8)
+    pk = submit("ending", url=web.url, many=2000)
+    look.wait(pk, lambda task: look.counts(pk).nf > 20)
+    manage("cancel", str(pk))
+    task = look.wait(pk)
+    assert (task.state, task.outcome) == ("cancelled", "cancelled")
+    assert [one["outcome"] for one in summaries(look, pk)] == ["cancelled"]
+    assert audit(task) == []
