@@ -47,7 +47,7 @@ def closing_reason(close: CloseTask) -> str:
 
 def callback_traceback(error: BaseException) -> str:
     """The traceback from the author's code on, without our own frames above it."""
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = [*traceback.extract_tb(error.__traceback__)]
     ours = [frame.filename in CALLERS for frame in frames]
     calls = [i for i in range(1, len(frames)) if ours[i - 1] and not ours[i]]
     if calls or any(ours):  # none of the author's may be among them
