@@ -4,7 +4,6 @@ are not forked."""
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -12,13 +11,14 @@ import pytest
 from redis import Redis
 
 from crawlframe.frontier import Claimed, Frontier
-from crawlframe.node.channel import Channel
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.claims import Claims
 from crawlframe.node.master.deferred_calls import Errands
+from crawlframe.node.messages import child_line
 from tests.frontier.bench import Bench
 
 GENERATION = 1
+NOW = 1000.0  # seconds
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def claims() -> Claims:
 
 @pytest.fixture
 def child() -> Iterator[Child]:
-    ours, theirs = Channel.pair()
+    ours, theirs = child_line()
     with closing(ours), closing(theirs):
         yield Child("worker", 1, ours)
 
 
 def claim(claims: Claims, bench: Bench, child: Child, n: int) -> list[Claimed]:
-    made = claims.make(bench.frontier, GENERATION, n)
+    made = claims.make(bench.frontier, GENERATION, n, NOW)
     assert made is not None
     for request in made.requests:
         child.hold(request)
@@ -66,7 +66,7 @@ def test_fetches_that_are_over_go_with_the_next_claim(
     bench.open(*bench.requests(5), concurrency=2)
     held = claim(claims, bench, child, 8)
     assert len(held) == 2
-    claims.end_fetches(child, over(*held))
+    claims.end_fetches(child, over(*held), NOW)
     assert len(claim(claims, bench, child, 8)) == 2
     assert claim(claims, bench, child, 8) == []
     assert bench.places() == (1, 4, 0, 0)
@@ -78,8 +78,8 @@ def test_they_are_told_when_no_worker_has_a_free_slot(
     bench.open(*bench.requests(2), concurrency=1)
     held = claim(claims, bench, child, 1)
     assert claims.due(taking=False) == math.inf
-    claims.end_fetches(child, over(*held))
-    assert claims.due(taking=False) < time.monotonic() + 1
+    claims.end_fetches(child, over(*held), NOW)
+    assert claims.due(taking=False) < NOW + 1
     assert claim(claims, bench, child, 0) == []
     assert claims.due(taking=False) == math.inf
     assert len(bench.claim(generation=2)) == 1
@@ -92,9 +92,9 @@ def test_what_the_worker_does_not_hold_any_more_is_not_told(
     settled, again, held = claim(claims, bench, child, 3)
     child.settle(settled.rid)
     child.hold(again._replace(claim=7))
-    claims.end_fetches(child, [*over(settled, again), (b"unknown", 1)])
+    claims.end_fetches(child, [*over(settled, again), (b"unknown", 1)], NOW)
     assert claims.due(taking=False) == math.inf
-    claims.end_fetches(child, over(held))
+    claims.end_fetches(child, over(held), NOW)
     assert claims.due(taking=False) < math.inf
 
 
@@ -103,9 +103,9 @@ def test_many_are_told_in_parts(claims: Claims, bench: Bench, child: Child) -> N
     bench.frontier.admit(1, bench.requests(600))
     held = claim(claims, bench, child, 500) + claim(claims, bench, child, 500)
     assert len(held) == 600
-    claims.end_fetches(child, over(*held))
+    claims.end_fetches(child, over(*held), NOW)
     for left in ("100", None):
-        assert claims.due(taking=False) <= time.monotonic() + 1
+        assert claims.due(taking=False) <= NOW + 1
         claim(claims, bench, child, 0)
         told = bench.redis.hget(bench.key("HOST", "a.example"), "a")
         assert told == (left.encode() if left else None)
@@ -117,16 +117,16 @@ def test_after_a_lost_answer_somebody_must_be_there_to_take_what_it_gave(
 ) -> None:
     bench.open(*bench.requests(4), concurrency=1)
     held = claim(claims, bench, child, 1)
-    claims.end_fetches(child, over(*held))
-    assert claims.make(Away(bench.redis), GENERATION, 1) is None
+    claims.end_fetches(child, over(*held), NOW)
+    assert claims.make(Away(bench.redis), GENERATION, 1, NOW) is None
     assert claims.due(taking=False) == math.inf
-    assert time.monotonic() < claims.due(taking=True) < math.inf
+    assert NOW < claims.due(taking=True) < math.inf
     found = claim(claims, bench, child, 1)
     assert bench.redis.smembers(bench.key("INPROGRESS", GENERATION)) == {
         request.rid for request in held + found
     }
     assert bench.redis.hget(bench.key("HOST", "a.example"), "a") == b"1"
-    claims.end_fetches(child, over(*found))
+    claims.end_fetches(child, over(*found), NOW)
     assert claims.due(taking=False) < math.inf
 
 
@@ -136,12 +136,12 @@ def test_a_new_generation_tells_nothing_of_the_old_one(
     """The numbers of its claims begin anew, and may be those of the old one."""
     bench.open(*bench.requests(2), concurrency=1)
     held = claim(claims, bench, child, 1)
-    claims.end_fetches(child, over(*held))
+    claims.end_fetches(child, over(*held), NOW)
     bench.leases.replay(GENERATION)
     claims.start_over()
     assert claims.due(taking=False) == math.inf
-    assert claims.make(bench.frontier, GENERATION, 1) is None  # it is fenced
-    made = claims.make(bench.frontier, GENERATION + 1, 1)
+    assert claims.make(bench.frontier, GENERATION, 1, NOW) is None  # it is fenced
+    made = claims.make(bench.frontier, GENERATION + 1, 1, NOW)
     assert made is not None
     assert [(one.rid, one.claim) for one in made.requests] == over(*held)
 
@@ -176,7 +176,7 @@ def test_nothing_is_a_stray_while_an_answer_or_an_errand_is_on_its_way(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
     bench.open(*bench.requests(2))
-    assert claims.make(Away(bench.redis), GENERATION, 1) is None
+    assert claims.make(Away(bench.redis), GENERATION, 1, NOW) is None
     for _ in range(2):
         assert claims.strays(bench.frontier, GENERATION, ()) == []
     claim(claims, bench, child, 1)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import socket
 from queue import Empty, SimpleQueue
-from typing import Any
+
+from crawlframe.node.messages import Letter
 
 
 class Mailbox:
     """``fileno`` becomes readable when something was put in."""
 
     def __init__(self) -> None:
-        self._letters: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+        self._letters: SimpleQueue[Letter] = SimpleQueue()
         self._near, self._far = socket.socketpair()
         self._near.setblocking(False)
         self._far.setblocking(False)
@@ -19,15 +20,15 @@ class Mailbox:
     def fileno(self) -> int:
         return self._near.fileno()
 
-    def put(self, *message: Any) -> None:
+    def put(self, letter: Letter) -> None:
         """From any thread."""
-        self._letters.put(message)
+        self._letters.put(letter)
         try:
             self._far.send(b"!")
         except BlockingIOError:
             pass  # enough wake-ups are waiting
 
-    def take(self) -> list[tuple[Any, ...]]:
+    def take(self) -> list[Letter]:
         """What has come, in order."""
         try:
             while self._near.recv(4096):

@@ -94,9 +94,10 @@ class RequestRunner:
         mark: Callable[[int, bytes], None],
         tell_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """``mark`` and ``tell_slow`` are those of Callbacks. ``fetched`` is told of each fetch that
-        is over, whether or not it brought a response."""
+        is over, whether or not it brought a response. ``clock`` gives seconds."""
         self._settings = settings
         self._registry = registry
         self._version = version
@@ -106,6 +107,7 @@ class RequestRunner:
         self._load_cookies = load_cookies
         self._mark = mark
         self._fetched = fetched
+        self._clock = clock
         self.callbacks = Callbacks(settings, mark, tell_slow)
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
         self._starved = Starved()
@@ -154,7 +156,7 @@ class RequestRunner:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
         account.in_advance = outcome.rid in self._starved
-        started = time.perf_counter()
+        started = self._clock()
         try:
             faults.at("fetch.before", ConnectionLost)
             response = await self._downloader.fetch(
@@ -184,7 +186,7 @@ class RequestRunner:
         """Answers the milliseconds that it took."""
         if not keep_slot:
             self._fetched(claimed)
-        return round((time.perf_counter() - started) * 1000)
+        return round((self._clock() - started) * 1000)
 
     async def _fail(
         self, outcome: Outcome, crawl: Crawl, request: Request, error: FetchError
