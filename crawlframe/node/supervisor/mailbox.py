@@ -20,6 +20,10 @@ class Mailbox:
     def fileno(self) -> int:
         return self._near.fileno()
 
+    def close(self) -> None:
+        self._near.close()
+        self._far.close()
+
     def put(self, letter: Letter) -> None:
         """From any thread."""
         self._letters.put(letter)

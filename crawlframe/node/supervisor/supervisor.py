@@ -58,22 +58,21 @@ class Supervisor:
         self._clock = clock
         self._patience = HAND_OVER * settings.load_timeout  # seconds
         self._wards = wards
-        self._selector = wards.selector
         self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
-        self._selector.register(self._signals, selectors.EVENT_READ)
-        self._mailbox = Mailbox()
-        self._selector.register(self._mailbox, selectors.EVENT_READ)
+        self.mailbox = Mailbox()
+        for source in (self._signals, self.mailbox):
+            wards.selector.register(source, selectors.EVENT_READ)
         self._changes = Changes(code, settings.quiet)
         reloader = TreeReloader(code.trees, [*code.singles, *code.packages], polling=polling)
-        self._watch = Watch(reloader, self._mailbox)
-        self._pulls = Pulls(Pulling(follower, follow_every, self._mailbox) if follower else None)
+        self._watch = Watch(reloader, self.mailbox)
+        self._pulls = Pulls(Pulling(follower, follow_every, self.mailbox) if follower else None)
         self._handled: Identity | None = None  # what was loaded or refused last
         self._compared: Identity | None = None  # what a comparison asked for last
         self._outdated = False  # the framework of this process is older than that of its master
         self._stopping = False
         self._restarts = Restarts()
         self._tables = Tables()
-        self._exit_code: int | None = None
+        self.exit_code: int | None = None  # of this process, once it is to end
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -85,10 +84,10 @@ class Supervisor:
         self._watch.start()
         self._signals.let()
         self._pulls.start()  # its gits would inherit that too, and be deaf
-        while self._exit_code is None:
+        while self.exit_code is None:
             self.turn()
             self.listen(self._left())
-        return self._exit_code
+        return self.exit_code
 
     def begin(self) -> None:
         """Takes over the master that was left to this process, or starts one."""
@@ -110,6 +109,11 @@ class Supervisor:
             self._start()
         self._act()
         self._become_new()
+
+    def close(self) -> None:
+        """Frees what it holds besides its masters."""
+        self._signals.close()
+        self.mailbox.close()
 
     def _start(self, *, changed_at: float | None = None) -> None:
         """A new master: the only one, or one that is to follow the present one."""
@@ -143,7 +147,7 @@ class Supervisor:
                 self._wards.stop(again=self._stopping)
                 self._stopping = True
         if self._stopping and not self._wards:
-            self._exit_code = 0
+            self.exit_code = 0
         return self._stopping
 
     def _drop(self, ward: Ward) -> None:
@@ -169,7 +173,7 @@ class Supervisor:
         self._wards.remove(ward)
         if self._stopping:
             if not self._wards:
-                self._exit_code = 0
+                self.exit_code = 0
         elif ward.dropped:
             self._handled = None
             if self._wards.present is None:
@@ -185,9 +189,9 @@ class Supervisor:
         elif successor:
             self._refuse(ward, code)
         elif code == 0:
-            self._exit_code = 0  # --once
+            self.exit_code = 0  # --once
         elif self._restarts.deaths == 0 and not ward.serving and code > 0:
-            self._exit_code = code  # it never worked: its words say why
+            self.exit_code = code  # it never worked: its words say why
         else:
             log.error("the master %d died (%s); another comes", ward.pid, describe_exit(code))
             now = self._clock()
@@ -206,7 +210,7 @@ class Supervisor:
         """What the threads that watch and pull say."""
         present = self._wards.present
         refused = present is not None and present.code.state == "refused"
-        for letter in self._mailbox.take():
+        for letter in self.mailbox.take():
             match letter:
                 case messages.FileChanged(at, path):
                     self._changes.add(at, path, again=refused)
@@ -331,16 +335,16 @@ class Supervisor:
         now = self._clock()
         lefts = (self._changes.left(now), self._restarts.left(now))
         waits = [5.0, *(left for left in lefts if left is not None)]
-        if self._signals.pending or self._exit_code is not None:
+        if self._signals.pending or self.exit_code is not None:
             waits.append(0.0)
         return min(waits)
 
     def listen(self, seconds: float) -> None:
         """Waits so long for signals, changes and masters, and hears them."""
-        for key, _ in self._selector.select(seconds):
+        for key, _ in self._wards.selector.select(seconds):
             if key.fileobj is self._signals:
                 self._signals.drain()
-            elif key.fileobj is self._mailbox:
+            elif key.fileobj is self.mailbox:
                 self._open_mail()
             else:
                 self._hear(key.data)
