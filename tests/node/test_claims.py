@@ -12,7 +12,7 @@ from redis import Redis
 
 from crawlframe.frontier import Claimed, Frontier
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.claims import Claims
+from crawlframe.node.master.claims import AWAY, IDLE, RETAKE, Claims
 from crawlframe.node.master.deferred_calls import Errands
 from crawlframe.node.messages import child_line
 from tests.frontier.bench import Bench
@@ -27,9 +27,13 @@ def bench(redis_client: Redis) -> Bench:
 
 
 @pytest.fixture
-def claims() -> Claims:
-    made = Claims(Errands(lambda: made.start_over()))
-    return made
+def errands() -> Errands:
+    return Errands(lambda: None)
+
+
+@pytest.fixture
+def claims(errands: Errands) -> Claims:
+    return Claims(errands)
 
 
 @pytest.fixture
@@ -58,6 +62,55 @@ class Away(Frontier):
     def claim(self, *args: object) -> object:  # type: ignore[override]
         super().claim(*args)  # type: ignore[arg-type]
         raise ConnectionError
+
+
+class Parked(Frontier):
+    """Has so many parked requests that this code has not tried."""
+
+    left = 0
+    looks = 0
+
+    def retake(self, version: str, n: int) -> int:
+        self.looks += 1
+        return self.left
+
+
+def test_parked_requests_are_looked_for_once_in_a_while(claims: Claims, bench: Bench) -> None:
+    parked = Parked(bench.redis)
+    for seconds in (0.0, RETAKE / 2, RETAKE, 1.5 * RETAKE):
+        claims.retake(parked, "v1", 8, NOW + seconds)
+    assert parked.looks == 2
+    claims.hurry()
+    claims.retake(parked, "v1", 8, NOW + 1.5 * RETAKE)
+    assert parked.looks == 2
+    claims.hurry(retake=True)  # there is a new worker
+    claims.retake(parked, "v1", 8, NOW + 1.5 * RETAKE)
+    assert parked.looks == 3
+
+
+def test_while_some_are_found_they_are_claimed_without_a_pause(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open()
+    assert claim(claims, bench, child, 8) == []
+    assert NOW < claims.due(taking=True) <= NOW + IDLE
+    parked = Parked(bench.redis)
+    parked.left = 3
+    claims.retake(parked, "v1", 8, NOW)
+    assert claims.due(taking=True) <= NOW
+    claims.retake(parked, "v1", 8, NOW)
+    assert parked.looks == 2
+
+
+def test_nothing_is_asked_of_a_redis_that_is_away(
+    claims: Claims, errands: Errands, bench: Bench
+) -> None:
+    assert claims.make(Away(bench.redis), GENERATION, 1, NOW) is None
+    assert errands.away
+    assert claims.due(taking=True) == NOW + AWAY
+    parked = Parked(bench.redis)
+    claims.retake(parked, "v1", 8, NOW + 60)
+    assert parked.looks == 0
 
 
 def test_fetches_that_are_over_go_with_the_next_claim(
