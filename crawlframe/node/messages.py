@@ -7,7 +7,7 @@ A master and its supervisor may be of two versions, while a framework is handed 
 So on their line, and in ``Inheritance``:
 
 * a field is added at the end only, with a default; none is removed, moved, or given another type;
-  the same holds for the structs that are sent inside (``CodeState``, ``Rollout``, ``Standing``);
+  so in the structs that are sent inside (``CodeState``, ``Rollout``, ``InitialState``...);
 * a tag is never used again for something else; a new message gets a new one;
 * the receiver ignores further fields, takes the default for missing ones, and leaves out messages
   that it does not know (``Channel.tolerant``);
@@ -158,8 +158,8 @@ FromChild = FromTemplate | FromWorker | FromSteward
 # -- supervisor -> master: the other side may be of another version -------------------------------
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """How things stand on a node when a master begins."""
+class InitialState(msgspec.Struct, frozen=True):
+    """What a master must know of its node when it begins."""
 
     beside: list[int]  # pids of masters that may live at the same time under the same node name
     broken: list[str] | None  # modules broken in the master that it is to follow; None: none lives
@@ -174,7 +174,7 @@ class Standing(msgspec.Struct, frozen=True):
 class Welcome(Message, tag="welcome"):
     """Supervisor to master, the answer to Hello: the framework has not changed since; begin."""
 
-    standing: Standing
+    state: InitialState
 
 
 class Preload(Message, tag="prepare"):
@@ -310,7 +310,7 @@ class PullEnded(msgspec.Struct, frozen=True):
     rollout: int
 
 
-Letter = FileChanged | PullEnded
+FromThread = FileChanged | PullEnded
 
 
 # -- lines ----------------------------------------------------------------------------------------

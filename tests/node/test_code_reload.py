@@ -23,11 +23,11 @@ from crawlframe.node.messages import (
     FromMaster,
     FromTemplate,
     ImportingModule,
+    InitialState,
     Loaded,
     LoadingVersion,
     Reload,
     Serving,
-    Standing,
     StillLoading,
     Unsteady,
     child_line,
@@ -274,7 +274,7 @@ def test_long_problems_are_cut(live: Node) -> None:
 
 
 def test_a_master_that_is_to_follow_gives_up_what_is_worse(node: Node) -> None:
-    node.renewal.follow(Standing([1], ["bad"], 900.0, "origin/main", "ab", "", 6, 7))
+    node.renewal.follow(InitialState([1], ["bad"], 900.0, "origin/main", "ab", "", 6, 7))
     state = node.renewal.state
     assert (state.follows, state.pulled, state.rollout) == ("origin/main", "ab", 6)
     node.turn(workers=0)
@@ -286,7 +286,7 @@ def test_a_master_that_is_to_follow_gives_up_what_is_worse(node: Node) -> None:
 
 
 def test_a_master_that_is_to_follow_takes_what_is_no_worse(node: Node) -> None:
-    node.renewal.follow(Standing([1], ["bad"], 900.0, "", "", "", 0, 0))
+    node.renewal.follow(InitialState([1], ["bad"], 900.0, "", "", "", 0, 0))
     node.turn(workers=0)
     node.says(loaded("2", bad="error"))
     assert (node.live, node.state) == ("2", "live")

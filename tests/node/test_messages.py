@@ -32,8 +32,8 @@ LOADED_FIELDS = {
     "digest": "digest", "revision": "revision", "tree": "/spiders", "files": ["/a"],
     "broken": ["shops.b"],
 }  # fmt: skip
-STANDING = messages.Standing([3], ["shops.b"], 1.5, "origin/main", "ab", "dirty", 6, 7)
-STANDING_FIELDS = {
+INITIAL = messages.InitialState([3], ["shops.b"], 1.5, "origin/main", "ab", "dirty", 6, 7)
+INITIAL_FIELDS = {
     "beside": [3], "broken": ["shops.b"], "changed_at": 1.5, "follows": "origin/main",
     "pulled": "ab", "pull_problem": "dirty", "answered": 6, "rollout": 7,
 }  # fmt: skip
@@ -46,7 +46,7 @@ ROLLOUT_FIELDS = {
 # What each message is on the line. Versions that run somewhere send and expect just this: change
 # nothing here, and add what is new at the end of a message, or as another message.
 TO_MASTER: list[tuple[Message, list[Any]]] = [
-    (messages.Welcome(STANDING), ["welcome", STANDING_FIELDS]),
+    (messages.Welcome(INITIAL), ["welcome", INITIAL_FIELDS]),
     (messages.Preload(1.5), ["prepare", 1.5]),
     (messages.DropPreload(), ["forget"]),
     (messages.Reload(1.5, "digest", "revision"), ["ask", 1.5, "digest", "revision"]),

@@ -28,6 +28,7 @@ from crawlframe.node.messages import (
     HandOver,
     Hello,
     Inheritance,
+    InitialState,
     LoadedCode,
     Migrations,
     Preload,
@@ -38,7 +39,6 @@ from crawlframe.node.messages import (
     RolloutAnnounced,
     SendCodeReport,
     Serving,
-    Standing,
     StillLoading,
     ToMaster,
     Welcome,
@@ -219,8 +219,8 @@ def test_the_first_master_is_welcomed(fresh: Node) -> None:
     started, fresh.now = fresh.now, fresh.now + 1.0
     assert fresh.turn() == 0
     fresh.says(fresh.first, Hello())
-    standing = Standing([], None, started, "origin/main", "", "", 0, 0)
-    assert fresh.first.told() == [Welcome(standing)]
+    initial = InitialState([], None, started, "origin/main", "", "", 0, 0)
+    assert fresh.first.told() == [Welcome(initial)]
 
 
 def test_one_whose_framework_changed_meanwhile_is_dropped(fresh: Node) -> None:
@@ -249,7 +249,7 @@ def test_what_was_pulled_before_is_in_the_welcome(fresh: Node) -> None:
     fresh.turn()
     fresh.says(fresh.first, Hello())
     assert fresh.first.told() == [
-        Welcome(Standing([], None, 1000.0, "origin/main", "ab", "dirty", 0, 0))
+        Welcome(InitialState([], None, 1000.0, "origin/main", "ab", "dirty", 0, 0))
     ]
 
 
@@ -364,7 +364,7 @@ def test_a_rollout_is_pulled_and_answered(node: Node) -> None:
     assert node.first.told() == [CheckoutPulled("ab", "", 7), CheckoutPulled("cd", "", 7)]
     welcome = node.follow().told()[0]
     assert isinstance(welcome, Welcome)
-    assert (welcome.standing.rollout, welcome.standing.answered) == (7, 7)
+    assert (welcome.state.rollout, welcome.state.answered) == (7, 7)
 
 
 # -- changes of the framework ---------------------------------------------------------------------
@@ -382,8 +382,8 @@ def reborn(monkeypatch: pytest.MonkeyPatch) -> list[Inheritance]:
 def test_a_node_is_handed_over(node: Node, reborn: list[Inheritance]) -> None:
     follower = node.follow()
     assert node.first.told() == [DropPreload()]
-    standing = Standing([1], ["bad"], 1000.0, "origin/main", "", "", 0, 0)
-    assert follower.told() == [Welcome(standing)]
+    initial = InitialState([1], ["bad"], 1000.0, "origin/main", "", "", 0, 0)
+    assert follower.told() == [Welcome(initial)]
     assert follower.engine == "f1x"
     node.report(follower)
     assert node.first.told() == []

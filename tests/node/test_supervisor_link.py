@@ -17,9 +17,9 @@ from crawlframe.node.master.supervisor_link import PROGRESS, Oversight
 from crawlframe.node.messages import (
     HandOver,
     Hello,
+    InitialState,
     ReplayDead,
     RolloutAnnounced,
-    Standing,
     StillLoading,
     ToMasterLine,
     Welcome,
@@ -27,7 +27,7 @@ from crawlframe.node.messages import (
     to_master,
 )
 
-STANDING = Standing([3], None, 1.5, "origin/main", "ab", "", 0, 0)
+INITIAL = InitialState([3], None, 1.5, "origin/main", "ab", "", 0, 0)
 Ends = tuple[Oversight, ToMasterLine]
 
 
@@ -42,9 +42,9 @@ def ends() -> Iterator[Ends]:
 def test_a_master_is_greeted(ends: Ends) -> None:
     master, supervisor = ends
     supervisor.send(ReplayDead())
-    supervisor.send(Welcome(STANDING))
+    supervisor.send(Welcome(INITIAL))
     supervisor.send(HandOver())
-    assert master.greet() == STANDING
+    assert master.greet() == INITIAL
     assert master.beside == (3,)
     assert supervisor.receive() == [Hello()]
     assert master.receive() == [ReplayDead(), HandOver()]  # what came with the welcome
@@ -76,7 +76,7 @@ def test_signs_of_life_once_a_second(ends: Ends) -> None:
 def test_an_announcement_is_passed_on_once(ends: Ends, redis_client: Redis) -> None:
     master, supervisor = ends
     frontier = Frontier(redis_client)
-    supervisor.send(Welcome(STANDING))
+    supervisor.send(Welcome(INITIAL))
     master.greet()
     supervisor.receive()
     rollout = frontier.rollouts.announce(Rollout("abcdefabcdef", "main"))

@@ -23,11 +23,11 @@ from crawlframe.node.messages import (
     FromTemplate,
     GitBusy,
     ImportingModule,
+    InitialState,
     Loaded,
     LoadingVersion,
     Reload,
     Serving,
-    Standing,
     Unsteady,
 )
 
@@ -97,16 +97,16 @@ class Renewal:
         if trial.loaded is not None:
             self._judge(trial, trial.loaded)
 
-    def follow(self, standing: Standing) -> None:
+    def follow(self, initial: InitialState) -> None:
         """Takes up where the master that is to be followed stands, if there is one."""
-        self.strict = standing.broken is not None
-        self._known = frozenset(standing.broken or ())
-        self._wanted = standing.changed_at
+        self.strict = initial.broken is not None
+        self._known = frozenset(initial.broken or ())
+        self._wanted = initial.changed_at
         self._tell(
-            follows=standing.follows,
-            pulled=standing.pulled,
-            pull_problem=standing.pull_problem,
-            rollout=standing.answered,
+            follows=initial.follows,
+            pulled=initial.pulled,
+            pull_problem=initial.pull_problem,
+            rollout=initial.answered,
         )
 
     def pulled(self, pulled: CheckoutPulled) -> None:

@@ -15,8 +15,8 @@ from crawlframe.node.messages import (
     FromMaster,
     FromMasterLine,
     Hello,
+    InitialState,
     RolloutAnnounced,
-    Standing,
     StillLoading,
     ToMaster,
     Welcome,
@@ -38,7 +38,7 @@ class Oversight:
         self._next_progress = 0.0
         self._early: list[ToMaster] = []
 
-    def greet(self) -> Standing:
+    def greet(self) -> InitialState:
         """Says that all is imported, and waits until the supervisor says that nothing changed
         meanwhile and how things stand. Raises ConfigError when it does not."""
         self.tell(Hello())
@@ -54,10 +54,10 @@ class Oversight:
                 raise ConfigError("the supervisor ended before this master began") from None
             welcomes = [message for message in messages if isinstance(message, Welcome)]
             self._early += [message for message in messages if not isinstance(message, Welcome)]
-        standing = welcomes[0].standing
-        self.beside = tuple(standing.beside)
-        self._branch, self._rollout = branch_of(standing.follows), standing.rollout
-        return standing
+        initial = welcomes[0].state
+        self.beside = tuple(initial.beside)
+        self._branch, self._rollout = branch_of(initial.follows), initial.rollout
+        return initial
 
     def receive(self) -> list[ToMaster]:
         """What it has said."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import socket
 from queue import Empty, SimpleQueue
 
-from crawlframe.node.messages import Letter
+from crawlframe.node.messages import FromThread
 
 
 class Mailbox:
     """``fileno`` becomes readable when something was put in."""
 
     def __init__(self) -> None:
-        self._letters: SimpleQueue[Letter] = SimpleQueue()
+        self._messages: SimpleQueue[FromThread] = SimpleQueue()
         self._near, self._far = socket.socketpair()
         self._near.setblocking(False)
         self._far.setblocking(False)
@@ -24,24 +24,24 @@ class Mailbox:
         self._near.close()
         self._far.close()
 
-    def put(self, letter: Letter) -> None:
+    def put(self, message: FromThread) -> None:
         """From any thread."""
-        self._letters.put(letter)
+        self._messages.put(message)
         try:
             self._far.send(b"!")
         except BlockingIOError:
             pass  # enough wake-ups are waiting
 
-    def take(self) -> list[Letter]:
+    def take(self) -> list[FromThread]:
         """What has come, in order."""
         try:
             while self._near.recv(4096):
                 pass
         except BlockingIOError:
             pass
-        letters = []
+        messages = []
         try:
             while True:
-                letters.append(self._letters.get_nowait())
+                messages.append(self._messages.get_nowait())
         except Empty:
-            return letters
+            return messages

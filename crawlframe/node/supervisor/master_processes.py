@@ -17,9 +17,9 @@ from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import describe_exit
 from crawlframe.node.messages import (
     AdoptedMaster,
+    InitialState,
     LoadedCode,
     SendCodeReport,
-    Standing,
     ToMaster,
     ToMasterLine,
     to_master,
@@ -182,10 +182,10 @@ class Wards:
         calm = present is not None and present.serving and present.channel.idle
         return present if calm and len(self._all) == 1 else None
 
-    def standing(self, ward: Ward, pulls: Pulls) -> Standing:
+    def initial_state(self, ward: Ward, pulls: Pulls) -> InitialState:
         """How things stand when this one begins."""
         present = self.present if ward is not self.present else None
-        return Standing(
+        return InitialState(
             beside=[other.pid for other in self if other is not ward],
             broken=present.loaded.broken if present and present.loaded else None,
             changed_at=ward.changed_at,

@@ -22,7 +22,7 @@ class Pulls:
         if self._pulling is not None:
             self._pulling.start()
 
-    def heed(self, rollout: Rollout) -> None:
+    def request(self, rollout: Rollout) -> None:
         """This revision was announced to the node."""
         if self._pulling is not None:
             self.rollout = rollout.id

@@ -138,7 +138,7 @@ class Supervisor:
             self._drop(ward)
             return
         ward.greeted = True
-        ward.tell(messages.Welcome(self._wards.standing(ward, self._pulls)))
+        ward.tell(messages.Welcome(self._wards.initial_state(ward, self._pulls)))
 
     def _take_signals(self) -> bool:
         """Answers whether we are to stop."""
@@ -210,15 +210,15 @@ class Supervisor:
         """What the threads that watch and pull say."""
         present = self._wards.present
         refused = present is not None and present.code.state == "refused"
-        for letter in self.mailbox.take():
-            match letter:
+        for message in self.mailbox.take():
+            match message:
                 case messages.FileChanged(at, path):
                     self._changes.add(at, path, again=refused)
                 case messages.PullEnded():
-                    self._pulls.end(letter)
+                    self._pulls.end(message)
                     if present is not None and present.greeted:  # else its welcome says it
                         present.tell(self._pulls.last)
-                        if letter.rollout and refused:
+                        if message.rollout and refused:
                             self._changes.note(self._clock(), again=True)
 
     def _act(self) -> None:
@@ -303,7 +303,7 @@ class Supervisor:
                     log.info("the database was migrated: what was refused is tried again")
                     self._changes.note(ward.heard, again=True)
                 case messages.RolloutAnnounced(rollout):
-                    self._pulls.heed(rollout)
+                    self._pulls.request(rollout)
 
     def _compare(self, ward: Ward) -> None:
         """What it has loaded, or refused, may not be what the disk holds by now."""
