@@ -11,8 +11,8 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerAway
-from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
+from crawlframe.node.messages import FromChildLine
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import use
 from crawlservice.connections.watch import Watch, watch
@@ -98,7 +98,7 @@ class DjangoServices:
         with self._database():
             return replay(frontier, generation)
 
-    def run_steward(self, channel: Channel) -> None:
+    def run_steward(self, channel: FromChildLine) -> None:
         frontier = Frontier.connect(self._redis, self._settings, follows=True)
         use(frontier)  # schedules submit
         Steward(self._settings, frontier).live(channel)

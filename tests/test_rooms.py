@@ -56,10 +56,13 @@ RULES = (
         ("spiders", "crawlframe.node"),
         but=(
             ("crawlservice.management.commands.runcrawler", "crawlframe.node"),
-            *(("crawlservice.services", f"crawlframe.node.{name}") for name in ("channel", "code")),
+            *(
+                ("crawlservice.services", f"crawlframe.node.{name}")
+                for name in ("code", "messages")
+            ),
             *(
                 ("crawlservice.steward.steward", f"crawlframe.node.{name}")
-                for name in ("channel", "task_finisher")
+                for name in ("channel", "messages", "task_finisher")
             ),
         ),
     ),

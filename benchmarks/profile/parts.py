@@ -18,7 +18,7 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
-from crawlframe.node.channel import Channel
+from crawlframe.node.messages import Run, WorkerReport, child_line
 from crawlframe.node.running_marks import Marks
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
@@ -130,16 +130,18 @@ def held(url: str) -> Claimed:
 def messages(pages: list[Page]) -> list[Part]:
     """The pipe between master and worker, both ways."""
     claimed = [held(page.url) for page in pages]
-    ours, theirs = Channel.pair()
+    ours, theirs = child_line()
     views = {1: TaskView("running", 0)}
     sent = received = 0.0
     for start in range(0, len(claimed), BATCH):
         batch = claimed[start : start + BATCH]
         began = time.process_time()
-        ours.send("run", batch, views)
+        ours.send(Run(batch, views))
         between = time.process_time()
-        ((_, requests, _),) = theirs.receive()
-        theirs.send("report", len(batch), [fields[0] for fields in requests])
+        (message,) = theirs.receive()
+        assert isinstance(message, Run)
+        fetched = [(request.rid, request.claim) for request in message.requests]
+        theirs.send(WorkerReport(len(batch), fetched, [rid for rid, _ in fetched]))
         end = time.process_time()
         ours.receive()
         sent += time.process_time() - end + between - began

@@ -1,14 +1,21 @@
-"""Channel: framed msgpack messages over one socket between a master and a child."""
+"""Channel: framed msgpack messages over one socket between two processes of a node."""
 
 from __future__ import annotations
 
+import logging
 import socket
 import struct
-from typing import Any
+from typing import Generic, TypeVar
 
-import msgpack
+import msgspec
+
+log = logging.getLogger(__name__)
+
+Out = TypeVar("Out")
+In = TypeVar("In")
 
 _LENGTH = struct.Struct("!I")
+_ENCODER = msgspec.msgpack.Encoder()
 READ = 1 << 18  # bytes
 
 
@@ -16,38 +23,38 @@ class ChannelClosed(Exception):
     """The other side is gone."""
 
 
-class Channel:
-    """One end of a pair. Never blocks: ``send`` keeps what the socket does not take, ``flush``
-    tries again. Messages are lists of what msgpack can carry."""
+class Channel(Generic[Out, In]):
+    """One end of a pair: sends messages of type ``Out``, receives those of type ``In``. Never
+    blocks: ``send`` keeps what the socket does not take, ``flush`` tries again.
 
-    def __init__(self, sock: socket.socket) -> None:
+    ``tolerant``: the other side may be of another version. What cannot be read is left out."""
+
+    def __init__(
+        self, sock: socket.socket, decoder: msgspec.msgpack.Decoder[In], *, tolerant: bool = False
+    ) -> None:
         sock.setblocking(False)
         self._sock = sock
+        self._decoder = decoder
+        self._tolerant = tolerant
         self._out = bytearray()
         self._in = bytearray()
-
-    @classmethod
-    def pair(cls) -> tuple[Channel, Channel]:
-        """Two connected ends."""
-        left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        return cls(left), cls(right)
 
     def fileno(self) -> int:
         return self._sock.fileno()
 
     @property
     def pending(self) -> bool:
-        """Is there something that the socket has not taken yet?"""
+        """Whether there is something that the socket has not taken yet."""
         return bool(self._out)
 
     @property
     def idle(self) -> bool:
-        """Is nothing half written or half read?"""
+        """Whether nothing is half written or half read."""
         return not self._out and not self._in
 
-    def send(self, *message: Any) -> None:
+    def send(self, message: Out) -> None:
         """Queues a message and writes what fits. Raises ChannelClosed."""
-        body = msgpack.packb(message)
+        body = _ENCODER.encode(message)
         self._out += _LENGTH.pack(len(body))
         self._out += body
         self.flush()
@@ -63,9 +70,11 @@ class Channel:
                 raise ChannelClosed(str(error)) from None
             del self._out[:sent]
 
-    def receive(self) -> list[list[Any]]:
-        """All whole messages that have arrived. Raises ChannelClosed at end of file."""
-        messages: list[list[Any]] = []
+    def receive(self) -> list[In]:
+        """All whole messages that have arrived. Raises ChannelClosed at end of file, and
+        msgspec.ValidationError for what is no message, unless it is tolerant."""
+        messages: list[In] = []
+        ended = False
         while True:
             try:
                 data = self._sock.recv(READ)
@@ -74,22 +83,40 @@ class Channel:
             except OSError:
                 data = b""
             if not data:
-                if messages:
-                    break  # what was said last still counts; the end shows again next time
-                raise ChannelClosed("end of file")
+                ended = True
+                break
             self._in += data
-            start = 0
-            while len(self._in) - start >= 4:
-                (size,) = _LENGTH.unpack_from(self._in, start)
-                if len(self._in) - start - 4 < size:
-                    break
-                body = self._in[start + 4 : start + 4 + size]
-                messages.append(msgpack.unpackb(body, strict_map_key=False))
-                start += 4 + size
-            del self._in[:start]
+            self._read(messages)
             if len(data) < READ:
                 break
+        if ended and not messages:  # else what was sent last still counts; the end shows again
+            raise ChannelClosed("end of file")
         return messages
+
+    def _read(self, messages: list[In]) -> None:
+        """Moves the whole messages out of what has arrived."""
+        start, end = 0, len(self._in)
+        while end - start >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(self._in, start)
+            body = start + _LENGTH.size
+            if end - body < size:
+                break
+            start = body + size
+            try:
+                messages.append(self._decoder.decode(self._in[body:start]))
+            except msgspec.ValidationError as error:
+                if not self._tolerant:
+                    raise
+                log.info("a message of another version is ignored: %s", error)
+        del self._in[:start]
 
     def close(self) -> None:
         self._sock.close()
+
+
+def pair(
+    left: msgspec.msgpack.Decoder[In], right: msgspec.msgpack.Decoder[Out]
+) -> tuple[Channel[Out, In], Channel[In, Out]]:
+    """Two connected ends. ``left`` and ``right`` decode what arrives at each."""
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return Channel(near, left), Channel(far, right)

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Claimed
-from crawlframe.node.channel import Channel
+from crawlframe.node.messages import FromChildLine, ToChildLine, child_line
 from crawlframe.node.running_marks import Marks
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Child:
     ``version`` the code that it runs."""
 
     def __init__(
-        self, role: str, pid: int, channel: Channel, marks: Marks | None = None, place: int = 0
+        self, role: str, pid: int, channel: ToChildLine, marks: Marks | None = None, place: int = 0
     ) -> None:
         self.role = role
         self.pid = pid
@@ -55,9 +55,9 @@ class Child:
         self._marks, self._place = marks, place
 
     @classmethod
-    def spawn(cls, role: str, main: Callable[[Channel], None]) -> Child:
+    def spawn(cls, role: str, main: Callable[[FromChildLine], None]) -> Child:
         """Forks. The child runs ``main`` with its end of the channel, and exits."""
-        ours, theirs = Channel.pair()
+        ours, theirs = child_line()
         sys.stdout.flush()
         sys.stderr.flush()
         parent = os.getpid()

@@ -8,8 +8,8 @@ from typing import Protocol
 from crawlframe.code.registry import Registry
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger
-from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
+from crawlframe.node.messages import FromChildLine
 
 
 class Services(Protocol):
@@ -58,5 +58,5 @@ class Services(Protocol):
         given back. Returns how many were given back. Leaves no connection open. Raises
         FrontierError, LedgerAway and redis.RedisError."""
 
-    def run_steward(self, channel: Channel) -> None:
+    def run_steward(self, channel: FromChildLine) -> None:
         """Does the steward's chores until the channel ends or says stop."""

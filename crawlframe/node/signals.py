@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 from types import FrameType
+from typing import Any
 
 
 class Signals:
@@ -14,12 +15,15 @@ class Signals:
     def __init__(self, *numbers: signal.Signals) -> None:
         self._arrived: list[int] = []
         self._numbers = numbers
+        self._before: dict[int, Any] = {}
         self._near, self._far = socket.socketpair()
         self._near.setblocking(False)
         self._far.setblocking(False)
         signal.set_wakeup_fd(self._far.fileno(), warn_on_full_buffer=False)
         for number in numbers:
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:
+                self._before[number] = before
                 signal.signal(number, self._record)
         self.let()
 
@@ -28,6 +32,14 @@ class Signals:
 
     def fileno(self) -> int:
         return self._near.fileno()
+
+    def close(self) -> None:
+        """They arrive as before."""
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._near.close()
+        self._far.close()
 
     def hold(self) -> None:
         """From now on they wait; also for the next Signals, if this process executes another."""

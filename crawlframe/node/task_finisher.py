@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Mapping
 
 from crawlframe.frontier import Counts, Frontier
@@ -34,7 +33,8 @@ def end_tasks(ledger: Ledger, frontier: Frontier, tasks: Mapping[int, Counts]) -
 
 
 class Endings:
-    """Tasks that a worker brought to NR = 0. What it does not end, a steward does."""
+    """Tasks that a worker brought to NR = 0. What it does not end, a steward does. ``now`` is
+    time.monotonic()."""
 
     def __init__(self, frontier: Frontier, ledger: Ledger) -> None:
         self._frontier = frontier
@@ -48,16 +48,15 @@ class Endings:
         if self._frontier.store.partitions == 1:
             self._tasks.update(tasks)
 
-    @property
-    def left(self) -> float | None:
+    def left(self, now: float) -> float | None:
         """Seconds until ``end`` is to be called; None when nothing waits for it."""
-        return max(0.0, self._not_before - time.monotonic()) if self._tasks else None
+        return max(0.0, self._not_before - now) if self._tasks else None
 
-    def end(self) -> None:
-        """Ends them, or lets their last requests go. Raises what the ledger and the frontier raise;
-        they are left to the steward then."""
+    def end(self, now: float) -> None:
+        """Ends them, or releases their last requests. Raises what the ledger and the frontier
+        raise; they are left to the steward then."""
         tasks, self._tasks = self._tasks, set()
-        self._not_before = time.monotonic() + EVERY
+        self._not_before = now + EVERY
         found = self._frontier.counts_of(tasks)
         for task in [t for t, c in found.items() if c and c.may_be_last]:
             self._frontier.begin_last(task)

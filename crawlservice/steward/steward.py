@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import Error as DatabaseError
 from django.db import connection
@@ -19,7 +19,8 @@ from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.ledger import LedgerAway, LedgerRefused
-from crawlframe.node.channel import Channel, ChannelClosed
+from crawlframe.node import messages
+from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.task_finisher import end_tasks
 from crawlservice.connections import installation
 from crawlservice.connections.database import migrations
@@ -75,31 +76,33 @@ class Steward:
         self._run: str | None = None  # which life of the server that is
         self._still: dict[int, tuple[Counts, float]] = {}  # what stands still, and since when
         self._beat: Callable[[], object] = lambda: None
-        self._say: Callable[..., object] = lambda *message: None
+        self._say: Callable[[messages.FromSteward], object] = lambda message: None
         self._next_beat = self._next_look = 0.0
         self._migrations = ""  # the mark that the master was told last
 
-    def live(self, channel: Channel) -> None:
+    def live(self, channel: messages.FromChildLine) -> None:
         """Does a round every second until the master says retire or is gone."""
-        channel.send("ready")
+        channel.send(messages.StewardReady())
         sending = threading.Lock()
 
-        def say(*message: Any) -> None:
+        def say(message: messages.FromSteward) -> None:
             with sending:
-                channel.send(*message)
+                channel.send(message)
 
         def beat_meanwhile(waits: str) -> None:
             with suppress(ChannelClosed):  # the round that waits finds out
-                say("beat", 0, waits)
+                say(messages.Beat(0, waits))
 
-        self._say, self._beat = say, lambda: say("beat", 0, self._trouble)
+        self._say, self._beat = say, lambda: say(messages.Beat(0, self._trouble))
         watch(self._settings.database_timeout, beat_meanwhile).start()
         while True:
             try:
                 self.turn()
                 self._beat()
                 readable, _, _ = select.select([channel], [], [], TURN)
-                if readable and any(kind == "retire" for kind, *_ in channel.receive()):
+                if readable and any(
+                    isinstance(message, messages.Retire) for message in channel.receive()
+                ):
                     break
             except ChannelClosed:
                 return
@@ -178,7 +181,7 @@ class Steward:
         self._next_look = now + MIGRATIONS
         mark = migrations()
         if mark != self._migrations:
-            self._say("tables", mark)
+            self._say(messages.Migrations(mark))
             self._migrations = mark
 
     def _look_after_redis(self) -> None:

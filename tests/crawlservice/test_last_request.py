@@ -3,6 +3,7 @@ what it changes in how the task ended."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_a_worker_lets_it_go_and_ends_the_task(redis_client: Redis) -> None:
     endings = Endings(frontier, DjangoLedger())
     pages_done(crawl, frontier)
     endings.add([crawl.task.pk])
-    endings.end()
+    endings.end(time.monotonic())
     assert Task.objects.get().state == "running"
     assert crawl.work(frontier, 9) == 1
     crawl.check_end(frontier)

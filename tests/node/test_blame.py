@@ -13,13 +13,14 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed
-from crawlframe.node.channel import Channel
 from crawlframe.node.child_process import Child
 from crawlframe.node.master import blame
 from crawlframe.node.master import worker_pool as crew_module
 from crawlframe.node.master.blame import Shortage, blamed
 from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.messages import child_line
 from crawlframe.node.running_marks import LOOP, Marks
+from tests.node.parts import NO_SERVICES
 
 A, B, C, STRANGER = (bytes([n]) * 16 for n in range(1, 5))
 KILLED, CRASHED, FAILED = -signal.SIGKILL, -signal.SIGSEGV, 1
@@ -33,7 +34,7 @@ def marks() -> Marks:
 @pytest.fixture
 def worker(marks: Marks) -> Iterator[Child]:
     """It holds three requests."""
-    ours, theirs = Channel.pair()
+    ours, theirs = child_line()
     with closing(ours), closing(theirs):
         child = Child("worker", 1, ours, marks, marks.take())
         for rid in (A, B, C):
@@ -110,7 +111,7 @@ def test_a_lack_of_memory_of_before_is_over(
     now = [1000.0]
     monkeypatch.setattr(blame, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(crew_module, "Shortage", lambda: Shortage([events]))
-    crew = Crew(Settings(), selectors.DefaultSelector(), lambda *_: None, lambda *_: None)
+    crew = Crew(Settings(), NO_SERVICES, selectors.DefaultSelector())
     crew.watch()
     events.write_text("oom_kill 3\n")
     now[0] += blame.LOOK

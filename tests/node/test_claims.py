@@ -4,7 +4,6 @@ are not forked."""
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -13,13 +12,14 @@ from redis import Redis
 
 from crawlframe.frontier import Claimed, Frontier
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.node.channel import Channel
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.claims import Claims
+from crawlframe.node.master.claims import AWAY, IDLE, RETAKE, Claims
 from crawlframe.node.master.deferred_calls import Errands
+from crawlframe.node.messages import child_line
 from tests.frontier.bench import Bench
 
 GENERATION = 1
+NOW = 1000.0  # seconds
 
 
 @pytest.fixture
@@ -28,20 +28,24 @@ def bench(redis_client: Redis) -> Bench:
 
 
 @pytest.fixture
-def claims() -> Claims:
-    made = Claims(Errands(lambda: made.start_over()))
-    return made
+def errands() -> Errands:
+    return Errands(lambda: None)
+
+
+@pytest.fixture
+def claims(errands: Errands) -> Claims:
+    return Claims(errands)
 
 
 @pytest.fixture
 def child() -> Iterator[Child]:
-    ours, theirs = Channel.pair()
+    ours, theirs = child_line()
     with closing(ours), closing(theirs):
         yield Child("worker", 1, ours)
 
 
 def claim(claims: Claims, bench: Bench, child: Child, n: int) -> list[Claimed]:
-    made = claims.make(bench.frontier, GENERATION, n)
+    made = claims.make(bench.frontier, GENERATION, n, NOW)
     assert made is not None
     for request in made.requests:
         child.hold(request)
@@ -61,13 +65,62 @@ class Away(Frontier):
         raise ConnectionError
 
 
+class Parked(Frontier):
+    """Has so many parked requests that this code has not tried."""
+
+    left = 0
+    looks = 0
+
+    def retake(self, version: str, n: int) -> int:
+        self.looks += 1
+        return self.left
+
+
+def test_parked_requests_are_looked_for_once_in_a_while(claims: Claims, bench: Bench) -> None:
+    parked = Parked(PartitionedStore(bench.redis))
+    for seconds in (0.0, RETAKE / 2, RETAKE, 1.5 * RETAKE):
+        claims.retake(parked, "v1", 8, NOW + seconds)
+    assert parked.looks == 2
+    claims.hurry()
+    claims.retake(parked, "v1", 8, NOW + 1.5 * RETAKE)
+    assert parked.looks == 2
+    claims.hurry(retake=True)  # there is a new worker
+    claims.retake(parked, "v1", 8, NOW + 1.5 * RETAKE)
+    assert parked.looks == 3
+
+
+def test_while_some_are_found_they_are_claimed_without_a_pause(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open()
+    assert claim(claims, bench, child, 8) == []
+    assert NOW < claims.due(taking=True) <= NOW + IDLE
+    parked = Parked(PartitionedStore(bench.redis))
+    parked.left = 3
+    claims.retake(parked, "v1", 8, NOW)
+    assert claims.due(taking=True) <= NOW
+    claims.retake(parked, "v1", 8, NOW)
+    assert parked.looks == 2
+
+
+def test_nothing_is_asked_of_a_redis_that_is_away(
+    claims: Claims, errands: Errands, bench: Bench
+) -> None:
+    assert claims.make(Away(PartitionedStore(bench.redis)), GENERATION, 1, NOW) is None
+    assert errands.away
+    assert claims.due(taking=True) == NOW + AWAY
+    parked = Parked(PartitionedStore(bench.redis))
+    claims.retake(parked, "v1", 8, NOW + 60)
+    assert parked.looks == 0
+
+
 def test_fetches_that_are_over_go_with_the_next_claim(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
     bench.open(*bench.requests(5), concurrency=2)
     held = claim(claims, bench, child, 8)
     assert len(held) == 2
-    claims.end_fetches(child, over(*held))
+    claims.end_fetches(child, over(*held), NOW)
     assert len(claim(claims, bench, child, 8)) == 2
     assert claim(claims, bench, child, 8) == []
     assert bench.places() == (1, 4, 0, 0)
@@ -79,8 +132,8 @@ def test_they_are_told_when_no_worker_has_a_free_slot(
     bench.open(*bench.requests(2), concurrency=1)
     held = claim(claims, bench, child, 1)
     assert claims.due(taking=False) == math.inf
-    claims.end_fetches(child, over(*held))
-    assert claims.due(taking=False) < time.monotonic() + 1
+    claims.end_fetches(child, over(*held), NOW)
+    assert claims.due(taking=False) < NOW + 1
     assert claim(claims, bench, child, 0) == []
     assert claims.due(taking=False) == math.inf
     assert len(bench.claim(generation=2)) == 1
@@ -93,9 +146,9 @@ def test_what_the_worker_does_not_hold_any_more_is_not_told(
     settled, again, held = claim(claims, bench, child, 3)
     child.settle(settled.rid)
     child.hold(again._replace(claim=7))
-    claims.end_fetches(child, [*over(settled, again), (b"unknown", 1)])
+    claims.end_fetches(child, [*over(settled, again), (b"unknown", 1)], NOW)
     assert claims.due(taking=False) == math.inf
-    claims.end_fetches(child, over(held))
+    claims.end_fetches(child, over(held), NOW)
     assert claims.due(taking=False) < math.inf
 
 
@@ -104,9 +157,9 @@ def test_many_are_told_in_parts(claims: Claims, bench: Bench, child: Child) -> N
     bench.frontier.admit(1, bench.requests(600))
     held = claim(claims, bench, child, 500) + claim(claims, bench, child, 500)
     assert len(held) == 600
-    claims.end_fetches(child, over(*held))
+    claims.end_fetches(child, over(*held), NOW)
     for left in ("100", None):
-        assert claims.due(taking=False) <= time.monotonic() + 1
+        assert claims.due(taking=False) <= NOW + 1
         claim(claims, bench, child, 0)
         told = bench.redis.hget(bench.key("HOST", "a.example"), "a")
         assert told == (left.encode() if left else None)
@@ -118,16 +171,16 @@ def test_after_a_lost_answer_somebody_must_be_there_to_take_what_it_gave(
 ) -> None:
     bench.open(*bench.requests(4), concurrency=1)
     held = claim(claims, bench, child, 1)
-    claims.end_fetches(child, over(*held))
-    assert claims.make(Away(PartitionedStore(bench.redis)), GENERATION, 1) is None
+    claims.end_fetches(child, over(*held), NOW)
+    assert claims.make(Away(PartitionedStore(bench.redis)), GENERATION, 1, NOW) is None
     assert claims.due(taking=False) == math.inf
-    assert time.monotonic() < claims.due(taking=True) < math.inf
+    assert NOW < claims.due(taking=True) < math.inf
     found = claim(claims, bench, child, 1)
     assert bench.redis.smembers(bench.key("INPROGRESS", GENERATION)) == {
         request.rid for request in held + found
     }
     assert bench.redis.hget(bench.key("HOST", "a.example"), "a") == b"1"
-    claims.end_fetches(child, over(*found))
+    claims.end_fetches(child, over(*found), NOW)
     assert claims.due(taking=False) < math.inf
 
 
@@ -137,12 +190,12 @@ def test_a_new_generation_tells_nothing_of_the_old_one(
     """The numbers of its claims begin anew, and may be those of the old one."""
     bench.open(*bench.requests(2), concurrency=1)
     held = claim(claims, bench, child, 1)
-    claims.end_fetches(child, over(*held))
+    claims.end_fetches(child, over(*held), NOW)
     bench.leases.replay(GENERATION)
     claims.start_over()
     assert claims.due(taking=False) == math.inf
-    assert claims.make(bench.frontier, GENERATION, 1) is None  # it is fenced
-    made = claims.make(bench.frontier, GENERATION + 1, 1)
+    assert claims.make(bench.frontier, GENERATION, 1, NOW) is None  # it is fenced
+    made = claims.make(bench.frontier, GENERATION + 1, 1, NOW)
     assert made is not None
     assert [(one.rid, one.claim) for one in made.requests] == over(*held)
 
@@ -177,7 +230,7 @@ def test_nothing_is_a_stray_while_an_answer_or_an_errand_is_on_its_way(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
     bench.open(*bench.requests(2))
-    assert claims.make(Away(PartitionedStore(bench.redis)), GENERATION, 1) is None
+    assert claims.make(Away(PartitionedStore(bench.redis)), GENERATION, 1, NOW) is None
     for _ in range(2):
         assert claims.strays(bench.frontier, GENERATION, ()) == []
     claim(claims, bench, child, 1)

@@ -22,7 +22,7 @@ from crawlframe.node.supervisor.master_processes import Ward
 def test_the_first_line_of_a_failure_names_the_error(
     tmp_path: Path, program: str, first: str
 ) -> None:
-    ward = Ward.start([sys.executable, "-c", program, "--"], tmp_path, "", captured=True)
+    ward = Ward.start([sys.executable, "-c", program, "--"], tmp_path, "", 0.0, captured=True)
     _, status = os.waitpid(ward.pid, 0)
     ward.channel.close()
     lines = ward.failure(os.waitstatus_to_exitcode(status)).splitlines()

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 import pytest
 
 from crawlframe.frontier import Claimed
-from crawlframe.node.channel import Channel
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.stalls import share_out
+from crawlframe.node.messages import child_line
 from crawlframe.node.running_marks import Marks
 
 NewChild = Callable[[int, int], Child]
@@ -22,7 +22,7 @@ def child() -> Iterator[NewChild]:
     with ExitStack() as stack:
 
         def make(pid: int, credits: int) -> Child:
-            ours, theirs = Channel.pair()
+            ours, theirs = child_line()
             stack.callback(theirs.close)
             marks = Marks(1, threads=2)
             made = Child("worker", pid, ours, marks, marks.take())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import selectors
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from types import SimpleNamespace
@@ -13,13 +12,14 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed
-from crawlframe.node.channel import Channel
 from crawlframe.node.child_process import Child
 from crawlframe.node.master import stalls
 from crawlframe.node.master.stalls import AGAIN, HEARD, SILENCE, STALL, Relief
 from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.messages import child_line
 from crawlframe.node.running_marks import LOOP, Marks
 from crawlframe.request import Request
+from tests.node.parts import NO_SERVICES
 
 A, B, C = (bytes([n]) * 16 for n in range(1, 4))
 RECORD = Request("http://a.example/").encode()
@@ -33,27 +33,27 @@ class World:
     def __init__(self, crew: Crew, marks: Marks, child: Child, given: Given) -> None:
         self.crew, self.marks, self.child, self.given = crew, marks, child, given
         self.relief = Relief(crew, given.extend)
-        self.now = time.monotonic()
+        self.now = child.born
         self.worked = self.worked_in_loop = 0.0
         self.status = psutil.STATUS_SLEEPING
 
     def pass_by(self, seconds: float, *, works: str = "") -> list[bytes]:
         """So much time passes in which it ``works`` in the "loop", in a "thread", or not at all.
         Returns the rids that it keeps, if it is relieved."""
-        self.relief.turn()
+        self.relief.turn(self.now)
         self.now += seconds
         self.worked += seconds if works else 0.0
         self.worked_in_loop += seconds if works == "loop" else 0.0
-        self.relief.turn()
+        self.relief.turn(self.now)
         return sorted(self.child.held) if self.child.relieved else []
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     given: Given = []
-    crew = Crew(Settings(), selectors.DefaultSelector(), lambda *_: None, lambda *_: None)
+    crew = Crew(Settings(), NO_SERVICES, selectors.DefaultSelector())
     marks = Marks(1, threads=2)
-    ours, theirs = Channel.pair()
+    ours, theirs = child_line()
     with closing(ours), closing(theirs):
         child = Child("worker", 1, ours, marks, marks.take())
         child.ready = True
@@ -65,7 +65,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         process = SimpleNamespace(pid=1, status=lambda: world.status, threads=lambda: threads)
         monkeypatch.setattr(stalls, "_worked", lambda _: _worked(world))
         monkeypatch.setattr(psutil, "Process", lambda pid: process)
-        monkeypatch.setattr(time, "monotonic", lambda: world.now)
         yield world
 
 
@@ -120,7 +119,7 @@ def test_threads_that_leave_the_event_loop_its_time(world: World) -> None:
 
 def test_who_holds_the_loop_although_known_is_relieved_later(world: World) -> None:
     """A coroutine that blocks is no better in a thread: each relief costs a worker."""
-    world.relief.learn(1, "parse", False)
+    world.relief.learn(1, "parse", False, world.now)
     world.now += HEARD + 1
     world.marks.write(0, LOOP, A)
     assert world.pass_by(2 * STALL) == []

@@ -170,7 +170,7 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
     master = node.node.pid
     path = project.root / "crawlframe/node/supervisor/supervisor.py"
     sound = path.read_text()
-    path.write_text(sound.replace("        self._command = command\n", "        1 / 0\n"))
+    path.write_text(sound.replace("        self._code = code\n", "        1 / 0\n"))
     assert path.read_text() != sound
     node.until(lambda: node.node.pid != master and node.code.seconds)
     node.running.wait_for("the supervisor goes on as it is, the new one does not work")

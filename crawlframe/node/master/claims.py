@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection, Iterable
 from itertools import islice
 
@@ -23,7 +22,7 @@ PATIENCE = 0.01  # seconds that fetches wait to be told when no worker has a fre
 
 
 class Claims:
-    """Of one master."""
+    """Of one master. ``now`` is time.monotonic()."""
 
     def __init__(self, errands: Errands) -> None:
         self._errands = errands
@@ -39,10 +38,9 @@ class Claims:
         self._next = self._next_telling = 0.0
         self._astray: Collection[bytes] = ()
 
-    def retake(self, frontier: Frontier, version: str, n: int) -> None:
+    def retake(self, frontier: Frontier, version: str, n: int, now: float) -> None:
         """Lets the next claim find up to n parked requests that this version has not tried, once
         in a while."""
-        now = time.monotonic()
         if self._errands.away or now < self._next_retake:  # claims ask if it is back
             return
         self._next_retake = now + RETAKE
@@ -55,24 +53,23 @@ class Claims:
         if retake:
             self._next_retake = 0.0
 
-    def end_fetches(self, child: Child, over: Iterable[tuple[bytes, int]]) -> None:
+    def end_fetches(self, child: Child, over: Iterable[tuple[bytes, int]], now: float) -> None:
         """A worker says (rid, number of the claim) of fetches that are over."""
         if not self._over:
-            self._next_telling = time.monotonic() + PATIENCE
+            self._next_telling = now + PATIENCE
         for rid, claim in over:
             held = child.held.get(rid)
             if held is not None and held.claim == claim:
                 self._over[Fetched(rid, held.host, claim)] = None
 
     def due(self, *, taking: bool) -> float:
-        """time.monotonic() of the next one. ``taking``: has any worker a free slot?"""
+        """When the next one is. ``taking``: has any worker a free slot?"""
         # What an answer that was lost gave is given again, and somebody must be there to take it.
         telling = self._next_telling if self._over and self._answered else math.inf
         return min(telling, self._next) if taking else telling
 
-    def make(self, frontier: Frontier, generation: int, n: int) -> Claim | None:
+    def make(self, frontier: Frontier, generation: int, n: int, now: float) -> Claim | None:
         """Claims up to n requests; None when Redis is away or the generation dead."""
-        now = time.monotonic()
         sequence, fetched = self._sequence, [*islice(self._over, MAX_ENTRIES)]
         claim = self._errands.attempt(lambda: frontier.claim(generation, sequence, n, fetched))
         self._answered = claim is not None

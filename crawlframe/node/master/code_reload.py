@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,8 +14,22 @@ from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier.nodes import CodeState
 from crawlframe.node.child_process import Child, describe_exit
-from crawlframe.node.handshake import Welcome
-from crawlframe.node.master.template import Loaded, Template
+from crawlframe.node.master.supervisor_link import Oversight
+from crawlframe.node.master.template import Template
+from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.messages import (
+    CheckoutPulled,
+    CodeReport,
+    FromTemplate,
+    GitBusy,
+    ImportingModule,
+    InitialState,
+    Loaded,
+    LoadingVersion,
+    Reload,
+    Serving,
+    Unsteady,
+)
 
 log = logging.getLogger(__name__)
 
@@ -27,21 +41,15 @@ MAX_PROBLEM = 16384  # characters of tracebacks that the cluster is told
 
 
 class Renewal:
-    """Starts templates with ``spawn`` (given the modules to leave out, whether there is nothing to
-    fall back on, and whether code that does not stand still will do) and judges what they load.
+    """Starts templates among the processes of the master (``crew``) and judges what they load.
 
-    ``changed`` is called whenever ``state`` or ``live`` changed. A version is refused when it
-    breaks a module that works in the live one; when nothing lives, whatever loads is accepted."""
+    The supervisor, if there is one, is sent each change of ``state``. A version is refused when it
+    breaks a module that works in the live one; when nothing lives, whatever loads is accepted.
+    ``now`` is time.monotonic()."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        spawn: Callable[[Mapping[str, str], bool, bool], Template],
-        changed: Callable[[], None],
-    ) -> None:
-        self._settings = settings
-        self._spawn = spawn
-        self._changed = changed
+    def __init__(self, settings: Settings, crew: Crew, oversight: Oversight | None) -> None:
+        self._crew = crew
+        self._oversight = oversight
         self.live: Template | None = None
         self.accepted: Loaded | None = None  # what lived last, also when its template has died
         self.strict = False  # nothing lives here, but a master beside this one does
@@ -57,67 +65,58 @@ class Renewal:
         self._unsteady = 0  # templates one after another under which the code changed
         self._counting = False  # the seconds of the reload run until a worker is ready
 
-    def heed(self, kind: str, *rest: Any) -> bool:
-        """Does what the supervisor says, if it is for this room."""
-        match kind:
-            case "prepare":
-                self.prepare(*rest)
-            case "forget":
-                self.forget()
-            case "ask":
-                self.ask(*rest)
-            case "refuse":
-                self.refuse(*rest)
-            case "pulled":
-                self.pulled(*rest)
-            case _:
-                return False
-        return True
+    @property
+    def given_up(self) -> bool:
+        """This master was to follow another, and what it loaded was refused."""
+        return self.strict and self.state.state == "refused"
 
-    def prepare(self, changed_at: float) -> None:
+    # -- what the supervisor says -----------------------------------------------------------------
+
+    def preload(self, changed_at: float) -> None:
         """The code on disk is changing (time.monotonic()). What it holds now is loaded ahead; it is
         judged only when all is quiet and it is that still."""
         if self._trial is None and self._wanted is None and self.live is not None:
             self._begin(changed_at, ahead=True)
 
-    def forget(self) -> None:
+    def drop_preload(self) -> None:
         """What is loaded ahead will not be asked for."""
         if self._trial is not None and self._trial.ahead:
             self._trial.end()
             self._trial = None
 
-    def ask(self, changed_at: float, digest: str, revision: str) -> None:
-        """The code on disk changed and is this now. One trial at a time: what changes during one
-        gets another."""
+    def reload(self, change: Reload) -> None:
+        """The code on disk changed. One trial at a time: what changes during one gets another."""
         self._deadly.clear()
         trial = self._trial
         if trial is None or not trial.ahead:
-            self._wanted = changed_at
+            self._wanted = change.changed_at
             return
-        trial.ahead, trial.changed_at, trial.expected = False, changed_at, (digest, revision)
+        trial.ahead, trial.changed_at = False, change.changed_at
+        trial.expected = (change.digest, change.revision)
         self._tell(state="checking", candidate=trial.version)
         if trial.loaded is not None:
             self._judge(trial, trial.loaded)
 
-    def follow(self, welcome: Welcome) -> None:
+    def follow(self, initial: InitialState) -> None:
         """Takes up where the master that is to be followed stands, if there is one."""
-        self.strict = welcome.broken is not None
-        self._known = frozenset(welcome.broken or ())
-        self._wanted = welcome.changed_at
+        self.strict = initial.broken is not None
+        self._known = frozenset(initial.broken or ())
+        self._wanted = initial.changed_at
         self._tell(
-            follows=welcome.follows,
-            pulled=welcome.pulled,
-            pull_problem=welcome.pull_problem,
-            rollout=welcome.answered,
+            follows=initial.follows,
+            pulled=initial.pulled,
+            pull_problem=initial.pull_problem,
+            rollout=initial.answered,
         )
 
-    def pulled(self, revision: str, problem: str, rollout: int) -> None:
+    def pulled(self, pulled: CheckoutPulled) -> None:
         """The checkout was brought to a revision, or was not."""
-        self._tell(pulled=revision, pull_problem=problem, rollout=rollout)
+        self._tell(pulled=pulled.revision, pull_problem=pulled.problem, rollout=pulled.rollout)
 
-    def turn(self, workers: int) -> None:
+    # -- trials -----------------------------------------------------------------------------------
+
+    def turn(self, workers: int, now: float) -> None:
         """Starts a trial when there is reason for one. ``workers``: how many work now."""
-        now = time.monotonic()
         trial = self._trial
         if trial is not None:
             limit = self._silence
@@ -138,45 +137,51 @@ class Renewal:
     def _begin(self, changed_at: float, *, ahead: bool = False) -> None:
         self._wanted = None
         cold = self.accepted is None and not self.strict
-        self._trial = self._spawn(self._deadly, cold, cold and self._unsteady >= UNSTEADY)
+        self._trial = self._crew.start_template(
+            self._deadly, cold=cold, tolerant=cold and self._unsteady >= UNSTEADY
+        )
         self._trial.changed_at, self._trial.ahead = changed_at, ahead
         if not ahead:
             self._tell(state="checking" if self.accepted else "loading", candidate="")
 
     # -- what templates say -----------------------------------------------------------------------
 
-    def hear(self, child: Child, kind: str, *rest: Any) -> None:
+    def hear(self, child: Child, message: FromTemplate, now: float) -> None:
+        if self._oversight is not None:
+            self._oversight.tell_progress(now)
         trial = self._trial
         if trial is None or trial.child is not child:
             return
-        if kind == "trying":
-            trial.version = rest[0]
-            if not trial.ahead:
-                self._tell(candidate=trial.version)
-        elif kind == "loading":
-            trial.loading = rest[0]
-        elif kind == "unsteady":
-            if trial.ahead:
-                self.forget()
-            else:
-                self._on_unsteady(trial, *rest)
-        elif kind == "ready":
-            loaded = msgspec.convert(rest[0], Loaded, strict=False)
-            trial.loaded, trial.version = loaded, loaded.version
-            if not trial.ahead:
-                self._judge(trial, loaded)
+        match message:
+            case GitBusy():
+                pass
+            case LoadingVersion(version):
+                trial.version = version
+                if not trial.ahead:
+                    self._tell(candidate=version)
+            case ImportingModule(module):
+                trial.loading = module
+            case Unsteady(problem):
+                if trial.ahead:
+                    self.drop_preload()
+                else:
+                    self._on_unsteady(trial, problem, now)
+            case Loaded():
+                trial.loaded, trial.version = message, message.version
+                if not trial.ahead:
+                    self._judge(trial, message)
 
-    def _on_unsteady(self, trial: Template, problem: str) -> None:
+    def _on_unsteady(self, trial: Template, problem: str, now: float) -> None:
         cold = self.accepted is None and not self.strict
         self._unsteady += 1
         if cold and self._unsteady > UNSTEADY:
             log.warning("%s; it is taken as it is", problem)
             return  # the template goes on
         trial.orders.close()
-        trial.child.retiring_since = time.monotonic()  # it ends by itself
+        trial.child.retiring_since = now  # it ends by itself
         if cold or self._unsteady < UNSTEADY:
             log.info("%s; once more", problem)
-            self._again(trial)
+            self._again(trial, now)
             return
         self._unsteady = 0
         self._trial = None
@@ -217,14 +222,16 @@ class Renewal:
             state="live", version=loaded.version, candidate="", problem=_texts(loaded.broken)
         )
 
-    def worker_ready(self, child: Child) -> None:
+    def worker_ready(self, child: Child, now: float) -> None:
         """The first worker of a version ends its reload."""
         if self._counting and self.live is not None and child.origin is self.live.loaded:
             self._counting = False
-            seconds = time.monotonic() - self.live.changed_at
+            seconds = now - self.live.changed_at
             first = self.state.reloads == 0 and self.state.seconds == 0.0
             log.info("version %s is live after %.2f s", self.state.version, seconds)
             self._tell(seconds=round(seconds, 3), reloads=self.state.reloads + (not first))
+        if self._oversight is not None:
+            self._oversight.tell(Serving())
 
     def _refuse(self, trial: Template, broken: dict[str, str]) -> None:
         trial.end()
@@ -237,16 +244,16 @@ class Renewal:
 
     # -- dying ------------------------------------------------------------------------------------
 
-    def bury(self, child: Child, code: int | None) -> None:
+    def bury(self, child: Child, code: int | None, now: float) -> None:
         """A template died."""
         if self.live is not None and self.live.child is child:
             log.warning("the template of version %s died; it is loaded again", self.live.version)
             self.live = None
-            self._not_before = time.monotonic() + AGAIN
+            self._not_before = now + AGAIN
         elif self._trial is not None and self._trial.child is child:
-            self._lose(self._trial, code)
+            self._lose(self._trial, code, now)
 
-    def _lose(self, trial: Template, code: int | None) -> None:
+    def _lose(self, trial: Template, code: int | None, now: float) -> None:
         how = "ended" if code is None else f"died ({describe_exit(code)})"
         if not trial.child.staying:
             how = f"said nothing for {self._silence:g} s and was killed"
@@ -257,28 +264,28 @@ class Renewal:
         killed = code == -signal.SIGKILL and trial.child.staying
         self._kills += 1
         if self._kills <= KILLS and (killed or not trial.loading):
-            self._again(trial)  # a person, or lack of memory: not the code's fault at once
+            self._again(trial, now)  # a person, or lack of memory: not the code's fault at once
             return
         if trial.loading:
             text = f"{trial.loading}: the process that imports it {how}"
         else:
             text = f"the process that loads the spiders {how}; the log says more"
             if self.accepted is None and not self.strict:
-                self._again(trial)  # nothing else can be done, with pauses
+                self._again(trial, now)  # nothing else can be done, with pauses
                 return
         if trial.loading in self._known or not (self.accepted or self.strict):
             log.error("spider module %s", text)
             self._deadly[trial.loading] = text
-            self._again(trial)
+            self._again(trial, now)
         else:
             self._trial = None
             self._kills = 0
             self.refuse(trial.version, text)
 
-    def _again(self, trial: Template) -> None:
+    def _again(self, trial: Template, now: float) -> None:
         self._trial = None
         self._wanted = trial.changed_at if self._wanted is None else self._wanted
-        self._not_before = time.monotonic() + AGAIN
+        self._not_before = now + AGAIN
 
     def end(self) -> None:
         """No more trials; the templates end."""
@@ -291,7 +298,13 @@ class Renewal:
         if changes.get("state", self.state.state) != self.state.state:
             changes["changed_at"] = time.time()
         self.state = msgspec.structs.replace(self.state, **changes)
-        self._changed()
+        self.report()
+
+    def report(self) -> None:
+        """Sends the supervisor which code lives and what became of the last change."""
+        if self._oversight is not None:
+            loaded = self.accepted.summary if self.accepted else None
+            self._oversight.tell(CodeReport(self.state, loaded))
 
 
 def _texts(broken: Mapping[str, str]) -> str:

@@ -18,7 +18,9 @@ from crawlframe import faults, processes
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, EraChanged, Fenced, FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
+from crawlframe.frontier.nodes import CodeState, Fitness
 from crawlframe.ledger import LedgerAway
+from crawlframe.node.messages import Loaded
 from crawlframe.node.services import Services
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ class Life:
         self._services = services
         self._concurrency = settings.concurrency
         self._waiting = False
+        self._published: Loaded | None = None  # what the cluster knows of
 
     @property
     def generation(self) -> int:
@@ -52,7 +55,7 @@ class Life:
                 log.log(level, "a generation of this node waits to begin: %s", error)
             self._waiting = True
             return False
-        self.alive, self._waiting = True, False
+        self.alive, self._waiting, self._published = True, False, None
         crew = f"{self.me.workers} workers of {self._concurrency} requests"
         log.info("node %s, generation %d: %s", self.me.node, self.generation, crew)
         return True
@@ -76,6 +79,21 @@ class Life:
     def replay_dead(self, frontier: Frontier) -> None:
         """Replays what dead masters of this node, or any on this machine, left in progress."""
         replay_dead(self.me, self._services, frontier)
+
+    def publish(
+        self, frontier: Frontier, code: CodeState, loaded: Loaded | None, fitness: Fitness
+    ) -> None:
+        """Tells the cluster who it is now and, if those changed, the spiders that it has loaded."""
+        infos = loaded.infos if loaded else []
+        self.change(spiders=tuple(info.name for info in infos), code=code, fitness=fitness)
+        frontier.leases.announce(self.me)
+        if loaded is not self._published:
+            frontier.spiders.publish(infos)
+            self._published = loaded
+
+    def forget_published(self) -> None:
+        """The cluster does not know the spiders any more."""
+        self._published = None
 
     def change(self, **fields: Any) -> None:
         """Fields of ``me`` are otherwise now."""

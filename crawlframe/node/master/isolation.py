@@ -3,7 +3,6 @@ run one at a time, in a worker that runs nothing else meanwhile. Its death is th
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from crawlframe.frontier import Claim, Claimed
 from crawlframe.frontier.records import TaskView
 from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.messages import Run
 
 LINE = 2  # requests that wait here; each keeps the slot of its host
 LATER = 500  # milliseconds after which those for which there is no room may be claimed again
@@ -26,7 +26,7 @@ class _Waiting(NamedTuple):
 
 class Isolation:
     """Of one master. ``defer`` is called with (rid, host, milliseconds) of held requests that are
-    to wait in the frontier, for this node or another."""
+    to wait in the frontier, for this node or another. ``now`` is time.monotonic()."""
 
     def __init__(self, crew: Crew, defer: Callable[[list[tuple[bytes, str, int]]], None]) -> None:
         self._crew = crew
@@ -39,31 +39,31 @@ class Isolation:
         """The rids of those that wait here."""
         return {waiting.request.rid for waiting in self._line}
 
-    def take(self, claim: Claim) -> list[Claimed]:
+    def take(self, claim: Claim, now: float) -> list[Claimed]:
         """Takes in those that must run alone. Returns the others."""
         alone = [request for request in claim.requests if request.alone]
         if not alone:
             return claim.requests
-        room, now = max(0, LINE - len(self._line)), time.monotonic()
+        room = max(0, LINE - len(self._line))
         self._line += [_Waiting(one, claim.tasks[one.task], now) for one in alone[:room]]
         self._put_off(alone[room:])
         return [request for request in claim.requests if not request.alone]
 
-    def turn(self) -> None:
+    def turn(self, now: float) -> None:
         """Gives the next one to their worker, when that holds nothing. Those that have waited for
         long are claimed anew first: their tasks may be paused or cancelled by now."""
-        stale = time.monotonic() - STALE
+        stale = now - STALE
         self._put_off([waiting.request for waiting in self._line if waiting.since < stale])
         self._line = deque(waiting for waiting in self._line if waiting.since >= stale)
         workers = [child for child in self._crew.members if child.role == "lone"]
         if self._line or any(child.held for child in workers):
-            self._idle_at = time.monotonic() + IDLE
-        self._crew.lone_wanted = time.monotonic() < self._idle_at
+            self._idle_at = now + IDLE
+        self._crew.lone_wanted = now < self._idle_at
         free = [child for child in workers if child.ready and child.staying and not child.held]
         if self._line and free:
             request, view, _ = self._line.popleft()
             free[0].hold(request)
-            self._crew.say(free[0], "run", [request], {request.task: view})
+            self._crew.say(free[0], Run([request], {request.task: view}))
 
     def empty(self) -> list[tuple[bytes, str, int]]:
         """Nobody waits here any more. Returns those that did, in the form of ``release``."""

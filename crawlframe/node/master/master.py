@@ -10,12 +10,11 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier import Claim, Frontier
+from crawlframe.node import messages
 from crawlframe.node.child_process import HANDED_OVER, Child, adopt_orphans
 from crawlframe.node.master.claims import Claims
 from crawlframe.node.master.code_reload import Renewal
@@ -24,8 +23,8 @@ from crawlframe.node.master.generation import Life
 from crawlframe.node.master.isolation import Isolation
 from crawlframe.node.master.stalls import LOOK, Relief
 from crawlframe.node.master.supervisor_link import Oversight
-from crawlframe.node.master.template import Loaded, Template
 from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.messages import FromTemplate
 from crawlframe.node.services import Services
 from crawlframe.node.signals import Signals
 
@@ -55,15 +54,14 @@ class Master:
         self._once = once
         self._oversight = oversight
         self._selector = selectors.DefaultSelector()
-        self._crew = Crew(settings, self._selector, self._hear, self._bury)
+        self._crew = Crew(settings, services, self._selector)
         self._relief = Relief(self._crew, self._give_back)
         self._isolation = Isolation(self._crew, self._defer)
-        self._renewal = Renewal(settings, self._spawn_template, self._on_code)
+        self._renewal = Renewal(settings, self._crew, oversight)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
         self._next_beat = self._next_once = 0.0
         self._unparked = self._untold = False
-        self._published: Loaded | None = None  # what the cluster was told of
         self._errands = Errands(self._start_over)
         self._claims = Claims(self._errands)
 
@@ -73,7 +71,7 @@ class Master:
         gc.collect()
         gc.freeze()  # nor do forks of this process go through what it has imported
         if self._oversight is not None:
-            self._oversight.greet(self._renewal)
+            self._renewal.follow(self._oversight.greet())
             self._selector.register(self._oversight.channel, selectors.EVENT_READ, self._oversight)
         self._frontier: Frontier = self._services.frontier()
         self._life = Life(self._settings, self._services)
@@ -94,18 +92,18 @@ class Master:
         self._next_beat = time.monotonic() + BEGIN_AGAIN
         if self._life.begin(self._frontier, self._oversight.beside if self._oversight else ()):
             self._next_beat = 0.0
-            self._untold, self._published = True, None
+            self._untold = True
             self._claims.start_over()
 
     def _turn(self) -> None:
         self._take_signals()
-        self._crew.reap()
+        self._reap()
         self._crew.watch()
         self._begin()
         self._renew_code()
         if self._life.alive:
-            self._relief.turn()
-            self._isolation.turn()
+            self._relief.turn(time.monotonic())
+            self._isolation.turn(time.monotonic())
             self._renew_lease()
             self._retake()
             self._claim()
@@ -134,19 +132,28 @@ class Master:
         self._give_back(self._isolation.empty())
 
     def _listen(self, oversight: Oversight) -> None:
-        """What the supervisor says."""
-        for kind, *rest in oversight.receive():
+        """Does what the supervisor says."""
+        for message in oversight.receive():
             if self._stopping_since is not None:
                 continue
-            if self._renewal.heed(kind, *rest):
-                continue
-            if kind == "report":
-                oversight.tell_code(self._renewal)
-            elif kind == "replay":
-                self._errands.owe(lambda: self._life.replay_dead(self._frontier))
-            elif kind == "hand over":
-                log.info("handing over to the new master; finishing what is in flight")
-                self._stop(HANDED_OVER)
+            match message:
+                case messages.Preload(changed_at):
+                    self._renewal.preload(changed_at)
+                case messages.DropPreload():
+                    self._renewal.drop_preload()
+                case messages.Reload():
+                    self._renewal.reload(message)
+                case messages.RefuseVersion(version, problem):
+                    self._renewal.refuse(version, problem)
+                case messages.CheckoutPulled():
+                    self._renewal.pulled(message)
+                case messages.SendCodeReport():
+                    self._renewal.report()
+                case messages.ReplayDead():
+                    self._errands.owe(lambda: self._life.replay_dead(self._frontier))
+                case messages.HandOver():
+                    log.info("handing over to the new master; finishing what is in flight")
+                    self._stop(HANDED_OVER)
         if oversight.gone:
             self._selector.unregister(oversight.channel)
             if self._stopping_since is None:
@@ -156,60 +163,54 @@ class Master:
     # -- code and children ------------------------------------------------------------------------
 
     def _renew_code(self) -> None:
+        if self._renewal.given_up and self._stopping_since is None:
+            self._stop(HANDED_OVER)  # the supervisor keeps the master that was there before
         if self._stopping_since is not None or not self._crew.may_spawn:
             return
         if not any(child.role == "steward" and child.staying for child in self._crew):
-            self._crew.add(Child.spawn("steward", self._services.run_steward))
-        self._renewal.turn(sum(child.staying for child in self._crew.workers))
+            self._crew.start_steward()
+        working = sum(child.staying for child in self._crew.workers)
+        self._renewal.turn(working, time.monotonic())
         if self._renewal.live is not None and self._life.alive:
             self._crew.staff(self._renewal.live, self._life.generation)
 
-    def _spawn_template(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> Template:
-        template = Template.spawn(
-            self._settings, self._services, self._crew.marks, skip, cold, tolerant
-        )
-        self._crew.add(template.child)
-        return template
+    def _hear(self, child: Child) -> None:
+        """Does what a child says."""
+        for message in self._crew.hear(child):
+            now = time.monotonic()
+            match message:
+                case messages.WorkerReport(credits, fetched, settled):
+                    child.report(credits, settled)
+                    self._claims.end_fetches(child, fetched, now)
+                    self._claims.hurry()
+                case messages.WorkerReady(credits):
+                    self._on_ready(child, credits, now)
+                case messages.SlowCallback(task, callback, computes):
+                    self._relief.learn(task, callback, computes, now)
+                case messages.Migrations() if self._oversight is not None:
+                    self._oversight.tell(message)
+                case _ if isinstance(message, FromTemplate):
+                    self._renewal.hear(child, message, now)
 
-    def _on_code(self) -> None:
-        """Another version lives, is on trial or was refused."""
-        self._untold = True
-        if self._oversight is not None:
-            self._oversight.tell_code(self._renewal)
-            if self._renewal.strict and self._renewal.state.state == "refused":
-                self._stop(HANDED_OVER)  # the supervisor keeps the master that was there before
+    def _on_ready(self, worker: Child, credits: int, now: float) -> None:
+        worker.credits = credits
+        self._claims.hurry(retake=True)
+        self._relief.brief(worker)
+        self._renewal.worker_ready(worker, now)
+        if not self._unparked:
+            self._unparked = True
+            # What was missing may be there now; what still lacks it is parked again.
+            self._errands.owe(self._frontier.unpark_all)
 
-    def _hear(self, child: Child, kind: str, *rest: Any) -> None:
-        if child.role == "template":
-            self._renewal.hear(child, kind, *rest)
-            if self._oversight is not None:
-                self._oversight.tell_progress()
-        elif kind == "report":
-            credits, fetched, settled = rest
-            child.report(credits, settled)
-            self._claims.end_fetches(child, fetched)
-            self._claims.hurry()
-        elif kind == "slow":
-            self._relief.learn(*rest)
-        elif kind == "tables" and self._oversight is not None:
-            self._oversight.tell(kind, *rest)
-        elif kind == "ready" and child.role != "steward":
-            (child.credits,) = rest
-            self._claims.hurry(retake=True)
-            self._relief.brief(child)
-            self._renewal.worker_ready(child)
-            if self._oversight is not None:
-                self._oversight.tell("serving")
-            if not self._unparked:
-                self._unparked = True
-                # What was missing may be there now; what still lacks it is parked again.
-                self._errands.owe(self._frontier.unpark_all)
-
-    def _bury(self, child: Child, code: int | None) -> None:
-        if child.role == "template":
-            self._renewal.bury(child, code)
-        if child.held:
-            self._give_back(child.legacy(self._crew.blamed(child, code)))
+    def _reap(self) -> None:
+        for child, code in self._crew.dead():
+            self._hear(child)  # what it said before it died
+            self._crew.remove(child, code)
+            if child.role == "template":
+                self._renewal.bury(child, code, time.monotonic())
+            if child.held:
+                self._give_back(child.legacy(self._crew.blamed(child, code)))
+            child.forget()
 
     def _give_back(self, requests: list[tuple[bytes, str, int]]) -> None:
         """Requests of a worker that has died or stands still are claimable again at once."""
@@ -227,7 +228,8 @@ class Master:
         queues, and so into the next claim."""
         credits = sum(child.credits for child in self._crew.workers if child.taking)
         if credits and self._stopping_since is None:
-            self._claims.retake(self._frontier, self._renewal.state.version, credits)
+            version, now = self._renewal.state.version, time.monotonic()
+            self._claims.retake(self._frontier, version, credits, now)
 
     @property
     def _claim_due(self) -> float:
@@ -236,20 +238,21 @@ class Master:
         return self._claims.due(taking=any(child.taking for child in self._crew.workers))
 
     def _claim(self) -> None:
-        if time.monotonic() < self._claim_due:
+        now = time.monotonic()
+        if now < self._claim_due:
             return
         workers = [child for child in self._crew.workers if child.taking]
         credits = sum(child.credits for child in workers)
-        claim = self._claims.make(self._frontier, self._life.generation, credits)
+        claim = self._claims.make(self._frontier, self._life.generation, credits, now)
         if claim is not None:
             self._dispatch(claim, workers)
 
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
         faults.at("dispatch.before")
-        together = self._isolation.take(claim)
+        together = self._isolation.take(claim, time.monotonic())
         for child, requests in self._relief.share_out(together, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}
-            self._crew.say(child, "run", requests, views)
+            self._crew.say(child, messages.Run(requests, views))
         faults.at("dispatch.after")
 
     # -- lease, Redis -----------------------------------------------------------------------------
@@ -267,7 +270,8 @@ class Master:
         forgotten = not leases.knows(self._life.generation)
         leases.renew(self._life.generation, self._settings.lease)
         if forgotten:  # Redis was emptied, is older than we are, or could not read what it was told
-            self._untold, self._published = True, None
+            self._untold = True
+            self._life.forget_published()
         held = self._crew.held | self._isolation.held
         self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
         self._untold |= self._crew.fitness != self._life.me.fitness
@@ -275,18 +279,13 @@ class Master:
             self._oversight.tell_rollout(self._frontier, self._life.me.node)
 
     def _tell(self) -> None:
+        self._untold |= self._renewal.state is not self._life.me.code
         if self._untold and not self._errands.away:
             self._untold = self._errands.attempt(self._publish) is None
 
     def _publish(self) -> bool:
-        infos = loaded.infos if (loaded := self._renewal.accepted) else []
-        spiders = tuple(info.name for info in infos)
-        fitness = self._crew.fitness
-        self._life.change(spiders=spiders, code=self._renewal.state, fitness=fitness)
-        self._frontier.leases.announce(self._life.me)
-        if loaded is not self._published:
-            self._frontier.spiders.publish(infos)
-            self._published = loaded
+        code, loaded = self._renewal.state, self._renewal.accepted
+        self._life.publish(self._frontier, code, loaded, self._crew.fitness)
         return True
 
     def _start_over(self) -> None:
@@ -322,7 +321,7 @@ class Master:
                 if events & selectors.EVENT_WRITE:
                     self._crew.flush(who)
                 if events & selectors.EVENT_READ:
-                    self._crew.hear(who)
+                    self._hear(who)
 
     def _ended(self) -> bool:
         if self._stopping_since is not None:

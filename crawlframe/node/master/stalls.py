@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from crawlframe.errors import BadRequest
 from crawlframe.frontier import Claimed
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.messages import KeepOnly, SlowCallback
 from crawlframe.record import read_head
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,8 @@ class _Stall(NamedTuple):
 
 
 class Relief:
-    """Of one master. ``give_back`` is told (rid, host, 0) of requests that others may have."""
+    """Of one master. ``give_back`` is called with (rid, host, 0) of requests that others may have.
+    ``now`` is time.monotonic()."""
 
     def __init__(
         self, crew: Crew, give_back: Callable[[list[tuple[bytes, str, int]]], None]
@@ -82,11 +83,10 @@ class Relief:
             self._computing.clear()
             self._crew.aside_wanted = False
         for (task, name), (computes, _) in self._slow.items():
-            self._crew.say(child, "slow", task, name, computes)
+            self._crew.say(child, SlowCallback(task, name, computes))
 
-    def turn(self) -> None:
+    def turn(self, now: float) -> None:
         """Looks at the workers, and relieves those that stand still."""
-        now = time.monotonic()
         if now < self._next_look:
             return
         self._next_look = now + LOOK
@@ -102,7 +102,7 @@ class Relief:
             if any(stall.since > moment + HEARD for moment in learnt):
                 return  # it should be in a thread, and cannot: it is async, or no callback yet
         for task, name in names:
-            self.learn(task, name, stall.computes)
+            self.learn(task, name, stall.computes, now)
         rids = [one.rid for one in stall.requests]
         others = stall.child.relieve(rids)
         log.warning(
@@ -112,20 +112,20 @@ class Relief:
             seconds, len(others),
         )  # fmt: skip
         self._give_back(others)
-        self._crew.say(stall.child, "relieve", rids)
+        self._crew.say(stall.child, KeepOnly(rids))
 
-    def learn(self, task: int, name: str, computes: bool) -> None:
+    def learn(self, task: int, name: str, computes: bool, now: float) -> None:
         """A callback is slow, because it computes or because it waits. All workers are told."""
         if len(self._slow) >= REMEMBERED:
             del self._slow[next(iter(self._slow))]
-        _, learnt = self._slow.get((task, name), (computes, time.monotonic()))
+        _, learnt = self._slow.get((task, name), (computes, now))
         self._slow[task, name] = computes, learnt
         if computes:
             self._computing.add(task)
             self._crew.aside_wanted = True
         for member in self._crew:
             if member.origin is self._code:
-                self._crew.say(member, "slow", task, name, computes)
+                self._crew.say(member, SlowCallback(task, name, computes))
 
     def share_out(
         self, requests: list[Claimed], workers: list[Child]

@@ -6,17 +6,21 @@ import os
 import select
 import sys
 import time
-from typing import Any
-
-import msgspec
 
 from crawlframe.errors import ConfigError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.rollouts import branch_of, concerns
-from crawlframe.node.channel import Channel, ChannelClosed
-from crawlframe.node.handshake import Welcome
-from crawlframe.node.master.code_reload import Renewal
-from crawlframe.node.master.template import Loaded
+from crawlframe.node.channel import ChannelClosed
+from crawlframe.node.messages import (
+    FromMaster,
+    FromMasterLine,
+    Hello,
+    InitialState,
+    RolloutAnnounced,
+    StillLoading,
+    ToMaster,
+    Welcome,
+)
 
 PROGRESS = 1.0  # seconds between two signs of life while code is loaded
 GREETING = 30.0  # seconds until the supervisor must have said who it is
@@ -25,38 +29,38 @@ GREETING = 30.0  # seconds until the supervisor must have said who it is
 class Oversight:
     """``gone`` is true when the supervisor has ended."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: FromMasterLine) -> None:
         self.channel = channel
         self.beside: tuple[int, ...] = ()
         self.gone = False
         self._branch = ""  # that the checkout follows
         self._rollout = 0  # id of the last one that was passed on
         self._next_progress = 0.0
-        self._early: list[list[Any]] = []
+        self._early: list[ToMaster] = []
 
-    def greet(self, renewal: Renewal) -> None:
+    def greet(self) -> InitialState:
         """Says that all is imported, and waits until the supervisor says that nothing changed
         meanwhile and how things stand. Raises ConfigError when it does not."""
-        self.tell("hello")
-        messages: list[list[Any]] = []
-        while not messages:
-            if not select.select([self.channel], [], [], GREETING)[0]:
+        self.tell(Hello())
+        give_up = time.monotonic() + GREETING
+        welcomes: list[Welcome] = []
+        while not welcomes:
+            left = max(0.0, give_up - time.monotonic())
+            if not select.select([self.channel], [], [], left)[0]:
                 raise ConfigError("no supervisor speaks; start runcrawler --reload")
             try:
                 messages = self.channel.receive()
             except ChannelClosed:
                 raise ConfigError("the supervisor ended before this master began") from None
-        (_, fields), *rest = messages
-        self._early = rest
-        welcome = msgspec.convert(fields, Welcome)
-        self.beside = tuple(welcome.beside)
-        self._branch, self._rollout = branch_of(welcome.follows), welcome.rollout
-        renewal.follow(welcome)
+            welcomes = [message for message in messages if isinstance(message, Welcome)]
+            self._early += [message for message in messages if not isinstance(message, Welcome)]
+        initial = welcomes[0].state
+        self.beside = tuple(initial.beside)
+        self._branch, self._rollout = branch_of(initial.follows), initial.rollout
+        return initial
 
-    def receive(self) -> list[list[Any]]:
-        """What it says: ("prepare", changed_at), ("forget",), ("ask", changed_at,
-        digest, revision), ("refuse", version, problem), ("pulled", revision,
-        problem, rollout), ("report",), ("replay",), ("hand over",)."""
+    def receive(self) -> list[ToMaster]:
+        """What it has said."""
         early, self._early = self._early, []
         try:
             return [*early, *self.channel.receive()]
@@ -64,21 +68,17 @@ class Oversight:
             self.gone = True
             return early
 
-    def tell(self, *message: Any) -> None:
+    def tell(self, message: FromMaster) -> None:
         try:
-            self.channel.send(*message)
+            self.channel.send(message)
         except ChannelClosed:
             self.gone = True
 
-    def tell_progress(self) -> None:
+    def tell_progress(self, now: float) -> None:
         """The code is still being loaded; once a second is enough."""
-        if time.monotonic() >= self._next_progress:
-            self._next_progress = time.monotonic() + PROGRESS
-            self.tell("progress")
-
-    def tell_code(self, code: Renewal) -> None:
-        """Which code lives and what became of the last change."""
-        self.tell("code", msgspec.to_builtins(code.state), summary(code.accepted))
+        if now >= self._next_progress:
+            self._next_progress = now + PROGRESS
+            self.tell(StillLoading())
 
     def tell_rollout(self, frontier: Frontier, node: str) -> None:
         """Passes on what the service announced to this node, once."""
@@ -87,20 +87,7 @@ class Oversight:
         rollout = frontier.rollouts.of(node, self._branch)
         if rollout is not None and concerns(rollout, node, self._branch, self._rollout):
             self._rollout = rollout.id
-            self.tell("rollout", msgspec.to_builtins(rollout))
-
-
-def summary(loaded: Loaded | None) -> dict[str, Any] | None:
-    """What the supervisor needs to know of loaded code."""
-    if loaded is None:
-        return None
-    return {
-        "digest": loaded.digest,
-        "revision": loaded.revision,
-        "tree": loaded.tree,
-        "files": loaded.files,
-        "broken": list(loaded.broken),
-    }
+            self.tell(RolloutAnnounced(rollout))
 
 
 def release_output(fd: int) -> None:

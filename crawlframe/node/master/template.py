@@ -17,10 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import itemadapter  # noqa: F401
-import msgspec
 import parsel  # noqa: F401  # once here, and not again in each worker of each version
 import psutil
 import selectolax.lexbor  # noqa: F401
@@ -30,13 +28,22 @@ from crawlframe import faults
 from crawlframe.code.registry import Registry
 from crawlframe.code.version import files
 from crawlframe.conf import Settings
-from crawlframe.node.channel import Channel
 from crawlframe.node.child_process import Child, adopt_orphans, become_child
 from crawlframe.node.master import offspring
+from crawlframe.node.messages import (
+    FromChildLine,
+    FromTemplate,
+    GitBusy,
+    ImportingModule,
+    Loaded,
+    LoadingVersion,
+    Unsteady,
+    child_line,
+    from_child,
+)
 from crawlframe.node.running_marks import Marks
 from crawlframe.node.services import Services
 from crawlframe.node.worker.worker import run_worker
-from crawlframe.spider import SpiderInfo
 
 log = logging.getLogger(__name__)
 
@@ -46,18 +53,6 @@ PATIENCE = 5.0  # seconds a fork may take
 TICK = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
 NICE = 5  # workers leave the processor to those that steer: master, supervisor, a new template
 GIT_PATIENCE = 30.0  # seconds git may hold its lock until it counts as left behind
-
-
-class Loaded(msgspec.Struct, frozen=True):
-    """What a template says of the code that it loaded."""
-
-    tree: str  # the directory of the spiders
-    version: str
-    digest: str  # of the spiders' tree and the files that belong to it
-    revision: str  # 40 digits; "" without git
-    infos: list[SpiderInfo]
-    broken: dict[str, str]  # module -> file:line: error, traceback
-    files: list[str]  # outside the spiders' tree
 
 
 @dataclass
@@ -80,6 +75,7 @@ class Template:
         services: Services,
         marks: Marks,
         skip: Mapping[str, str],
+        *,
         cold: bool,
         tolerant: bool,
     ) -> Template:
@@ -88,7 +84,7 @@ class Template:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         master = os.getpid()
 
-        def main(channel: Channel) -> None:
+        def main(channel: FromChildLine) -> None:
             ours.close()
             process = _TemplateProcess(settings, services, marks, channel, theirs, master)
             process.live(skip, cold, tolerant)
@@ -100,7 +96,7 @@ class Template:
 
     def fork(self, role: str, marks: Marks, generation: int) -> Child:
         """A worker of this version. Raises OSError when the template cannot fork or is gone."""
-        ours, theirs = Channel.pair()
+        ours, theirs = child_line()
         place = marks.take()
         try:
             socket.send_fds(self.orders, [ORDER.pack(place, generation)], [theirs.fileno()])
@@ -154,7 +150,7 @@ class _TemplateProcess:
         settings: Settings,
         services: Services,
         marks: Marks,
-        channel: Channel,
+        channel: FromChildLine,
         orders: socket.socket,
         master: int,
     ) -> None:
@@ -186,7 +182,7 @@ class _TemplateProcess:
         code = self._services.code()
         give_up = time.monotonic() + GIT_PATIENCE
         while code.busy and time.monotonic() < give_up:
-            self._tell("waiting")
+            self._tell(GitBusy())
             time.sleep(0.05)
         began = time.time_ns() - TICK
         before = code.snapshot()
@@ -194,18 +190,20 @@ class _TemplateProcess:
         if before.busy:
             log.warning("git's lock %s is there for long", lock)
             if not cold:
-                self._tell("unsteady", f"git holds {lock}; if none runs, remove it")
+                self._tell(Unsteady(f"git holds {lock}; if none runs, remove it"))
                 return None
-        self._tell("trying", before.version)
+        self._tell(LoadingVersion(before.version))
         gc.disable()  # nothing of what is imported will be freed
         threads = psutil.Process().num_threads()
         faults.at("reload.load")
         adopt_orphans()  # what the modules start stays below this process
         registry = self._services.registry(
-            skip, self._settings.load_timeout, lambda module: self._tell("loading", module)
+            skip,
+            self._settings.load_timeout,
+            lambda module: self._tell(ImportingModule(module)),
         )
         adopt_orphans(False)  # the workers are the master's
-        self._tell("loading", "")
+        self._tell(ImportingModule(""))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a module may have changed it
         started = psutil.Process().num_threads() - threads
         if started > 0:
@@ -227,12 +225,12 @@ class _TemplateProcess:
             same &= code.identity(registry.files) == (taken.digest, taken.revision)
             same &= not _written(registry.files, began)
         if not cold and code.busy:
-            self._tell("unsteady", f"git holds {lock}; if none runs, remove it")
+            self._tell(Unsteady(f"git holds {lock}; if none runs, remove it"))
             return None
         changed = registry.changed()
         if changed or not same:
             names = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
-            self._tell("unsteady", f"{names} changed while the code was loaded")
+            self._tell(Unsteady(f"{names} changed while the code was loaded"))
             if not tolerant:
                 return None
         loaded = Loaded(
@@ -247,11 +245,11 @@ class _TemplateProcess:
         self._version = loaded.version
         registry.seal()
         gc.freeze()  # what all workers share is not to be copied by their collectors
-        self._tell("ready", msgspec.to_builtins(loaded))
+        self._tell(loaded)
         return registry
 
-    def _tell(self, *message: Any) -> None:
-        self._channel.send(*message)
+    def _tell(self, message: FromTemplate) -> None:
+        self._channel.send(message)
         while self._channel.pending:
             select.select([], [self._channel], [])
             self._channel.flush()
@@ -286,7 +284,7 @@ class _TemplateProcess:
         self._orders.close()
         gc.enable()
         os.nice(NICE)
-        channel = Channel(socket.socket(fileno=end))
+        channel = from_child(socket.socket(fileno=end))
         run_worker(
             self._settings,
             self._services,

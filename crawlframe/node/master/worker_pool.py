@@ -9,8 +9,7 @@ import selectors
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from crawlframe.conf import Settings
 from crawlframe.frontier.nodes import DEATHS_WITHIN, Fitness
@@ -18,7 +17,17 @@ from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import CAN_ADOPT, Child, describe_exit
 from crawlframe.node.master.blame import Shortage, blamed
 from crawlframe.node.master.template import Template
+from crawlframe.node.messages import (
+    Beat,
+    FromChild,
+    Loaded,
+    Retire,
+    StewardReady,
+    ToChild,
+    WorkerReady,
+)
 from crawlframe.node.running_marks import Marks
+from crawlframe.node.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -30,23 +39,18 @@ LONGEST = 200  # characters of what results wait for
 
 
 class Crew:
-    """``hear`` is told every message of a child, ``bury`` every death with its exit code (None
-    where the system does not tell it)."""
+    """They are registered with ``selector``, each with itself as the data."""
 
     def __init__(
-        self,
-        settings: Settings,
-        selector: selectors.BaseSelector,
-        hear: Callable[..., None],
-        bury: Callable[[Child, int | None], None],
+        self, settings: Settings, services: Services, selector: selectors.BaseSelector
     ) -> None:
         self._settings = settings
+        self._services = services
         self._selector = selector
-        self._on_message = hear
-        self._on_death = bury
         # Twice the workers live during a reload; those of a reload before may still be leaving.
         self.marks = Marks(8 * settings.workers + 1024, settings.concurrency)
         self.members: list[Child] = []
+        self._lost: list[Child] = []  # whose channels are closed, where deaths are not seen
         self._watch = Watch(settings)
         self.hurried = False  # nobody gets the grace time
         self.aside_wanted = False  # one worker more, for callbacks that compute
@@ -55,7 +59,7 @@ class Crew:
         self._failed_boots = 0
         self._next_spawn = 0.0
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Child]:
         return iter(self.members)
 
     @property
@@ -72,7 +76,7 @@ class Crew:
     @property
     def fitness(self) -> Fitness:
         """How well they do."""
-        return self._watch.look(self.members)
+        return self._watch.look(self.members, time.monotonic())
 
     @property
     def held(self) -> set[bytes]:
@@ -88,6 +92,18 @@ class Crew:
     def add(self, child: Child) -> None:
         self.members.append(child)
         self._selector.register(child.channel, selectors.EVENT_READ, child)
+
+    def start_steward(self) -> None:
+        """Forks the process that does the chores of the cluster."""
+        self.add(Child.spawn("steward", self._services.run_steward))
+
+    def start_template(self, skip: Mapping[str, str], *, cold: bool, tolerant: bool) -> Template:
+        """Forks one, with the arguments of Template.spawn."""
+        template = Template.spawn(
+            self._settings, self._services, self.marks, skip, cold=cold, tolerant=tolerant
+        )
+        self.add(template.child)
+        return template
 
     @property
     def may_spawn(self) -> bool:
@@ -145,33 +161,34 @@ class Crew:
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def say(self, child: Child, *message: Any) -> None:
+    def say(self, child: Child, message: ToChild) -> None:
         try:
-            child.channel.send(*message)
+            child.channel.send(message)
         except ChannelClosed:
-            return  # it died; reap gives back what it held
+            return  # it died, which ``dead`` says
         if child.channel.pending:
             self._selector.modify(
                 child.channel, selectors.EVENT_READ | selectors.EVENT_WRITE, child
             )
 
-    def hear(self, child: Child) -> None:
-        """Passes on what it said."""
+    def hear(self, child: Child) -> Iterator[FromChild]:
+        """What it has said, except beats."""
         try:
             messages = child.channel.receive()
         except ChannelClosed:
             if not CAN_ADOPT and child.works:
-                self._lose(child, None)
-            return  # it is dead or dying; reap sees to it
-        for kind, *rest in messages:
+                self._lost.append(child)
+            return  # it is dead or dying, which ``dead`` says
+        for message in messages:
             child.last_beat = time.monotonic()
-            if kind == "beat":
-                child.rss, child.waits = rest
-                continue
-            if kind == "ready":
-                child.ready = True
-                self._failed_boots = 0
-            self._on_message(child, kind, *rest)
+            match message:
+                case Beat(memory, waits):
+                    child.rss, child.waits = memory, waits
+                    continue
+                case WorkerReady() | StewardReady() | Loaded():
+                    child.ready = True
+                    self._failed_boots = 0
+            yield message
 
     def flush(self, child: Child) -> None:
         try:
@@ -187,7 +204,7 @@ class Crew:
         """It takes nothing new, finishes what it has, and ends."""
         if child.retiring_since is None:
             child.retiring_since = time.monotonic()
-            self.say(child, "retire")
+            self.say(child, Retire())
 
     def dismiss(self) -> None:
         """All are to leave."""
@@ -229,8 +246,11 @@ class Crew:
                 log.info("worker %d, %d MiB, %.0f s old, is replaced", child.pid, rss, age)
                 self.retire(child)
 
-    def reap(self) -> None:
-        """Buries the dead. Those that are not ours were left behind by spiders' own processes."""
+    def dead(self) -> Iterator[tuple[Child, int | None]]:
+        """Those that have ended since the last call, with their exit codes (None where the system
+        does not tell them). What they said last can still be heard."""
+        lost, self._lost = self._lost, []
+        yield from ((child, None) for child in lost if child in self.members)
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -238,26 +258,25 @@ class Crew:
                 return
             if pid == 0:
                 return
+            # Those that are not ours were left behind by spiders' own processes.
             for child in [child for child in self.members if child.pid == pid]:
-                self.hear(child)  # what it said before it died
-                self._lose(child, os.waitstatus_to_exitcode(status))
+                yield child, os.waitstatus_to_exitcode(status)
 
-    def _lose(self, child: Child, code: int | None) -> None:
+    def remove(self, child: Child, code: int | None) -> None:
+        """It has ended."""
         self.members.remove(child)
         self._selector.unregister(child.channel)
         if code != 0 and child.staying:
             how = "its channel is closed" if code is None else describe_exit(code)
             log.warning("%s %d died (%s)", child.role, child.pid, how)
             if child.works:
-                self._watch.note_death()
+                self._watch.note_death(time.monotonic())
         if not child.ready and child.staying:
             self.failed_boot()
-        self._on_death(child, code)
-        child.forget()
 
 
 class Watch:
-    """Of one crew."""
+    """Of one crew. ``now`` is time.monotonic()."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -265,12 +284,11 @@ class Watch:
         self._full = 0.0  # when all workers were there last; 0 before any should be
         self.staffed = False  # there is code to make workers of
 
-    def note_death(self) -> None:
+    def note_death(self, now: float) -> None:
         """A worker has died that was to stay."""
-        self._deaths.append(time.monotonic())
+        self._deaths.append(now)
 
-    def look(self, members: Iterable[Child]) -> Fitness:
-        now = time.monotonic()
+    def look(self, members: Iterable[Child], now: float) -> Fitness:
         members = [*members]
         while self._deaths and now - self._deaths[0] > DEATHS_WITHIN:
             self._deaths.popleft()

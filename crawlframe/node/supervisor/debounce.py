@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 
 from crawlframe.code.source import INSTALLED
@@ -17,9 +16,9 @@ PACKAGES_QUIET = 2.0  # seconds without change after which an installation count
 
 
 class Changes:
-    """``at`` is when the last change was seen (time.monotonic()), None when all are dealt with;
-    ``installed``: packages are among them; ``again``: also what was refused is to be tried again.
-    """
+    """``at`` is when the last change was seen, None when all are dealt with; times are of
+    time.monotonic(). ``installed``: packages are among them; ``again``: also what was refused is to
+    be tried again."""
 
     def __init__(self, code: Code, quiet: float) -> None:
         self.at: float | None = None
@@ -45,16 +44,17 @@ class Changes:
         self.again |= again
         self._quiet_at = max(self._quiet_at, when + (self._quiet if quiet is None else quiet))
 
-    def go_ahead(self) -> bool:
-        """May the code be loaded ahead, before it is quiet? Once for all changes up to then."""
+    def go_ahead(self) -> float | None:
+        """When the last change was seen, if the code may be loaded ahead, before it is quiet; else
+        None. Once for all changes up to then."""
         if self.at is None or self._went_ahead or self._code.busy:
-            return False
+            return None
         self._went_ahead = True
-        return True
+        return self.at
 
-    def wait(self) -> None:
+    def wait(self, now: float) -> None:
         """They cannot be dealt with yet."""
-        self._quiet_at = time.monotonic() + BUSY_LOOK
+        self._quiet_at = now + BUSY_LOOK
 
     def take(self) -> float:
         """They are being dealt with; answers when the last one was seen."""
@@ -63,24 +63,22 @@ class Changes:
         assert at is not None
         return at
 
-    @property
-    def left(self) -> float | None:
-        """Seconds until ``are_due`` is to be asked; None when nothing changed."""
-        return None if self.at is None else max(0.0, self._quiet_at - time.monotonic())
+    def left(self, now: float) -> float | None:
+        """Seconds until ``are_due`` is to be called; None when nothing changed."""
+        return None if self.at is None else max(0.0, self._quiet_at - now)
 
-    def are_due(self) -> bool:
-        """Has the code changed and been quiet since, and does git leave it alone?"""
-        if self.at is None or time.monotonic() < self._quiet_at:
+    def are_due(self, now: float) -> bool:
+        """Whether the code has changed and been quiet since, and git leaves it alone."""
+        if self.at is None or now < self._quiet_at:
             return False
         if not self._code.busy:
             self._busy_since = None
             return True
-        now = time.monotonic()
         if self._busy_since is None:
             self._busy_since = now
         elif now - self._busy_since > BUSY_WARN:
             self._busy_since = now
             lock = self._code.checkout and self._code.checkout.lock
             log.warning("a reload waits for git; if none runs, remove %s", lock)
-        self.wait()
+        self.wait(now)
         return False

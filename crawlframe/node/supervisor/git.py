@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from crawlframe.code.checkout import SHORT, Checkout, GitError
 from crawlframe.errors import CrawlframeError
+from crawlframe.node.messages import PullEnded
 from crawlframe.node.supervisor.mailbox import Mailbox
 
 log = logging.getLogger(__name__)
@@ -300,9 +301,8 @@ def _some(paths: list[str]) -> str:
 
 
 class Pulling(threading.Thread):
-    """Puts ("pulled", revision, problem, rollout) of each pull into a mailbox; the last is the id
-    of the rollout that asked for it, 0 when none did. ``every``: seconds between pulls of the
-    branch's tip; 0 for none but what is asked."""
+    """Puts a PullEnded of each pull into a mailbox. ``every``: seconds between pulls of the tip of
+    the branch; 0 for none but what is asked."""
 
     def __init__(self, follower: Follower, every: float, mailbox: Mailbox) -> None:
         super().__init__(name="pulling", daemon=True)
@@ -329,4 +329,4 @@ class Pulling(threading.Thread):
                 log.error("the pull of %s is refused: %s", revision or self.follows, pulled.problem)
             elif revision is not None:
                 log.info("the checkout is at %s", pulled.revision[:SHORT])
-            self._mailbox.put("pulled", pulled.revision[:SHORT], pulled.problem, rollout)
+            self._mailbox.put(PullEnded(pulled.revision[:SHORT], pulled.problem, rollout))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import socket
 from queue import Empty, SimpleQueue
-from typing import Any
+
+from crawlframe.node.messages import FromThread
 
 
 class Mailbox:
     """``fileno`` becomes readable when something was put in."""
 
     def __init__(self) -> None:
-        self._letters: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+        self._messages: SimpleQueue[FromThread] = SimpleQueue()
         self._near, self._far = socket.socketpair()
         self._near.setblocking(False)
         self._far.setblocking(False)
@@ -19,24 +20,28 @@ class Mailbox:
     def fileno(self) -> int:
         return self._near.fileno()
 
-    def put(self, *message: Any) -> None:
+    def close(self) -> None:
+        self._near.close()
+        self._far.close()
+
+    def put(self, message: FromThread) -> None:
         """From any thread."""
-        self._letters.put(message)
+        self._messages.put(message)
         try:
             self._far.send(b"!")
         except BlockingIOError:
             pass  # enough wake-ups are waiting
 
-    def take(self) -> list[tuple[Any, ...]]:
+    def take(self) -> list[FromThread]:
         """What has come, in order."""
         try:
             while self._near.recv(4096):
                 pass
         except BlockingIOError:
             pass
-        letters = []
+        messages = []
         try:
             while True:
-                letters.append(self._letters.get_nowait())
+                messages.append(self._messages.get_nowait())
         except Empty:
-            return letters
+            return messages

@@ -8,13 +8,23 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crawlframe.node.channel import Channel, ChannelClosed
+from crawlframe.frontier.nodes import CodeState
+from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import describe_exit
+from crawlframe.node.messages import (
+    AdoptedMaster,
+    InitialState,
+    LoadedCode,
+    SendCodeReport,
+    ToMaster,
+    ToMasterLine,
+    to_master,
+)
+from crawlframe.node.supervisor.pulls import Pulls
 
 MAX_WORDS = 16384  # bytes of its standard error that a master's failure is told with
 PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next one, by deaths in a row
@@ -22,14 +32,14 @@ STEADY = 30.0  # seconds of life after which a death does not count as a repetit
 
 
 class Ward:
-    """``engine`` is the digest of the framework that it runs, ``code`` its CodeState, ``loaded``
-    what it has loaded, if anything."""
+    """``engine`` is the digest of the framework that it runs, ``code`` what it said of its code,
+    ``loaded`` what it has loaded, if anything. ``now`` is time.monotonic()."""
 
-    def __init__(self, pid: int, channel: Channel, engine: str) -> None:
+    def __init__(self, pid: int, channel: ToMasterLine, engine: str, now: float) -> None:
         self.pid = pid
         self.channel = channel
         self.engine = engine
-        self.started = time.monotonic()
+        self.started = now
         self.changed_at = self.started  # when the change was seen that it is to bring live
         self.heard = self.started  # when it last said something
         self.late = False  # it said nothing for too long
@@ -38,12 +48,14 @@ class Ward:
         self.greeted = False  # it knows how things stand
         self.serving = False  # at least one worker is ready
         self.leaving = False
-        self.code: dict[str, Any] = {}
-        self.loaded: dict[str, Any] | None = None
+        self.code = CodeState()
+        self.loaded: LoadedCode | None = None
         self._capture: Any = None
 
     @classmethod
-    def start(cls, command: list[str], cwd: Path, engine: str, *, captured: bool) -> Ward:
+    def start(
+        cls, command: list[str], cwd: Path, engine: str, now: float, *, captured: bool
+    ) -> Ward:
         """Runs ``command`` in ``cwd``, which is to become a master. ``captured``: what it writes to
         standard error before it is one is kept for ``words``."""
         ours, theirs = socket.socketpair()
@@ -64,31 +76,31 @@ class Ward:
         theirs.close()
         for fd in fds[1:]:
             os.close(fd)
-        ward = cls(process.pid, Channel(ours), engine)
+        ward = cls(process.pid, to_master(ours), engine, now)
         ward._capture = capture
         return ward
 
     @classmethod
-    def adopt(cls, state: dict[str, Any]) -> Ward:
+    def adopt(cls, left: AdoptedMaster, now: float) -> Ward:
         """One that another supervisor in this very process had started."""
-        os.set_inheritable(state["fd"], False)
-        ward = cls(state["pid"], Channel(socket.socket(fileno=state["fd"])), state["engine"])
+        os.set_inheritable(left.fd, False)
+        ward = cls(left.pid, to_master(socket.socket(fileno=left.fd)), left.engine, now)
         ward.greeted = ward.serving = True
-        ward.tell("report")
+        ward.tell(SendCodeReport())
         return ward
 
-    def give_away(self) -> dict[str, Any]:
+    def give_away(self) -> AdoptedMaster:
         """What ``adopt`` needs in the program that this process executes next."""
         os.set_inheritable(self.channel.fileno(), True)
-        return {"pid": self.pid, "fd": self.channel.fileno(), "engine": self.engine}
+        return AdoptedMaster(self.pid, self.channel.fileno(), self.engine)
 
     def keep(self) -> None:
         """It is not given away after all."""
         os.set_inheritable(self.channel.fileno(), False)
 
-    def tell(self, *message: Any) -> None:
+    def tell(self, message: ToMaster) -> None:
         try:
-            self.channel.send(*message)
+            self.channel.send(message)
         except ChannelClosed:
             pass  # its end is noticed by its exit code
 
@@ -98,8 +110,8 @@ class Ward:
 
     def failure(self, code: int) -> str:
         """Why it did not get so far as to serve."""
-        if self.code.get("state") == "refused":
-            return str(self.code["problem"])
+        if self.code.state == "refused":
+            return self.code.problem
         how = "was silent for too long" if self.late else f"died ({describe_exit(code)})"
         words = self.words()
         reason = words.rpartition("\n")[2]  # of a traceback the line that names the error
@@ -119,10 +131,13 @@ class Ward:
 
 
 class Wards:
-    """They are registered with ``selector``, each with itself as the data."""
+    """Started with ``command`` (an argument list). They are registered with ``selector``, each with
+    itself as the data."""
 
-    def __init__(self, selector: selectors.BaseSelector) -> None:
-        self._selector = selector
+    def __init__(self, command: list[str]) -> None:
+        self.command = command
+        self.cwd = Path.cwd()
+        self.selector = selectors.DefaultSelector()
         self._all: list[Ward] = []
 
     def __iter__(self) -> Iterator[Ward]:
@@ -131,13 +146,20 @@ class Wards:
     def __bool__(self) -> bool:
         return bool(self._all)
 
+    def start(self, engine: str, now: float) -> Ward:
+        """Another one: the only one, or one that is to follow the present one. Raises OSError."""
+        captured = self.present is not None
+        ward = Ward.start(self.command, self.cwd, engine, now, captured=captured)
+        self.add(ward)
+        return ward
+
     def add(self, ward: Ward) -> None:
         self._all.append(ward)
-        self._selector.register(ward.channel, selectors.EVENT_READ, ward)
+        self.selector.register(ward.channel, selectors.EVENT_READ, ward)
 
     def remove(self, ward: Ward) -> None:
         self._all.remove(ward)
-        self._selector.unregister(ward.channel)
+        self.selector.unregister(ward.channel)
         ward.channel.close()
 
     @property
@@ -160,6 +182,20 @@ class Wards:
         calm = present is not None and present.serving and present.channel.idle
         return present if calm and len(self._all) == 1 else None
 
+    def initial_state(self, ward: Ward, pulls: Pulls) -> InitialState:
+        """How things stand when this one begins."""
+        present = self.present if ward is not self.present else None
+        return InitialState(
+            beside=[other.pid for other in self if other is not ward],
+            broken=present.loaded.broken if present and present.loaded else None,
+            changed_at=ward.changed_at,
+            follows=pulls.follows,
+            pulled=pulls.last.revision,
+            pull_problem=pulls.last.problem,
+            answered=pulls.last.rollout,
+            rollout=pulls.rollout,
+        )
+
     def dead(self) -> Iterator[tuple[Ward, int]]:
         """Those that have ended since the last question, with their exit codes."""
         for ward in self:
@@ -175,27 +211,26 @@ class Wards:
 
 
 class Restarts:
-    """``deaths`` in a row."""
+    """``deaths`` in a row. ``now`` is time.monotonic()."""
 
     def __init__(self) -> None:
         self.deaths = 0
         self._at: float | None = None
 
-    def plan(self, lived: float) -> None:
+    def plan(self, lived: float, now: float) -> None:
         """A master died that lived so many seconds."""
         if lived > STEADY:
             self.deaths = 0
-        self._at = time.monotonic() + PAUSES[min(self.deaths, len(PAUSES) - 1)]
+        self._at = now + PAUSES[min(self.deaths, len(PAUSES) - 1)]
         self.deaths += 1
 
-    @property
-    def left(self) -> float | None:
+    def left(self, now: float) -> float | None:
         """Seconds until the next one is due; None when none is."""
-        return None if self._at is None else max(0.0, self._at - time.monotonic())
+        return None if self._at is None else max(0.0, self._at - now)
 
-    def take(self) -> bool:
-        """Is one due? If so, it is being made."""
-        if self._at is None or time.monotonic() < self._at:
+    def take(self, now: float) -> bool:
+        """Whether one is due. If so, it is being made."""
+        if self._at is None or now < self._at:
             return False
         self._at = None
         return True

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-from crawlframe.node.supervisor.master_processes import Ward
+import msgspec
+
+from crawlframe.node.messages import Inheritance
 
 log = logging.getLogger(__name__)
 
@@ -18,10 +18,10 @@ ADOPTED = "SUPERVISOR_ADOPTS"  # environment variable: what the fresh one takes 
 REHEARSAL = 30.0  # seconds
 
 
-def inherited() -> dict[str, Any] | None:
+def inherited() -> Inheritance | None:
     """What the supervisor before this one left in this process; None when there was none."""
-    state: dict[str, Any] | None = json.loads(os.environ.pop(ADOPTED, "null"))
-    return state
+    text = os.environ.pop(ADOPTED, "")
+    return msgspec.json.decode(text, type=Inheritance) if text else None
 
 
 def follows() -> bool:
@@ -45,15 +45,14 @@ def rehearse(command: list[str]) -> str:
     return done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
 
 
-def become(command: list[str], cwd: Path, ward: Ward, state: dict[str, Any]) -> None:
-    """Executes ``command`` in this process and leaves it the master and ``state``. Returns only
-    when that fails."""
-    state = {**state, "ward": ward.give_away()}
+def become(command: list[str], cwd: Path, left: Inheritance) -> None:
+    """Executes ``command`` in this process and leaves it the master. Returns only when that
+    fails."""
+    state = msgspec.json.encode(left).decode()
     sys.stdout.flush()
     sys.stderr.flush()
     try:
         os.chdir(cwd)  # another directory may be there by now
-        os.execve(command[0], command, {**os.environ, ADOPTED: json.dumps(state)})
+        os.execve(command[0], command, {**os.environ, ADOPTED: state})
     except OSError as error:
         log.error("the supervisor cannot start afresh and goes on as it is: %s", error)
-        ward.keep()

@@ -17,6 +17,7 @@ from django.utils.autoreload import BaseReloader, autoreload_started, file_chang
 
 from crawlframe.code.source import INSTALLED
 from crawlframe.code.version import files, is_code
+from crawlframe.node.messages import FileChanged
 from crawlframe.node.supervisor.mailbox import Mailbox
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,7 @@ def signature(path: Path) -> Signature | None:
 
 
 class Watch(threading.Thread):
-    """Runs a reloader; puts ("changed", time.monotonic(), path) of each change into a mailbox."""
+    """Runs a reloader; puts a FileChanged of each change into a mailbox."""
 
     def __init__(self, reloader: TreeReloader, mailbox: Mailbox) -> None:
         super().__init__(name="watch", daemon=True)
@@ -158,7 +159,7 @@ class Watch(threading.Thread):
         file_changed.connect(self._on_change, sender=reloader, weak=False)
 
     def _on_change(self, file_path: Path, **kwargs: Any) -> bool:
-        self._mailbox.put("changed", time.monotonic(), file_path)
+        self._mailbox.put(FileChanged(time.monotonic(), file_path))
         return True  # else Django would end this process
 
     def run(self) -> None:

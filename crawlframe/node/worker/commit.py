@@ -101,7 +101,7 @@ class Committer(threading.Thread):
         while open_:
             batch: list[Outcome] = []
             try:
-                entry = self._inbox.get(timeout=self._endings.left)
+                entry = self._inbox.get(timeout=self._endings.left(time.monotonic()))
             except queue.Empty:
                 self._end_tasks()
                 continue
@@ -121,14 +121,14 @@ class Committer(threading.Thread):
                 self._write(batch)
                 self._done += len(batch)
                 self._settled([outcome.rid for outcome in batch])
-            if self._endings.left == 0:
+            if self._endings.left(time.monotonic()) == 0:
                 self._end_tasks()
         self._end_tasks()
         self._ledger.close()
 
     def _end_tasks(self) -> None:
         try:
-            self._endings.end()
+            self._endings.end(time.monotonic())
         except Fenced:
             self._on_fenced()
         except (LedgerAway, LedgerRefused, FrontierError, RedisError, OSError) as error:

@@ -26,17 +26,20 @@ from crawlframe.response import Response
 
 class Fetching:
     """Of one worker. ``callbacks`` knows which of them are slow, and marks what middlewares run;
-    ``fetched`` is called for each fetch that is over, whether or not it brought a response."""
+    ``fetched`` is called for each fetch that is over, whether or not it brought a response.
+    ``clock`` gives seconds."""
 
     def __init__(
         self,
         downloader: Downloader,
         callbacks: Callbacks,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._downloader = downloader
         self._callbacks = callbacks
         self._fetched = fetched
+        self._clock = clock
         self._starved = Starved()
 
     async def fetch(
@@ -52,7 +55,7 @@ class Fetching:
         MiddlewareFailed."""
         account.in_advance = outcome.rid in self._starved
         sent = request
-        started = time.perf_counter()
+        started = self._clock()
 
         async def download(asked: Request) -> Response:
             nonlocal sent
@@ -93,7 +96,7 @@ class Fetching:
         """Returns the milliseconds that it took."""
         if not keep_slot:
             self._fetched(claimed)
-        return round((time.perf_counter() - started) * 1000)
+        return round((self._clock() - started) * 1000)
 
 
 class _Watch:

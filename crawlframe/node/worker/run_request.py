@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -71,10 +72,12 @@ class RequestRunner:
         tell_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
         load_summary: Callable[[int], Awaitable[Summary | None]] = _unknown,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """``mark`` and ``tell_slow`` are those of Callbacks. ``fetched`` is told of each fetch that
-        is over, whether or not it brought a response. ``load_summary`` tells how a task ends of
-        which nothing is left but its last request; None when something else is."""
+        """``mark`` and ``tell_slow`` are those of Callbacks. ``fetched`` is called for each fetch
+        that is over, whether or not it brought a response. ``load_summary`` returns how a task ends
+        of which nothing is left but its last request; None when something else is. ``clock`` gives
+        seconds."""
         self._settings = settings
         self._registry = registry
         self._version = version
@@ -85,7 +88,7 @@ class RequestRunner:
         self._load_summary = load_summary
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, tell_slow)
-        self._fetching = Fetching(downloader, self.callbacks, fetched)
+        self._fetching = Fetching(downloader, self.callbacks, fetched, clock)
         self._middlewares: dict[type[Spider], Middlewares | None] = {}
         self._crawls: dict[int, asyncio.Future[Crawl]] = {}
 

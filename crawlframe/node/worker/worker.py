@@ -10,8 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psutil
 import uvloop
@@ -24,7 +23,18 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import return_large_blocks
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import LedgerAway
-from crawlframe.node.channel import Channel, ChannelClosed
+from crawlframe.node.channel import ChannelClosed
+from crawlframe.node.messages import (
+    Beat,
+    FromChildLine,
+    FromWorker,
+    KeepOnly,
+    Retire,
+    Run,
+    SlowCallback,
+    WorkerReady,
+    WorkerReport,
+)
 from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback
@@ -49,7 +59,7 @@ def run_worker(
     registry: Registry,
     version: str,
     generation: int,
-    channel: Channel,
+    channel: FromChildLine,
     mark: Callable[[int, bytes], None],
 ) -> None:
     """The child's whole life. ``mark`` is told (slot, rid) whose callback is running."""
@@ -68,7 +78,7 @@ class Worker:
         registry: Registry,
         version: str,
         generation: int,
-        channel: Channel,
+        channel: FromChildLine,
         mark: Callable[[int, bytes], None],
     ) -> None:
         self._settings = settings
@@ -112,12 +122,12 @@ class Worker:
             load_task=lambda task: self._in_commit_thread(lambda: ledger.task(task)),
             load_cookies=lambda task: self._in_commit_thread(lambda: self._frontier.cookies(task)),
             mark=self._mark,
-            tell_slow=partial(self._send, "slow"),
+            tell_slow=lambda *slow: self._send(SlowCallback(*slow)),
             fetched=self._on_fetched,
             load_summary=lambda task: self._in_commit_thread(lambda: self._summary(task)),
         )
         self._committer.start()
-        self._send("ready", self._settings.concurrency)
+        self._send(WorkerReady(self._settings.concurrency))
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
         beat = self._loop.create_task(self._beat())
         await self._end.wait()
@@ -129,26 +139,25 @@ class Worker:
 
     def _on_readable(self) -> None:
         try:
-            for kind, *rest in self._channel.receive():
-                if kind == "run":
-                    self._start(*rest)
-                elif kind == "slow":
-                    self._runner.callbacks.expect(*rest)
-                elif kind == "relieve":
-                    self._let_go(*rest)
-                elif kind == "retire":
-                    self._end.set()
+            for message in self._channel.receive():
+                match message:
+                    case Run(requests, tasks):
+                        self._start(requests, tasks)
+                    case SlowCallback(task, callback, computes):
+                        self._runner.callbacks.expect(task, callback, computes)
+                    case KeepOnly(rids):
+                        self._let_go(rids)
+                    case Retire():
+                        self._end.set()
         except ChannelClosed:
             os._exit(1)  # the master is dead: its successor replays what we hold
         except Exception:
             log.exception("a message of the master cannot be read")
             os._exit(1)  # the master gives back what we hold
 
-    def _start(self, requests: list[list[Any]], views: dict[int, list[Any]]) -> None:
-        for fields in requests:
-            claimed = Claimed(*fields)
-            view = TaskView(*views[claimed.task])
-            task = self._loop.create_task(self._run(claimed, view))
+    def _start(self, requests: list[Claimed], views: dict[int, TaskView]) -> None:
+        for claimed in requests:
+            task = self._loop.create_task(self._run(claimed, views[claimed.task]))
             self._running[task] = claimed
             task.add_done_callback(self._on_done)
 
@@ -213,7 +222,7 @@ class Worker:
         if self._committer.held < self._settings.backlog:
             credits, self._credits = self._credits, 0
         if fetched or settled or credits:
-            self._send("report", credits, fetched, settled)
+            self._send(WorkerReport(credits, fetched, settled))
 
     async def _beat(self) -> None:
         process = psutil.Process()
@@ -225,7 +234,7 @@ class Worker:
             if rid := self._runner.callbacks.overdue():
                 log.error("the callback of request %s does not end; the worker does", rid.hex())
                 os._exit(1)  # the master gives back what we hold
-            self._send("beat", process.memory_info().rss, self._committer.waits)
+            self._send(Beat(process.memory_info().rss, self._committer.waits))
             self._committer.confirm()
             await asyncio.sleep(BEAT_EVERY)
 
@@ -234,9 +243,9 @@ class Worker:
         that wait must not be more than the requests that could still join them."""
         return len(self._running) if self._busy else 0
 
-    def _send(self, *message: Any) -> None:
+    def _send(self, message: FromWorker) -> None:
         try:
-            self._channel.send(*message)
+            self._channel.send(message)
         except ChannelClosed:
             os._exit(1)
         if self._channel.pending:

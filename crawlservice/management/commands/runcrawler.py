@@ -18,10 +18,11 @@ from crawlframe import logs
 from crawlframe.code.registry import find_package
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
-from crawlframe.node.channel import Channel
 from crawlframe.node.code import Code
+from crawlframe.node.messages import from_master
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.git import Follower
+from crawlframe.node.supervisor.master_processes import Wards
 
 # Also for masters: a version in which it cannot be imported must be refused.
 from crawlframe.node.supervisor.supervisor import Supervisor
@@ -100,7 +101,7 @@ class Command(BaseCommand):
         redis_url()  # the embedded server belongs to this process, not to masters that come and go
         supervisor = Supervisor(
             settings,
-            self._command(),
+            Wards(self._command()),
             code,
             polling=bool(filesystem),
             follower=follower,
@@ -151,7 +152,7 @@ class Command(BaseCommand):
             except OSError:
                 raise ConfigError("--supervised is for masters of runcrawler --reload") from None
             line.set_inheritable(False)
-            oversight = Oversight(Channel(line))
+            oversight = Oversight(from_master(line))
         if options["log_fd"] is not None:
             release_output(options["log_fd"])
         return Master(settings, services, once=options["once"], oversight=oversight).run()

@@ -1,0 +1,345 @@
+"""Messages: everything that the processes of a node say to each other, and the lines they use.
+
+A message is sent as an array: its tag, then its fields in the order of the class.
+
+A master and its children share one version of the code, so their messages may change freely.
+A master and its supervisor may be of two versions, while a framework is handed over or rolled back.
+So on their line, and in ``Inheritance``:
+
+* a field is added at the end only, with a default; none is removed, moved, or given another type;
+  so in the structs that are sent inside (``CodeState``, ``Rollout``, ``InitialState``...);
+* a tag is never used again for something else; a new message gets a new one;
+* the receiver ignores further fields, takes the default for missing ones, and leaves out messages
+  that it does not know (``Channel.tolerant``);
+* so no sender may rely on a new message being understood.
+
+``tests/node/test_messages.py`` keeps the bytes of each message on that line.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import msgspec
+from msgspec.msgpack import Decoder
+
+from crawlframe.frontier.nodes import CodeState
+from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.frontier.rollouts import Rollout
+from crawlframe.node.channel import Channel, pair
+from crawlframe.spider import SpiderInfo
+
+
+class Message(msgspec.Struct, array_like=True):
+    """The base of all that is sent."""
+
+
+# -- master -> worker, steward --------------------------------------------------------------------
+
+
+class Run(Message, tag="run"):
+    """Master to worker: fetch these requests and run their callbacks. ``tasks`` has the view of
+    each of their tasks."""
+
+    requests: list[Claimed]
+    tasks: dict[int, TaskView]
+
+
+class SlowCallback(Message, tag="slow"):
+    """Worker to master: this callback took long, because it computes or because it waits. Master to
+    all workers of the same code: run it in a thread."""
+
+    task: int
+    callback: str
+    computes: bool
+
+
+class KeepOnly(Message, tag="keep"):
+    """Master to worker: callbacks hold you up. Finish these requests and end; others have taken
+    over the rest."""
+
+    rids: list[bytes]
+
+
+class Retire(Message, tag="retire"):
+    """Master to worker or steward: take nothing new, finish what you have, and end."""
+
+
+ToChild = Run | SlowCallback | KeepOnly | Retire
+
+
+# -- worker, steward -> master --------------------------------------------------------------------
+
+
+class WorkerReady(Message, tag="worker ready"):
+    """Worker to master: it can be given so many requests."""
+
+    credits: int
+
+
+class WorkerReport(Message, tag="report"):
+    """Worker to master: so many more slots are free, the fetches of these (rid, number of the
+    claim) are over, and these rids are settled."""
+
+    credits: int
+    fetched: list[tuple[bytes, int]]
+    settled: list[bytes]
+
+
+class Beat(Message, tag="beat"):
+    """Worker or steward to master, every second: it is alive, and uses so many bytes of memory.
+    ``waits`` says what its results or chores wait for; "" when they do not."""
+
+    memory: int
+    waits: str
+
+
+class StewardReady(Message, tag="steward ready"):
+    """Steward to master: its connections are open."""
+
+
+class Migrations(Message, tag="tables"):
+    """Steward to master to supervisor: these migrations are applied. ``mark`` stands for them."""
+
+    mark: str
+
+
+# -- template -> master ---------------------------------------------------------------------------
+
+
+class GitBusy(Message, tag="git busy"):
+    """Template to master: it waits until git has changed its files. A sign of life."""
+
+
+class LoadingVersion(Message, tag="version"):
+    """Template to master: it begins to load this version."""
+
+    version: str
+
+
+class ImportingModule(Message, tag="module"):
+    """Template to master: it begins to import this module; "" when it has imported the last."""
+
+    module: str
+
+
+class Unsteady(Message, tag="unsteady"):
+    """Template to master: the code changed while it was loaded, or git is about to change it. The
+    template ends, unless it was started to take the code as it is."""
+
+    problem: str
+
+
+class Loaded(Message, tag="loaded"):
+    """Template to master: it has loaded this code, and workers can be forked from it."""
+
+    tree: str  # the directory of the spiders
+    version: str
+    digest: str  # of the spiders' tree and the files that belong to it
+    revision: str  # 40 digits; "" without git
+    infos: list[SpiderInfo]
+    broken: dict[str, str]  # module -> file:line: error, traceback
+    files: list[str]  # outside the spiders' tree
+
+    @property
+    def summary(self) -> LoadedCode:
+        """What the supervisor needs to know of it."""
+        return LoadedCode(self.digest, self.revision, self.tree, self.files, [*self.broken])
+
+
+FromTemplate = GitBusy | LoadingVersion | ImportingModule | Unsteady | Loaded
+FromWorker = WorkerReady | WorkerReport | SlowCallback | Beat
+FromSteward = StewardReady | Migrations | Beat
+FromChild = FromTemplate | FromWorker | FromSteward
+
+
+# -- supervisor -> master: the other side may be of another version -------------------------------
+
+
+class InitialState(msgspec.Struct, frozen=True):
+    """What a master must know of its node when it begins."""
+
+    beside: list[int]  # pids of masters that may live at the same time under the same node name
+    broken: list[str] | None  # modules broken in the master that it is to follow; None: none lives
+    changed_at: float  # time.monotonic() of the last write of the change that led to this master
+    follows: str  # "origin/main"; "" without --follow
+    pulled: str  # as in CheckoutPulled
+    pull_problem: str
+    answered: int  # id of the announcement that the last pull answered
+    rollout: int  # id of the last announcement that was heeded
+
+
+class Welcome(Message, tag="welcome"):
+    """Supervisor to master, the answer to Hello: the framework has not changed since; begin."""
+
+    state: InitialState
+
+
+class Preload(Message, tag="prepare"):
+    """Supervisor to master: the spiders' code is changing; load ahead what the disk holds."""
+
+    changed_at: float  # time.monotonic()
+
+
+class DropPreload(Message, tag="forget"):
+    """Supervisor to master: what was loaded ahead will not be asked for."""
+
+
+class Reload(Message, tag="ask"):
+    """Supervisor to master: the spiders' code has changed, is quiet, and is this now; take it
+    live."""
+
+    changed_at: float  # time.monotonic() of the last write
+    digest: str
+    revision: str
+
+
+class RefuseVersion(Message, tag="refuse"):
+    """Supervisor to master: a master of this version could not follow you; report that it is
+    refused, and go on."""
+
+    version: str
+    problem: str
+
+
+class CheckoutPulled(Message, tag="pulled"):
+    """Supervisor to master: the checkout was brought to this revision, or was not; report it."""
+
+    revision: str  # 12 digits; "" before the first pull
+    problem: str  # why it is not the one that was asked for; "" when it is
+    rollout: int  # id of the announcement that the last pull answered; 0: none did
+
+
+class SendCodeReport(Message, tag="report"):
+    """Supervisor to master that it has adopted: send a CodeReport."""
+
+
+class ReplayDead(Message, tag="replay"):
+    """Supervisor to master: another master of this node died; give back what it held."""
+
+
+class HandOver(Message, tag="hand over"):
+    """Supervisor to master: another master serves; finish what is in flight and exit with
+    HANDED_OVER."""
+
+
+AboutCode = Preload | DropPreload | Reload | RefuseVersion | CheckoutPulled
+ToMaster = Welcome | AboutCode | SendCodeReport | ReplayDead | HandOver
+
+
+# -- master -> supervisor: the other side may be of another version -------------------------------
+
+
+class LoadedCode(msgspec.Struct, frozen=True):
+    """The fields of Loaded that a supervisor compares with the disk."""
+
+    digest: str
+    revision: str
+    tree: str
+    files: list[str]
+    broken: list[str]  # names of modules
+
+
+class Hello(Message, tag="hello"):
+    """Master to supervisor, first of all: it has been imported, and waits for Welcome."""
+
+
+class CodeReport(Message, tag="code"):
+    """Master to supervisor: which code lives, and what became of the last change. ``loaded`` is
+    what lived last; None before anything did."""
+
+    state: CodeState
+    loaded: LoadedCode | None
+
+
+class StillLoading(Message, tag="progress"):
+    """Master to supervisor: it is alive, and still loads the spiders."""
+
+
+class Serving(Message, tag="serving"):
+    """Master to supervisor: one of its workers is ready."""
+
+
+class RolloutAnnounced(Message, tag="rollout"):
+    """Master to supervisor: this revision was announced to the node; pull it."""
+
+    rollout: Rollout
+
+
+FromMaster = Hello | CodeReport | StillLoading | Serving | Migrations | RolloutAnnounced
+
+
+# -- supervisor -> the supervisor that it becomes -------------------------------------------------
+
+
+class AdoptedMaster(msgspec.Struct, frozen=True):
+    """A master that a fresh supervisor finds as its child."""
+
+    pid: int
+    fd: int  # the supervisor's end of the line
+    engine: str  # digest of the framework that it runs
+
+
+class Inheritance(msgspec.Struct, frozen=True):
+    """Supervisor to the fresh one that it becomes by executing itself anew; as JSON in the
+    environment."""
+
+    pulled: tuple[str, str, int]  # the fields of CheckoutPulled
+    rollout: int  # id of the last announcement that was heeded
+    master: AdoptedMaster = msgspec.field(name="ward")
+
+
+# -- threads of the supervisor -> its loop, in its mailbox ----------------------------------------
+
+
+class FileChanged(msgspec.Struct, frozen=True):
+    """Watch to supervisor: a path changed."""
+
+    at: float  # time.monotonic()
+    path: Path
+
+
+class PullEnded(msgspec.Struct, frozen=True):
+    """Pulling to supervisor: a pull has ended; as in CheckoutPulled, but ``rollout`` is 0 when no
+    announcement asked for this pull."""
+
+    revision: str
+    problem: str
+    rollout: int
+
+
+FromThread = FileChanged | PullEnded
+
+
+# -- lines ----------------------------------------------------------------------------------------
+
+_TO_CHILD: Decoder[ToChild] = Decoder(ToChild)
+_FROM_CHILD: Decoder[FromChild] = Decoder(FromChild)
+_TO_MASTER: Decoder[ToMaster] = Decoder(ToMaster)
+_FROM_MASTER: Decoder[FromMaster] = Decoder(FromMaster)
+
+ToChildLine = Channel[ToChild, FromChild]  # as the master holds it
+FromChildLine = Channel[FromChild, ToChild]  # as the child holds it
+ToMasterLine = Channel[ToMaster, FromMaster]  # as the supervisor holds it
+FromMasterLine = Channel[FromMaster, ToMaster]  # as the master holds it
+
+
+def child_line() -> tuple[ToChildLine, FromChildLine]:
+    """The master's end, and the child's."""
+    return pair(_FROM_CHILD, _TO_CHILD)
+
+
+def from_child(sock: socket.socket) -> FromChildLine:
+    """A child's end, of a socket that it was given."""
+    return Channel(sock, _TO_CHILD)
+
+
+def to_master(sock: socket.socket) -> ToMasterLine:
+    """The supervisor's end."""
+    return Channel(sock, _FROM_MASTER, tolerant=True)
+
+
+def from_master(sock: socket.socket) -> FromMasterLine:
+    """The master's end."""
+    return Channel(sock, _TO_MASTER, tolerant=True)

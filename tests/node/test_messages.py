@@ -1,0 +1,160 @@
+"""Messages between processes of two versions: the bytes of each stay, and what another version adds
+is no trouble."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, get_args
+
+import msgpack
+import msgspec
+import pytest
+
+from crawlframe.frontier.nodes import CodeState
+from crawlframe.frontier.rollouts import Rollout
+from crawlframe.node import messages
+from crawlframe.node.channel import Channel
+from crawlframe.node.messages import Message
+from crawlframe.node.supervisor import reexec
+
+CODE = CodeState(version="1", changed_at=5.0, follows="origin/main", pulled="ab", rollout=7)
+CODE_FIELDS = {
+    "version": "1", "state": "loading", "candidate": "", "problem": "", "changed_at": 5.0,
+    "seconds": 0.0, "reloads": 0, "follows": "origin/main", "pulled": "ab", "pull_problem": "",
+    "rollout": 7,
+}  # fmt: skip
+LOADED = messages.LoadedCode("digest", "revision", "/spiders", ["/a"], ["shops.b"])
+LOADED_FIELDS = {
+    "digest": "digest", "revision": "revision", "tree": "/spiders", "files": ["/a"],
+    "broken": ["shops.b"],
+}  # fmt: skip
+INITIAL = messages.InitialState([3], ["shops.b"], 1.5, "origin/main", "ab", "dirty", 6, 7)
+INITIAL_FIELDS = {
+    "beside": [3], "broken": ["shops.b"], "changed_at": 1.5, "follows": "origin/main",
+    "pulled": "ab", "pull_problem": "dirty", "answered": 6, "rollout": 7,
+}  # fmt: skip
+ROLLOUT = Rollout("abc", "main", ("one",), True, "before", 9)
+ROLLOUT_FIELDS = {
+    "revision": "abc", "branch": "main", "nodes": ["one"], "back": True, "before": "before",
+    "id": 9,
+}  # fmt: skip
+
+# What each message is on the line. Versions that run somewhere send and expect just this: change
+# nothing here, and add what is new at the end of a message, or as another message.
+TO_MASTER: list[tuple[Message, list[Any]]] = [
+    (messages.Welcome(INITIAL), ["welcome", INITIAL_FIELDS]),
+    (messages.Preload(1.5), ["prepare", 1.5]),
+    (messages.DropPreload(), ["forget"]),
+    (messages.Reload(1.5, "digest", "revision"), ["ask", 1.5, "digest", "revision"]),
+    (messages.RefuseVersion("2", "it died"), ["refuse", "2", "it died"]),
+    (messages.CheckoutPulled("ab", "dirty", 7), ["pulled", "ab", "dirty", 7]),
+    (messages.SendCodeReport(), ["report"]),
+    (messages.ReplayDead(), ["replay"]),
+    (messages.HandOver(), ["hand over"]),
+]
+FROM_MASTER: list[tuple[Message, list[Any]]] = [
+    (messages.Hello(), ["hello"]),
+    (messages.CodeReport(CODE, LOADED), ["code", CODE_FIELDS, LOADED_FIELDS]),
+    (messages.CodeReport(CODE, None), ["code", CODE_FIELDS, None]),
+    (messages.StillLoading(), ["progress"]),
+    (messages.Serving(), ["serving"]),
+    (messages.Migrations("0042"), ["tables", "0042"]),
+    (messages.RolloutAnnounced(ROLLOUT), ["rollout", ROLLOUT_FIELDS]),
+]
+
+
+class Line:
+    """Between a supervisor and its master, with a plain socket in the place of one of them."""
+
+    def __init__(self, near: Channel[Any, Any], far: socket.socket) -> None:
+        self.near, self._far = near, far
+
+    def sent(self, message: Message) -> list[Any]:
+        """What goes over the line."""
+        self.near.send(message)
+        size = struct.unpack("!I", self._far.recv(4))[0]
+        fields: list[Any] = msgpack.unpackb(self._far.recv(size))
+        return fields
+
+    def heard(self, *fields: list[Any]) -> list[Message]:
+        """What these are for who receives them."""
+        for one in fields:
+            body = msgpack.packb(one)
+            self._far.sendall(struct.pack("!I", len(body)) + body)
+        return self.near.receive()
+
+
+@pytest.fixture
+def master() -> Iterator[Line]:
+    """As a master holds it."""
+    near, far = socket.socketpair()
+    with closing(near), closing(far):
+        yield Line(messages.from_master(near), far)
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Line]:
+    """As a supervisor holds it."""
+    near, far = socket.socketpair()
+    with closing(near), closing(far):
+        yield Line(messages.to_master(near), far)
+
+
+@pytest.mark.parametrize(("message", "fields"), TO_MASTER, ids=lambda one: str(one)[:20])
+def test_to_a_master(supervisor: Line, master: Line, message: Message, fields: list[Any]) -> None:
+    assert supervisor.sent(message) == fields
+    assert master.heard(fields) == [message]
+
+
+@pytest.mark.parametrize(("message", "fields"), FROM_MASTER, ids=lambda one: str(one)[:20])
+def test_from_a_master(supervisor: Line, master: Line, message: Message, fields: list[Any]) -> None:
+    assert master.sent(message) == fields
+    assert supervisor.heard(fields) == [message]
+
+
+def test_none_is_left_out_here() -> None:
+    assert {type(message) for message, _ in TO_MASTER} == set(get_args(messages.ToMaster))
+    assert {type(message) for message, _ in FROM_MASTER} == set(get_args(messages.FromMaster))
+
+
+@pytest.mark.parametrize(
+    ("message", "fields"), TO_MASTER + FROM_MASTER, ids=lambda one: str(one)[:20]
+)
+def test_a_later_version_may_add_fields(
+    supervisor: Line, master: Line, message: Message, fields: list[Any]
+) -> None:
+    longer = [{**field, "later": [1]} if isinstance(field, dict) else field for field in fields]
+    line = master if isinstance(message, messages.ToMaster) else supervisor
+    assert line.heard([*longer, "later"]) == [message]
+
+
+def test_an_earlier_version_may_lack_fields_of_the_state(supervisor: Line) -> None:
+    fields = {name: CODE_FIELDS[name] for name in ("version", "state")}
+    assert supervisor.heard(["code", fields, None]) == [
+        messages.CodeReport(CodeState(version="1"), None)
+    ]
+
+
+def test_messages_that_are_not_known_are_left_out(supervisor: Line, master: Line) -> None:
+    for line, known in ((supervisor, messages.Serving()), (master, messages.DropPreload())):
+        later: list[list[Any]] = [["later"], ["later", {"a": 1}], msgspec.to_builtins(known), []]
+        assert line.heard(*later) == [known]
+
+
+def test_what_a_supervisor_leaves_to_the_one_that_it_becomes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = messages.Inheritance(("ab", "dirty", 7), 8, messages.AdoptedMaster(1, 2, "engine"))
+    text = '{"pulled":["ab","dirty",7],"rollout":8,"ward":{"pid":1,"fd":2,"engine":"engine"}}'
+    assert msgspec.json.encode(left).decode() == text
+    later = text.replace('"fd"', '"later":1,"fd"').replace('"rollout"', '"later":[],"rollout"')
+    for given in (text, later):
+        monkeypatch.setenv("SUPERVISOR_ADOPTS", given)
+        assert reexec.follows()
+        assert reexec.inherited() == left
+        assert "SUPERVISOR_ADOPTS" not in os.environ
+    assert reexec.inherited() is None

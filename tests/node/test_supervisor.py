@@ -1,0 +1,617 @@
+"""What a supervisor tells its masters, and when it starts another. The masters are not forked: the
+tests say what they say, and when they die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from crawlframe.conf import Settings
+from crawlframe.errors import TablesMissing
+from crawlframe.frontier.nodes import CodeState
+from crawlframe.frontier.rollouts import Rollout
+from crawlframe.node.child_process import HANDED_OVER
+from crawlframe.node.code import Code
+from crawlframe.node.messages import (
+    AdoptedMaster,
+    CheckoutPulled,
+    CodeReport,
+    DropPreload,
+    FileChanged,
+    FromMaster,
+    HandOver,
+    Hello,
+    Inheritance,
+    InitialState,
+    LoadedCode,
+    Migrations,
+    Preload,
+    PullEnded,
+    RefuseVersion,
+    Reload,
+    ReplayDead,
+    RolloutAnnounced,
+    SendCodeReport,
+    Serving,
+    StillLoading,
+    ToMaster,
+    Welcome,
+    from_master,
+    to_master,
+)
+from crawlframe.node.supervisor import reexec
+from crawlframe.node.supervisor.git import Follower
+from crawlframe.node.supervisor.master_processes import PAUSES, Ward, Wards
+from crawlframe.node.supervisor.supervisor import HAND_OVER, Supervisor
+
+SETTINGS = Settings(load_timeout=5.0, quiet=0.25)
+QUIET = SETTINGS.quiet
+
+
+class Disk(Code):
+    """``framework``, ``tree`` and ``revision`` stand for what lies there."""
+
+    spiders = Path("/spiders")
+    trees: Iterable[Path] = ()  # type: ignore[assignment]
+    singles = packages = ()  # type: ignore[assignment]
+    marks: frozenset[Path] = frozenset()
+    busy = False
+    checkout = None
+
+    def __init__(self) -> None:
+        self.framework, self.tree, self.revision = "f1", "t1", "r1"
+
+    def engine_digest(self) -> str:
+        return self.framework
+
+    def identity(self, extra: Iterable[Path] = ()) -> tuple[str, str]:
+        return self.tree, self.revision
+
+    def version_on_disk(self) -> str:
+        return f"{self.revision}+{self.tree}"
+
+
+class NoMaster(Ward):
+    """Of no process. ``signals``: what it got."""
+
+    def __init__(self, pid: int, engine: str, now: float, stack: ExitStack) -> None:
+        near, far = socket.socketpair()
+        stack.callback(near.close)
+        stack.callback(far.close)
+        super().__init__(pid, to_master(near), engine, now)
+        self.line = from_master(far)
+        self.signals: list[int] = []
+
+    def signal(self, number: signal.Signals) -> None:
+        self.signals.append(number)
+
+    def told(self) -> list[ToMaster]:
+        """What it has heard since."""
+        return self.line.receive()
+
+
+class NoForks(Wards):
+    """Its masters are no processes. ``broken``: none can be started."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        super().__init__(["command"])
+        stack.callback(self.selector.close)
+        self._stack = stack
+        self._dead: list[tuple[Ward, int]] = []
+        self.started: list[NoMaster] = []
+        self.broken = False
+
+    def start(self, engine: str, now: float) -> NoMaster:
+        if self.broken:
+            raise OSError("no more processes")
+        master = NoMaster(len(self.started) + 1, engine, now, self._stack)
+        self.started.append(master)
+        self.add(master)
+        return master
+
+    def die(self, master: NoMaster, code: int) -> None:
+        self._dead.append((master, code))
+
+    def dead(self) -> Iterator[tuple[Ward, int]]:
+        dead, self._dead = self._dead, []
+        yield from dead
+
+
+class Follows(Follower):
+    name = "origin/main"
+
+    def __init__(self) -> None:
+        pass
+
+
+class Node:
+    """A supervisor with one master, the disk and the time."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.disk, self.masters = Disk(), NoForks(stack)
+        self.now = 1000.0
+        self.supervisor = Supervisor(
+            SETTINGS,
+            self.masters,
+            self.disk,
+            polling=False,
+            follower=Follows(),
+            clock=lambda: self.now,
+        )
+        stack.callback(self.supervisor.close)
+
+    @property
+    def first(self) -> NoMaster:
+        return self.masters.started[0]
+
+    @property
+    def last(self) -> NoMaster:
+        return self.masters.started[-1]
+
+    def turn(self, seconds: float = 0.0) -> int:
+        """So much time passes. Returns how many masters were started then."""
+        before = len(self.masters.started)
+        self.now += seconds
+        self.supervisor.listen(0)
+        self.supervisor.turn()
+        return len(self.masters.started) - before
+
+    def says(self, master: NoMaster, *messages: FromMaster) -> int:
+        for message in messages:
+            master.line.send(message)
+        return self.turn()
+
+    def dies(self, master: NoMaster, code: int) -> int:
+        self.masters.die(master, code)
+        return self.turn()
+
+    def report(self, master: NoMaster, state: str = "live", **broken: str) -> int:
+        """It has loaded, or refused, what lies on the disk."""
+        tree, revision = self.disk.identity()
+        loaded = LoadedCode(tree, revision, "/spiders", [], [*broken])
+        return self.says(master, CodeReport(CodeState(state=state), loaded))
+
+    def serves(self, master: NoMaster, **broken: str) -> None:
+        """It begins and serves."""
+        self.says(master, Hello())
+        self.report(master, **broken)
+        self.says(master, Serving())
+
+    def change(self, path: str = "/spiders/shop.py") -> None:
+        self.supervisor.mailbox.put(FileChanged(self.now, Path(path)))
+        self.turn()
+
+    def follow(self) -> NoMaster:
+        """The framework changed; the master that is to follow has been imported."""
+        self.disk.framework += "x"
+        self.change("/framework.py")
+        assert self.turn(QUIET) == 1
+        self.says(self.last, Hello())
+        return self.last
+
+
+@pytest.fixture
+def fresh() -> Iterator[Node]:
+    with ExitStack() as stack:
+        yield Node(stack)
+
+
+@pytest.fixture
+def node(fresh: Node) -> Node:
+    """Its first master serves, and has one broken module."""
+    fresh.supervisor.begin()
+    fresh.serves(fresh.first, bad="error")
+    fresh.first.told()
+    return fresh
+
+
+# -- masters that begin ---------------------------------------------------------------------------
+
+
+def test_the_first_master_is_welcomed(fresh: Node) -> None:
+    fresh.supervisor.begin()
+    started, fresh.now = fresh.now, fresh.now + 1.0
+    assert fresh.turn() == 0
+    fresh.says(fresh.first, Hello())
+    initial = InitialState([], None, started, "origin/main", "", "", 0, 0)
+    assert fresh.first.told() == [Welcome(initial)]
+
+
+def test_one_whose_framework_changed_meanwhile_is_dropped(fresh: Node) -> None:
+    fresh.supervisor.begin()
+    fresh.disk.framework = "f2"
+    fresh.says(fresh.first, Hello())
+    assert (fresh.first.told(), fresh.first.signals) == ([], [signal.SIGKILL])
+    assert fresh.dies(fresh.first, -signal.SIGKILL) == 1
+    assert fresh.last.engine == "f2"
+    assert fresh.last.changed_at == 1000.0
+
+
+def test_one_that_cannot_load_its_code_is_dropped_for_another_framework(fresh: Node) -> None:
+    fresh.supervisor.begin()
+    fresh.says(fresh.first, Hello())
+    fresh.disk.framework = "f2"
+    fresh.change("/framework.py")
+    fresh.turn(QUIET)
+    assert fresh.first.signals == [signal.SIGKILL]
+    assert fresh.dies(fresh.first, -signal.SIGKILL) == 1
+
+
+def test_what_was_pulled_before_is_in_the_welcome(fresh: Node) -> None:
+    fresh.supervisor.begin()
+    fresh.supervisor.mailbox.put(PullEnded("ab", "dirty", 0))
+    fresh.turn()
+    fresh.says(fresh.first, Hello())
+    assert fresh.first.told() == [
+        Welcome(InitialState([], None, 1000.0, "origin/main", "ab", "dirty", 0, 0))
+    ]
+
+
+def test_none_can_be_started(fresh: Node) -> None:
+    fresh.masters.broken = True
+    fresh.supervisor.begin()
+    fresh.masters.broken = False
+    assert fresh.turn() == 1
+
+
+def test_the_supervisor_before_this_one_left_its_master(
+    fresh: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    near, far = socket.socketpair()
+    left = Inheritance(("ab", "", 6), 7, AdoptedMaster(1, near.detach(), "f1"))
+    monkeypatch.setattr(reexec, "inherited", lambda: left)
+    fresh.supervisor.begin()
+    line = from_master(far)
+    assert line.receive() == [SendCodeReport()]
+    assert fresh.masters.started == []
+    line.send(CodeReport(CodeState(state="live"), LoadedCode("t0", "r1", "/spiders", [], [])))
+    fresh.turn()
+    assert fresh.turn(QUIET) == 0
+    assert line.receive() == [Preload(1000.0), Reload(1000.0, "t1", "r1")]  # it changed meanwhile
+    line.close()
+    fresh.masters.remove(next(iter(fresh.masters)))
+
+
+# -- changes of the spiders -----------------------------------------------------------------------
+
+
+def test_a_change_is_loaded_ahead_and_asked_for_when_all_is_quiet(node: Node) -> None:
+    node.disk.tree = "t2"
+    node.change()
+    assert node.first.told() == [Preload(node.now)]
+    node.turn(QUIET / 2)
+    node.change()
+    node.turn(QUIET / 2)
+    assert node.first.told() == []
+    node.turn(QUIET / 2)
+    assert node.first.told() == [Reload(1000.0 + QUIET / 2, "t2", "r1")]
+    node.turn(60.0)
+    assert node.first.told() == []
+
+
+def test_what_runs_already_is_not_asked_for(node: Node) -> None:
+    node.change()
+    node.turn(QUIET)
+    assert node.first.told() == [Preload(1000.0), DropPreload()]
+
+
+def test_what_was_refused_is_tried_again_when_it_is_written_again(node: Node) -> None:
+    node.disk.tree = "t2"
+    node.change()
+    node.turn(QUIET)
+    node.first.told()
+    loaded = LoadedCode("t1", "r1", "/spiders", [], [])
+    node.says(node.first, CodeReport(CodeState(state="refused"), loaded))
+    node.turn(60.0)
+    assert node.first.told() == []
+    node.change()
+    node.turn(QUIET)
+    assert node.first.told()[-1] == Reload(node.now - QUIET, "t2", "r1")
+
+
+def test_what_was_refused_is_tried_again_when_a_rollout_was_pulled(node: Node) -> None:
+    node.report(node.first, "refused")
+    node.supervisor.mailbox.put(PullEnded("ab", "", 0))
+    node.turn()
+    node.turn(QUIET)
+    assert node.first.told() == [CheckoutPulled("ab", "", 0)]
+    node.supervisor.mailbox.put(PullEnded("ab", "", 7))
+    node.turn()
+    node.turn(QUIET)
+    assert node.first.told()[-1] == Reload(1000.0 + QUIET, "t1", "r1")
+
+
+@pytest.mark.parametrize("state", ["live", "refused"])
+def test_what_changed_while_it_was_loaded_is_asked_for_once(node: Node, state: str) -> None:
+    node.disk.tree = "t2"
+    loaded = LoadedCode("t1", "r1", "/spiders", [], [])
+    for told in ([Preload(1000.0), Reload(1000.0, "t2", "r1")], []):
+        node.says(node.first, CodeReport(CodeState(state=state), loaded))
+        node.turn(QUIET)
+        assert node.first.told() == told
+
+
+def test_nothing_is_asked_of_a_master_that_has_loaded_nothing(fresh: Node) -> None:
+    fresh.supervisor.begin()
+    fresh.says(fresh.first, Hello())
+    fresh.first.told()
+    fresh.disk.tree = "t2"
+    fresh.change()
+    fresh.turn(QUIET)
+    assert fresh.first.told() == []
+    fresh.report(fresh.first)  # it had it already
+    fresh.turn(QUIET)
+    assert fresh.first.told() == [Preload(1000.0), DropPreload()]
+
+
+def test_a_pull_is_reported(node: Node) -> None:
+    node.supervisor.mailbox.put(PullEnded("ab", "dirty", 0))
+    node.turn()
+    assert node.first.told() == [CheckoutPulled("ab", "dirty", 0)]
+
+
+def test_a_rollout_is_pulled_and_answered(node: Node) -> None:
+    node.says(node.first, RolloutAnnounced(Rollout("abc", "main", id=7)))
+    node.supervisor.mailbox.put(PullEnded("ab", "", 7))
+    node.supervisor.mailbox.put(PullEnded("cd", "", 0))
+    node.turn()
+    assert node.first.told() == [CheckoutPulled("ab", "", 7), CheckoutPulled("cd", "", 7)]
+    welcome = node.follow().told()[0]
+    assert isinstance(welcome, Welcome)
+    assert (welcome.state.rollout, welcome.state.answered) == (7, 7)
+
+
+# -- changes of the framework ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def reborn(monkeypatch: pytest.MonkeyPatch) -> list[Inheritance]:
+    """What the supervisor leaves, each time that it would become a fresh one."""
+    left: list[Inheritance] = []
+    monkeypatch.setattr(reexec, "rehearse", lambda command: "")
+    monkeypatch.setattr(reexec, "become", lambda command, cwd, state: left.append(state))
+    return left
+
+
+def test_a_node_is_handed_over(node: Node, reborn: list[Inheritance]) -> None:
+    follower = node.follow()
+    assert node.first.told() == [DropPreload()]
+    initial = InitialState([1], ["bad"], 1000.0, "origin/main", "", "", 0, 0)
+    assert follower.told() == [Welcome(initial)]
+    assert follower.engine == "f1x"
+    node.report(follower)
+    assert node.first.told() == []
+    node.says(follower, Serving())
+    assert node.first.told() == [HandOver()]
+    assert reborn == []
+    node.dies(node.first, HANDED_OVER)
+    assert [left.master.pid for left in reborn] == [2]
+    assert reborn[0].master.engine == "f1x"
+    assert node.turn(60.0) == 0
+    assert len(reborn) == 1
+    assert node.supervisor.exit_code is None
+
+
+def test_while_a_pull_is_owed_the_supervisor_stays(node: Node, reborn: list[Inheritance]) -> None:
+    node.says(node.first, RolloutAnnounced(Rollout("abc", "main", id=7)))
+    follower = node.follow()
+    node.serves(follower)
+    node.dies(node.first, HANDED_OVER)
+    assert reborn == []
+    node.supervisor.mailbox.put(PullEnded("ab", "", 7))
+    node.turn()
+    assert [(left.pulled, left.rollout) for left in reborn] == [(("ab", "", 7), 7)]
+
+
+def test_while_git_is_at_work_the_supervisor_stays(node: Node, reborn: list[Inheritance]) -> None:
+    node.serves(node.follow())
+    node.disk.busy = True
+    node.dies(node.first, HANDED_OVER)
+    assert reborn == []
+    node.disk.busy = False
+    node.turn()
+    assert len(reborn) == 1
+
+
+def test_while_another_master_begins_the_supervisor_stays(
+    node: Node, reborn: list[Inheritance]
+) -> None:
+    node.serves(node.follow())
+    third = node.follow()
+    node.dies(node.first, HANDED_OVER)
+    assert reborn == []
+    node.disk.framework = "f1x"
+    node.dies(third, 1)
+    assert len(reborn) == 1
+
+
+def test_a_supervisor_becomes_no_other_framework_than_its_master_runs(
+    node: Node, reborn: list[Inheritance]
+) -> None:
+    node.serves(node.follow())
+    node.disk.framework = "f3"
+    node.dies(node.first, HANDED_OVER)
+    assert reborn == []
+
+
+def test_a_supervisor_that_did_not_find_the_spiders_becomes_a_fresh_one(
+    node: Node, reborn: list[Inheritance]
+) -> None:
+    loaded = LoadedCode("t1", "r1", "/elsewhere", [], [])
+    node.says(node.first, CodeReport(CodeState(state="live"), loaded))
+    assert len(reborn) == 1
+
+
+def test_a_supervisor_that_would_not_work_is_not_become(
+    node: Node, reborn: list[Inheritance], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reexec, "rehearse", lambda command: "SyntaxError")
+    node.serves(node.follow())
+    node.dies(node.first, HANDED_OVER)
+    assert reborn == []
+    assert node.supervisor.exit_code is None
+
+
+def test_an_installed_package_counts_as_the_framework(node: Node) -> None:
+    node.change("/v/site-packages")
+    assert node.turn(QUIET) == 0
+    assert node.turn(2.0) == 1
+
+
+def test_one_that_dies_before_it_serves_is_refused(node: Node) -> None:
+    follower = node.follow()
+    node.first.told()
+    assert node.dies(follower, 1) == 0
+    assert node.first.told() == [RefuseVersion("r1+t1", "its master died (exit code 1)")]
+    assert node.turn(60.0) == 0
+    assert node.supervisor.exit_code is None
+    node.disk.framework = "f3"
+    node.change("/framework.py")
+    assert node.turn(QUIET) == 1
+
+
+def test_one_that_refused_what_it_loaded_says_why(node: Node) -> None:
+    follower = node.follow()
+    node.first.told()
+    node.says(follower, CodeReport(CodeState(state="refused", problem="shop.py:1: error"), None))
+    node.dies(follower, HANDED_OVER)
+    assert node.first.told() == [RefuseVersion("r1+t1", "shop.py:1: error")]
+
+
+def test_one_that_is_silent_for_too_long_is_refused(node: Node) -> None:
+    follower = node.follow()
+    patience = HAND_OVER * SETTINGS.load_timeout
+    node.turn(patience - 1)
+    node.says(follower, StillLoading())
+    node.turn(patience)
+    assert follower.signals == []
+    node.turn(1.0)
+    assert follower.signals == [signal.SIGKILL]
+    node.first.told()
+    node.dies(follower, -signal.SIGKILL)
+    assert node.first.told() == [RefuseVersion("r1+t1", "its master was silent for too long")]
+
+
+@pytest.mark.parametrize("then", ["f3", "f1x"])
+def test_the_framework_changes_once_more(node: Node, then: str) -> None:
+    follower = node.follow()
+    node.disk.framework = "f3"
+    node.change("/framework.py")
+    node.turn(QUIET)
+    assert follower.signals == [signal.SIGKILL]
+    node.first.told()
+    node.disk.framework = then
+    assert node.dies(follower, -signal.SIGKILL) == 0
+    assert node.turn(QUIET) == 1
+    assert node.last.engine == then
+    told = node.first.told()
+    assert not any(isinstance(message, RefuseVersion) for message in told)
+
+
+def test_it_changes_back(node: Node) -> None:
+    follower = node.follow()
+    node.disk.framework = "f1"
+    node.change("/framework.py")
+    node.turn(QUIET)
+    node.dies(follower, -signal.SIGKILL)
+    assert node.turn(QUIET) == 0
+    assert node.first.told()[-1] == Reload(node.now - QUIET, "t1", "r1")
+
+
+def test_while_another_master_begins_nothing_is_asked_of_the_present_one(node: Node) -> None:
+    follower = node.follow()
+    node.first.told()
+    node.disk.tree = "t2"
+    node.change()
+    node.turn(QUIET)
+    assert node.first.told() == []
+    node.dies(follower, 1)
+    node.disk.framework = "f1"
+    node.turn(QUIET)
+    assert node.first.told()[-1] == Reload(1000.0 + QUIET, "t2", "r1")
+
+
+def test_what_lacked_tables_is_tried_again_when_there_are_more(node: Node) -> None:
+    node.says(node.first, Migrations("1"))
+    follower = node.follow()
+    node.dies(follower, TablesMissing.exit_code)
+    assert node.turn(60.0) == 0
+    node.says(node.first, Migrations("1"))
+    assert node.turn(60.0) == 0
+    node.says(node.first, Migrations("2"))
+    assert node.turn(QUIET) == 1
+
+
+def test_no_other_can_be_started(node: Node) -> None:
+    node.masters.broken = True
+    node.disk.framework = "f2"
+    node.change("/framework.py")
+    node.turn(QUIET)
+    assert node.first.told()[-1] == RefuseVersion("r1+t1", "no more processes")
+
+
+def test_one_that_dies_while_it_leaves_is_replayed(node: Node, reborn: list[Inheritance]) -> None:
+    follower = node.follow()
+    node.serves(follower)
+    follower.told()
+    node.dies(node.first, -signal.SIGKILL)
+    assert follower.told() == [ReplayDead()]
+
+
+def test_a_master_of_a_later_version_may_say_more(node: Node) -> None:
+    later: list[object] = ["later", {"a": 1}]
+    node.first.line.send(later)  # type: ignore[arg-type]
+    node.turn()
+    assert node.supervisor.exit_code is None
+
+
+# -- masters that end -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [-signal.SIGKILL, 1])
+def test_a_master_that_dies_is_followed_by_another(node: Node, code: int) -> None:
+    assert node.dies(node.first, code) == 1  # at once
+    for pause in PAUSES[1:]:
+        assert node.dies(node.last, 1) == 0
+        assert node.turn(pause - 0.1) == 0
+        assert node.turn(0.2) == 1
+    node.serves(node.last)
+    node.now += 60.0
+    assert node.dies(node.last, -signal.SIGKILL) == 1  # it had worked for a while
+
+
+def test_one_that_never_worked_ends_the_supervisor(fresh: Node) -> None:
+    fresh.supervisor.begin()
+    fresh.dies(fresh.first, 5)
+    assert fresh.supervisor.exit_code == 5
+
+
+def test_one_that_was_killed_at_once_is_followed_by_another(fresh: Node) -> None:
+    fresh.supervisor.begin()
+    assert fresh.dies(fresh.first, -signal.SIGKILL) == 1
+
+
+def test_one_that_is_done_ends_the_supervisor(node: Node) -> None:
+    node.dies(node.first, 0)
+    assert node.supervisor.exit_code == 0
+
+
+def test_a_signal_stops_all_masters(node: Node) -> None:
+    follower = node.follow()
+    os.kill(os.getpid(), signal.SIGTERM)
+    node.turn()
+    os.kill(os.getpid(), signal.SIGTERM)
+    node.turn()
+    assert node.first.signals == follower.signals == [signal.SIGTERM, signal.SIGTERM]
+    node.change("/framework.py")
+    assert node.turn(60.0) == 0
+    assert node.dies(follower, 0) == 0
+    assert node.supervisor.exit_code is None
+    node.dies(node.first, 0)
+    assert node.supervisor.exit_code == 0

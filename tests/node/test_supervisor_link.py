@@ -1,0 +1,87 @@
+"""The line to the supervisor, as a master holds it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from redis import Redis
+
+from crawlframe.errors import ConfigError
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.rollouts import Rollout
+from crawlframe.node.master import supervisor_link
+from crawlframe.node.master.supervisor_link import PROGRESS, Oversight
+from crawlframe.node.messages import (
+    HandOver,
+    Hello,
+    InitialState,
+    ReplayDead,
+    RolloutAnnounced,
+    StillLoading,
+    ToMasterLine,
+    Welcome,
+    from_master,
+    to_master,
+)
+
+INITIAL = InitialState([3], None, 1.5, "origin/main", "ab", "", 0, 0)
+Ends = tuple[Oversight, ToMasterLine]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    """The master's, and the supervisor's."""
+    near, far = socket.socketpair()
+    with closing(near), closing(far):
+        yield Oversight(from_master(near)), to_master(far)
+
+
+def test_a_master_is_greeted(ends: Ends) -> None:
+    master, supervisor = ends
+    supervisor.send(ReplayDead())
+    supervisor.send(Welcome(INITIAL))
+    supervisor.send(HandOver())
+    assert master.greet() == INITIAL
+    assert master.beside == (3,)
+    assert supervisor.receive() == [Hello()]
+    assert master.receive() == [ReplayDead(), HandOver()]  # what came with the welcome
+    assert master.receive() == []
+
+
+def test_a_supervisor_that_says_nothing(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_link, "GREETING", 0.0)
+    with pytest.raises(ConfigError, match="no supervisor speaks"):
+        ends[0].greet()
+
+
+def test_a_supervisor_that_ends(ends: Ends) -> None:
+    master, supervisor = ends
+    supervisor.close()
+    with pytest.raises(ConfigError, match="ended before this master began"):
+        master.greet()
+    assert master.receive() == []
+    assert master.gone
+
+
+def test_signs_of_life_once_a_second(ends: Ends) -> None:
+    master, supervisor = ends
+    for seconds in (0.0, 0.9 * PROGRESS, PROGRESS, 1.5 * PROGRESS):
+        master.tell_progress(1000.0 + seconds)
+    assert supervisor.receive() == [StillLoading(), StillLoading()]
+
+
+def test_an_announcement_is_passed_on_once(ends: Ends, redis_client: Redis) -> None:
+    master, supervisor = ends
+    frontier = Frontier(PartitionedStore(redis_client))
+    supervisor.send(Welcome(INITIAL))
+    master.greet()
+    supervisor.receive()
+    rollout = frontier.rollouts.announce(Rollout("abcdefabcdef", "main"))
+    frontier.rollouts.announce(Rollout("123456123456", "other"))
+    for _ in range(2):
+        master.tell_rollout(frontier, "one")
+    assert supervisor.receive() == [RolloutAnnounced(rollout)]
