@@ -23,8 +23,8 @@ STATES = {
     Task.Outcome.FINISHED: (_("finished"), "good"),
     Task.Outcome.FINISHED_WITH_ERRORS: (_("finished with errors"), "warn"),
     Task.Outcome.FAILED: (_("failed"), "bad"),
-    Task.Outcome.CANCELLED: (_("cancelled"), "quiet"),
-    Page.State.DONE: (_("done"), "quiet"),
+    Task.Outcome.CANCELLED: (_("cancelled"), "muted"),
+    Page.State.DONE: (_("done"), "muted"),
     Page.State.ERROR: (_("error"), "bad"),
     Event.Kind.SCHEDULE_FAILED: (_("schedule failed"), "bad"),
     Event.Kind.NODE_OFFLINE: (_("node offline"), "bad"),
@@ -44,17 +44,17 @@ CODE_STATES = {
 CONDITIONS = {
     "offline": (_("offline"), "bad"),
     "abnormal": (_("abnormal"), "bad"),
-    "leaving": (_("leaving"), "quiet"),
-    "loading": (_("loading"), "quiet"),
+    "leaving": (_("leaving"), "muted"),
+    "loading": (_("loading"), "muted"),
     "busy": (_("busy"), "good"),
-    "idle": (_("idle"), "quiet"),
+    "idle": (_("idle"), "muted"),
 }
 
 
 def state_label(state: str) -> tuple[str | Promise, str]:
     """A state or an outcome in the reader's language, and its tone: primary, good, warn, bad or
-    quiet."""
-    return STATES.get(state, (state, "quiet"))  # type: ignore[call-overload, no-any-return]
+    muted."""
+    return STATES.get(state, (state, "muted"))  # type: ignore[call-overload, no-any-return]
 
 
 def badge(text: str | Promise, tone: str) -> SafeString:

@@ -101,7 +101,7 @@ class DjangoServices:
     def run_steward(self, channel: FromChildLine) -> None:
         frontier = Frontier.connect(self._redis, self._settings, follows=True)
         use(frontier)  # schedules submit
-        Steward(self._settings, frontier).live(channel)
+        Steward(self._settings, frontier).run(channel)
 
     def _watch(self) -> Watch:
         return watch(self._settings.database_timeout)

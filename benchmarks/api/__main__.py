@@ -152,20 +152,20 @@ def _show(runs: list[Run], options: argparse.Namespace) -> Spread:
     rows = [
         [
             kind,
-            _spread(runs, kind, attrgetter("rate")).told(".0f"),
-            _spread(runs, kind, attrgetter("cpu_per_page")).told(".3f"),
-            _spread(runs, kind, attrgetter("web")).told(".1f"),
+            _spread(runs, kind, attrgetter("rate")).text(".0f"),
+            _spread(runs, kind, attrgetter("cpu_per_page")).text(".3f"),
+            _spread(runs, kind, attrgetter("web")).text(".1f"),
         ]
         for kind in (ALONE, BESIDE)
     ]
     some = [one for one in runs if one.kind == BESIDE]
-    answered = [Spread.of(one.share(percent) for one in some).told(".0f") for percent in (50, 99)]
+    answered = [Spread.of(one.share(percent) for one in some).text(".0f") for percent in (50, 99)]
     show(
         f"{options.rate} submissions a second for {options.seconds} s, pages after "
         f"{options.latency * 1000:g} ms, {IN_FLIGHT} in flight",
         ["pages/s", "CPU ms/page of the node", "CPU s of the web"],
         rows,
-        f"Lost: {lost.told('.1%')}. Half of the submissions were answered within {answered[0]} ms, "
+        f"Lost: {lost.text('.1%')}. Half of the submissions were answered within {answered[0]} ms, "
         f"99 of 100 within {answered[1]} ms; {sum(one.refused for one in some)} were refused. They "
         f"were sent up to {max(one.late for one in some):.2f} s late.",
     )

@@ -13,7 +13,7 @@ from types import TracebackType
 import requests
 
 from benchmarks.lab.meter import Metered
-from benchmarks.lab.node import CHECKOUT, PATIENCE, environment, manage
+from benchmarks.lab.node import CHECKOUT, NODE_TIMEOUT, environment, manage
 
 PROCESSES, THREADS = 2, 8
 USER = """
@@ -43,7 +43,7 @@ class Web:
         made = manage(self._env, "token", "add", "bench", "--name", "bench", "--scope", "submit")
         self.token = self._told(made).strip()
         self.run.__enter__()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + NODE_TIMEOUT
         while not self._answers():
             if not self.run.lives() or time.monotonic() > deadline:
                 problem = self.run.problem("does not answer")

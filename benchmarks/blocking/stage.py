@@ -12,7 +12,7 @@ import psycopg2
 
 from benchmarks.blocking.times import Times
 from benchmarks.lab.counted import CountedSite
-from benchmarks.lab.node import PATIENCE, Node, environment, manage, migrated
+from benchmarks.lab.node import NODE_TIMEOUT, Node, environment, manage, migrated
 from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.lab.tree import Tree
@@ -20,7 +20,7 @@ from benchmarks.lab.tree import Tree
 LATENCY = 0.05  # seconds of the ordinary site: with 32 in flight, up to 640 pages/s
 RUDE_LATENCY = 0.01
 TREE = Tree(200_000)  # more pages than are crawled
-LOOK = 0.05  # seconds
+POLL_EVERY = 0.05  # seconds
 STORED = """
 SELECT extract(epoch FROM created_at)::float8 FROM crawlservice_page
 WHERE task_id = %s AND status IS NOT NULL
@@ -97,11 +97,11 @@ class Stage:
 
     def _end(self, task: int) -> None:
         done = manage(self._env, "cancel", str(task))
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + NODE_TIMEOUT
         while self._query(STATE, task) != [("cancelled",)]:
             if done.returncode or time.monotonic() > deadline:
                 raise self._node.run.problem(f"does not cancel task {task}: {done.stderr}")
-            time.sleep(LOOK)
+            time.sleep(POLL_EVERY)
 
     def _times(self, task: int) -> Times:
         return Times(moment for (moment,) in self._query(STORED, task))

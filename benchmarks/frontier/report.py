@@ -67,11 +67,11 @@ class Report(NamedTuple):
             rate = speed[0].spread(lambda row: row.rate)
             most = speed[0].spread(lambda row: row.most)
             told.append(
-                f"goal {RATE:,} requests/s with 20 links: {rate.told(',.0f')} here, "
-                f"{most.told(',.0f')} by the CPU of one Redis"
+                f"goal {RATE:,} requests/s with 20 links: {rate.text(',.0f')} here, "
+                f"{most.text(',.0f')} by the CPU of one Redis"
             )
         if len(lengths := self.lines.get("lengths", ())) > 1:
-            growth = _growth(lengths[0], lengths[-1]).told()
+            growth = _growth(lengths[0], lengths[-1]).text()
             told.append(
                 f"goal below {GROWTH} times the cost: {growth} times from {lengths[0].label} to "
                 f"{lengths[-1].label} queued"
@@ -144,7 +144,7 @@ def _growth(first: Line, last: Line) -> Spread:
 def _table(title: str, lines: Sequence[Line]) -> Table:
     table = _plain(title, *FIGURES)
     for line in lines:
-        told = (line.spread(of).told(form) for of, form in FIGURES.values())
+        told = (line.spread(of).text(form) for of, form in FIGURES.values())
         table.add_row(line.label, *told)
     return table
 

@@ -14,8 +14,8 @@ from benchmarks.lab.chart import Bar, Panel
 from benchmarks.lab.job import keep, run, say, show
 
 SIZES, QUICK = (64 << 10, 1 << 20, 30 << 20), (64 << 10, 1 << 20)  # bytes
-PATIENCE = 60.0  # seconds for a page
-MOST = 1.0  # seconds that a callback may hold the event loop
+PAGE_TIMEOUT = 60.0  # seconds for a page
+MAX_HOLD = 1.0  # seconds that a callback may hold the event loop
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
         prog="python -m benchmarks.hostile",
         description="Gives pages that are made to hold up parsers to callbacks as spiders have "
         "them, and tells how long each keeps the event loop of a worker. About four minutes; ends "
-        f"with 1 when a page does so for more than {MOST:g} s.",
+        f"with 1 when a page does so for more than {MAX_HOLD:g} s.",
     )
     parser.add_argument("--quick", action="store_true", help="without the pages of 30 MB")
     parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
@@ -62,8 +62,8 @@ def measure(sizes: tuple[int, ...], output: Path | None) -> int:
     ]
     keep("hostile", figures, "Hostile pages", panels, output)
     slow = [f"{name} ({_text(size)})" for size, values in worst.items()
-            for name, value in values.items() if value > MOST]  # fmt: skip
-    say("hostile", f"longer than {MOST:g} s: {', '.join(slow) or 'none'}")
+            for name, value in values.items() if value > MAX_HOLD]  # fmt: skip
+    say("hostile", f"longer than {MAX_HOLD:g} s: {', '.join(slow) or 'none'}")
     return 1 if slow else 0
 
 
@@ -71,9 +71,9 @@ def held(page: Hostile, size: int) -> list[Held]:
     """``callbacks.held`` in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.hostile.callbacks", page.name, str(size)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PAGE_TIMEOUT)
     except subprocess.TimeoutExpired:
-        return [Held(name, PATIENCE, "ended") for name in CALLBACKS]
+        return [Held(name, PAGE_TIMEOUT, "ended") for name in CALLBACKS]
     if done.returncode:
         raise RuntimeError(f"{page.name}, {_text(size)}: {done.stderr.strip()[-500:]}")
     return [Held(*row) for row in json.loads(done.stdout)]

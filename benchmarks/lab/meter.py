@@ -19,7 +19,7 @@ import psutil
 from benchmarks.lab import reaper
 from crawlservice.cli.process_group import die_with_parent
 
-LOOK = 0.25  # seconds between two looks at the memory
+SAMPLE_EVERY = 0.25  # seconds between two looks at the memory
 
 
 class Usage(NamedTuple):
@@ -75,7 +75,7 @@ class Metered:
         finally:
             os.close(told)
         self._answer = os.fdopen(answer)
-        self._looking = threading.Thread(target=self._look, daemon=True)
+        self._looking = threading.Thread(target=self._sample, daemon=True)
         self._looking.start()
         return self
 
@@ -130,8 +130,8 @@ class Metered:
         tail = "\n".join(self.text().splitlines()[-20:])
         return RuntimeError(f"{name} {what}; the end of its log:\n{tail}")
 
-    def _look(self) -> None:
-        while not self._ended.wait(LOOK):
+    def _sample(self) -> None:
+        while not self._ended.wait(SAMPLE_EVERY):
             total = 0
             for process in self.processes():
                 try:

@@ -23,8 +23,8 @@ from crawlframe.frontier import Frontier
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MANAGE = (sys.executable, "manage.py")
-PATIENCE = 60.0  # seconds for a start or an end
-LOOK = 0.05  # seconds between two looks at the task
+NODE_TIMEOUT = 60.0  # seconds for a start or an end
+POLL_EVERY = 0.05  # seconds between two looks at the task
 # What a caller's shell may say of another Crawlframe, or of its own Python.
 OWN = ("CRAWLFRAME_", "DJANGO_", "DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE")
 
@@ -87,19 +87,19 @@ class Node:
                     raise self.run.problem("ended before its task")
                 if time.monotonic() > deadline:
                     raise self.run.problem(f"has not finished task {task} after {timeout:.0f} s")
-                time.sleep(LOOK)
+                time.sleep(POLL_EVERY)
 
     def stop(self) -> Usage:
         """As an operator does: SIGTERM, and wait until all have ended."""
         if self.run.lives():
             self.run.send(signal.SIGTERM)
-        usage = self.run.wait(PATIENCE)
+        usage = self.run.wait(NODE_TIMEOUT)
         if usage.code:
             raise self.run.problem(f"ended with status {usage.code}")
         return usage
 
     def wait_until_known(self, spider: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + NODE_TIMEOUT
         frontier = Frontier.connect(self._redis, Settings())
         try:
             while spider not in frontier.spiders.all():
@@ -107,7 +107,7 @@ class Node:
                     raise self.run.problem("ended at its start")
                 if time.monotonic() > deadline:
                     raise self.run.problem(f"does not tell of a spider {spider!r}")
-                time.sleep(LOOK)
+                time.sleep(POLL_EVERY)
         finally:
             frontier.store.redis.close()
 

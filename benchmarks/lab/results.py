@@ -28,7 +28,7 @@ class Spread(NamedTuple):
         ordered = sorted(values)
         return cls(statistics.median(ordered), ordered[0], ordered[-1])
 
-    def told(self, form: str = ".2f") -> str:
+    def text(self, form: str = ".2f") -> str:
         """``"0.45 (0.44-0.47)"``, or ``"0.45"`` of a single round."""
         if self.low == self.high:
             return f"{self.median:{form}}"

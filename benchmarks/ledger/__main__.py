@@ -15,7 +15,7 @@ from benchmarks.lab.job import keep, run, say, show
 from benchmarks.lab.node import MANAGE, Node, migrated
 from benchmarks.lab.results import Spread
 from benchmarks.ledger.without import ITEMS, NOTHING
-from benchmarks.standard.runs import PATIENCE, PATIENCE_PER_PAGE, Bench
+from benchmarks.standard.runs import RUN_TIMEOUT, TIMEOUT_PER_PAGE, Bench
 from benchmarks.standard.site import FEWEST
 
 JOB = "ledger"
@@ -99,7 +99,7 @@ def crawl(bench: Bench, kind: str, template: str, var: Path) -> Run:
         )
         with node:
             task = node.submit(SPIDER, url=bench.site.start)
-            seconds = node.wait(task, PATIENCE + PATIENCE_PER_PAGE * pages)
+            seconds = node.wait(task, RUN_TIMEOUT + TIMEOUT_PER_PAGE * pages)
             usage = node.stop()
         return Run(kind, pages, seconds, usage.cpu, bench.postgres.cpu_seconds() - before)
     finally:
@@ -119,10 +119,10 @@ def _show(runs: list[Run]) -> None:
         rows.append(
             [
                 kind,
-                rate.told(".0f"),
+                rate.text(".0f"),
                 f"{1 - full / rate.median:+.0%}",
-                _spread(runs, kind, attrgetter("cpu_per_page")).told(".3f"),
-                _spread(runs, kind, attrgetter("postgres_per_page")).told(".3f"),
+                _spread(runs, kind, attrgetter("cpu_per_page")).text(".3f"),
+                _spread(runs, kind, attrgetter("postgres_per_page")).text(".3f"),
             ]
         )
     show(

@@ -56,7 +56,7 @@ def measure(count: int, work: Path, output: Path | None) -> int:
         dsn = postgres.new_database(migrated(postgres, work / "migrate"))
         os.environ.update(environment(work / "var", dsn, redis.url))
         found += stored(pages, redis, postgres)
-    told(found)
+    print_parts(found)
     panels = [Panel("Processor time of a page", "microseconds", bars(found))]
     keep("profile", {"pages": count, "parts": [part._asdict() for part in found]},
          "A page, part by part", panels, output)  # fmt: skip
@@ -80,7 +80,7 @@ def stored(pages: list[parts.Page], redis: RedisServer, postgres: Postgres) -> l
         DjangoLedger().close()
 
 
-def told(found: list[Part]) -> None:
+def print_parts(found: list[Part]) -> None:
     ours = sum(part.micros for part in found if part.where in OURS)
     rows = [[part.name, part.where, f"{part.micros:.0f}"] for part in found]
     show(

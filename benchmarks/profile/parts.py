@@ -19,7 +19,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.messages import Run, WorkerReport, child_line
-from crawlframe.node.running_marks import Marks
+from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Collector, Outcome
@@ -29,7 +29,7 @@ from crawlframe.spider import read_settings
 
 HEADERS = [("Content-Type", "text/html; charset=utf-8")]
 IN_FLIGHT = 64
-BATCH = 16  # requests in a message of the master
+REQUESTS_PER_MESSAGE = 16  # requests in a message of the master
 REPEATS = 3  # the best of them counts: what is more was done for somebody else
 HERE = Settings(allow_private=(ipaddress.ip_network("127.0.0.0/8"),), concurrency=IN_FLIGHT)
 
@@ -100,7 +100,7 @@ class _Fetched(Downloader):
 def engine(pages: list[Page]) -> Part:
     """From a claimed request to an outcome, without fetch and callback."""
     claimed = [held(page.url) for page in pages]
-    marks = Marks(1, IN_FLIGHT)
+    marks = RunningMarks(1, IN_FLIGHT)
     place = marks.take()
     registry = Registry.load("benchmarks.profile.spiders")
 
@@ -133,8 +133,8 @@ def messages(pages: list[Page]) -> list[Part]:
     ours, theirs = child_line()
     views = {1: TaskView("running", 0)}
     sent = received = 0.0
-    for start in range(0, len(claimed), BATCH):
-        batch = claimed[start : start + BATCH]
+    for start in range(0, len(claimed), REQUESTS_PER_MESSAGE):
+        batch = claimed[start : start + REQUESTS_PER_MESSAGE]
         began = time.process_time()
         ours.send(Run(batch, views))
         between = time.process_time()

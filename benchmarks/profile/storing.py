@@ -22,7 +22,7 @@ from crawlframe.outcome import Collector, Outcome
 from crawlframe.request import Request, root_admission
 
 GENERATION = 1
-BATCH = 64  # outcomes that a commit finds waiting, as in a busy worker
+COMMIT_SIZE = 64  # outcomes that a commit finds waiting, as in a busy worker
 STEPS = {"known": "ask for known links", "commit": "transaction", "complete": "complete"}
 
 
@@ -92,7 +92,7 @@ def storing(
     sequence = done = 0
     while done < len(pages):
         sequence += 1
-        claimed = frontier.claim(GENERATION, sequence, min(BATCH, len(pages) - done)).requests
+        claimed = frontier.claim(GENERATION, sequence, min(COMMIT_SIZE, len(pages) - done)).requests
         for request in claimed:
             page = by_url[Request.decode(request.record).url]
             measured.put(_outcome(request, spider.parse(page.response()), sieve))

@@ -18,7 +18,7 @@ from benchmarks.reload.sources import SCRAPY
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.demosite.child import DemoServer
 
-PATIENCE = 60.0  # seconds for an end, or a page by new code
+STEP_TIMEOUT = 60.0  # seconds for an end, or a page by new code
 SETTINGS = """
 BOT_NAME = "bench"
 SPIDER_MODULES = ["spiders"]
@@ -108,7 +108,7 @@ class _Crawler:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(PATIENCE)
+                self._process.wait(STEP_TIMEOUT)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -116,7 +116,7 @@ class _Crawler:
             self._process = None
 
     def wait_for(self, change: int) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + STEP_TIMEOUT
         place = 0
         while True:
             if self._feed.exists():

@@ -15,8 +15,8 @@ import psutil
 from benchmarks.reload.rows import Database, Row
 from crawlservice.cli.process_group import die_with_parent
 
-PATIENCE = 60.0  # seconds for a start, an end, or a page by new code
-LOOK = 0.02  # seconds between two looks into the database
+STEP_TIMEOUT = 60.0  # seconds for a start, an end, or a page by new code
+POLL_EVERY = 0.02  # seconds between two looks into the database
 OWN = ("CRAWLFRAME_", "DJANGO_", "DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE")
 
 
@@ -66,7 +66,7 @@ class Node:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(PATIENCE)
+                self._process.wait(STEP_TIMEOUT)
             except subprocess.TimeoutExpired:
                 os.killpg(self._process.pid, signal.SIGKILL)
                 raise self._problem("it does not end") from None
@@ -75,7 +75,7 @@ class Node:
     def submit(self) -> None:
         """Starts the crawl of the demo spider, once the node has told of it."""
         command = [sys.executable, "manage.py", "submit", "demo"]
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + STEP_TIMEOUT
         while True:
             done = subprocess.run(
                 command, cwd=self._directory, env=self._env, capture_output=True, check=False
@@ -86,9 +86,9 @@ class Node:
                 raise self._problem(f"no task can be submitted: {done.stderr.decode()}")
             time.sleep(0.2)
 
-    def wait_for(self, change: int, look: float = LOOK) -> None:
+    def wait_for(self, change: int, look: float = POLL_EVERY) -> None:
         """Until a page was parsed by code with this change."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + STEP_TIMEOUT
         while True:
             new = self._database.read()
             self.rows += new

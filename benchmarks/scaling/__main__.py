@@ -88,9 +88,9 @@ def _show(runs: Sequence[Run], sizes: Sequence[Size]) -> None:
         rows.append(
             [
                 size.label,
-                rate.told(".0f"),
+                rate.text(".0f"),
                 f"{rate.median / first:.2f}",
-                cpu.told(".3f"),
+                cpu.text(".3f"),
                 *(f"{share.median:.2f}" for share in (*shares, busy)),
             ]
         )

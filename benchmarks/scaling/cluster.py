@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import psutil
 
-from benchmarks.lab.node import LOOK, PATIENCE, Node, migrated
+from benchmarks.lab.node import NODE_TIMEOUT, POLL_EVERY, Node, migrated
 from benchmarks.standard import stored
 from benchmarks.standard.runs import Bench
 from crawlframe.conf import Settings
@@ -104,7 +104,7 @@ def _node(bench: Bench, size: Size, dsn: str, work: Path, number: int) -> Node:
 
 def _wait_until_ready(redis: str, nodes: list[Node]) -> None:
     """Until all nodes have loaded the spider, so that all crawl from the first page on."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + NODE_TIMEOUT
     frontier = Frontier.connect(redis, Settings())
     with closing(frontier.store.redis):
         while sum(SPIDER in info.spiders for info in frontier.leases.nodes()) < len(nodes):
@@ -113,7 +113,7 @@ def _wait_until_ready(redis: str, nodes: list[Node]) -> None:
                     raise node.run.problem("ended at its start")
                 if time.monotonic() > deadline:
                     raise node.run.problem("or another node does not get ready")
-            time.sleep(LOOK)
+            time.sleep(POLL_EVERY)
 
 
 def _meters(bench: Bench, nodes: list[Node]) -> dict[str, Callable[[], float]]:

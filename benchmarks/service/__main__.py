@@ -104,7 +104,7 @@ def _slowest(found: dict[str, Spread]) -> Iterable[tuple[str, Spread]]:
 
 
 def _show(found: dict[str, Spread], size: Size) -> None:
-    rows = [[name, one.told(".0f")] for name, one in _slowest(found)]
+    rows = [[name, one.text(".0f")] for name, one in _slowest(found)]
     above = sum(one.median > GOAL for one in found.values())
     show(
         f"{size.pages:,} ledger rows and items, {size.tasks:,} tasks: milliseconds of each page",

@@ -54,7 +54,7 @@ def places(size: Size, middle: int) -> dict[str, str]:
         "item": f"{ADMIN}/item/{middle}/change/",
         "largest task": f"{ADMIN}/task/1/change/",
         "largest task: now": f"{ADMIN}/task/1/now/",
-        "largest task: findings": f"{ADMIN}/task/1/findings/",
+        "largest task: summary": f"{ADMIN}/task/1/summary/",
         "largest task: chart": f"{ADMIN}/task/1/chart/",
         "large task of long ago": f"{ADMIN}/task/2/change/",
         "pages: of that task": f"{ADMIN}/page/?task=2",

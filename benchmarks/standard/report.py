@@ -68,11 +68,11 @@ def _show_cpu(found: Sequence[Figures], title: str) -> None:
     rows = [
         (
             one.entry.label,
-            one.cpu.told(".3f"),
+            one.cpu.text(".3f"),
             f"{one.start.median:.3f}" if one.start else "",
             _ratio(one.more_cpu),
-            one.redis.told(".3f"),
-            one.postgres.told(".3f"),
+            one.redis.text(".3f"),
+            one.postgres.text(".3f"),
         )
         for one in found
     ]
@@ -88,10 +88,10 @@ def _show_wall(found: Sequence[Figures]) -> None:
     rows = [
         (
             one.entry.label,
-            one.rate.told(".0f"),
+            one.rate.text(".0f"),
             _ratio(one.slower),
-            one.peak.told(".0f"),
-            one.total.told(".0f"),
+            one.peak.text(".0f"),
+            one.total.text(".0f"),
         )
         for one in found
     ]
@@ -103,7 +103,7 @@ def _show_goals(judged: Sequence[Goal]) -> None:
     rows = [
         (
             goal.what,
-            goal.value.told(),
+            goal.value.text(),
             f"{'at least' if goal.least else 'at most'} {goal.goal:g}",
             "met" if goal.met else "missed",
         )
@@ -135,4 +135,4 @@ def _panels(found: Sequence[Figures]) -> list[Panel]:
 
 
 def _ratio(spread: Spread | None) -> str:
-    return spread.told() if spread else ""
+    return spread.text() if spread else ""

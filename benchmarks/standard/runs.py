@@ -22,8 +22,8 @@ from benchmarks.standard.entries import Entry
 from benchmarks.standard.site import Site
 
 WARM_UP = 256  # pages of the site that every entry crawls before the first round
-PATIENCE = 120.0  # seconds for a run, and more for each page
-PATIENCE_PER_PAGE = 0.05
+RUN_TIMEOUT = 120.0  # seconds for a run, and more for each page
+TIMEOUT_PER_PAGE = 0.05
 # What a caller's shell may say to some contender.
 OWN = ("PYTHON", "SCRAPY_", "CRAWLEE_", "APIFY_", "CRAWLFRAME_", "DATABASE_URL", "REDIS_URL")
 
@@ -89,7 +89,7 @@ class Bench:
         work.mkdir()
         self.redis.flush()
         dsn = self.postgres.new_database("" if entry.folder else self._with_tables)
-        timeout = PATIENCE + PATIENCE_PER_PAGE * site.pages
+        timeout = RUN_TIMEOUT + TIMEOUT_PER_PAGE * site.pages
         try:
             if entry.folder:
                 result = self._contender(entry, site, work, dsn, timeout)

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import psutil
 
 from benchmarks.lab.counted import CountedSite
-from benchmarks.lab.node import CHECKOUT, MANAGE, PATIENCE, environment, manage
+from benchmarks.lab.node import CHECKOUT, MANAGE, NODE_TIMEOUT, environment, manage
 from benchmarks.lab.tree import Tree
 from crawlframe.embedded import guardian
 from crawlservice.cli.process_group import die_with_parent
 
-LOOK = 0.02  # seconds between two looks at the site
+POLL_EVERY = 0.02  # seconds between two looks at the site
 SPIDER = "site"
 
 
@@ -82,10 +82,10 @@ def _node(place: Place) -> Iterator[psutil.Process]:
     try:
         yield psutil.Process(process.pid)
         process.send_signal(signal.SIGTERM)
-        if process.wait(PATIENCE):
+        if process.wait(NODE_TIMEOUT):
             raise problem(place, f"ended with status {process.returncode}")
     except subprocess.TimeoutExpired:
-        raise problem(place, f"has not ended after {PATIENCE:.0f} s") from None
+        raise problem(place, f"has not ended after {NODE_TIMEOUT:.0f} s") from None
     finally:
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -107,31 +107,31 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 def _submit(place: Place, url: str) -> None:
     """Without a node nobody has told of the spider yet; then it is tried again."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + NODE_TIMEOUT
     while (done := manage(place.env, "submit", SPIDER, f"-aurl={url}")).returncode:
         if time.monotonic() > deadline:
             raise problem(place, f"knows no spider: {done.stdout}{done.stderr}")
-        time.sleep(LOOK)
+        time.sleep(POLL_EVERY)
 
 
 def _wait_for_page(place: Place, site: CountedSite) -> float:
     """The time.monotonic() of the answer."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + NODE_TIMEOUT
     while not (answered := site.take()).pages:
         if time.monotonic() > deadline:
             raise problem(place, "has fetched nothing")
-        time.sleep(LOOK)
+        time.sleep(POLL_EVERY)
     return answered.first
 
 
 def _wait_for_redis(place: Place) -> None:
     """Until the private server of a place has stopped with its last user; the next start makes a
     new one."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + NODE_TIMEOUT
     while guardian.ask(place.var / "redis" / "redis.sock", "PING"):
         if time.monotonic() > deadline:
             raise problem(place, "has left its Redis running")
-        time.sleep(LOOK)
+        time.sleep(POLL_EVERY)
 
 
 def problem(place: Place, what: str) -> RuntimeError:

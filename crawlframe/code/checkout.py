@@ -66,7 +66,7 @@ class Checkout:
         except ValueError:
             return None
         except GitError as error:
-            _tell(directory, str(error))
+            _warn_once(directory, str(error))
             return None
         places = [Path(os.path.normpath(directory.absolute() / p)) for p in (lock, *marks)]
         return cls(Path(root), places[0], places[1:])
@@ -124,7 +124,7 @@ class Checkout:
 
 
 @cache
-def _tell(directory: Path, problem: str) -> None:
+def _warn_once(directory: Path, problem: str) -> None:
     """Once: a directory in no repository needs no words, but one that git does not trust does."""
     if not re.search(r"not a git repository|is not installed", problem):
         log.warning("%s counts as being in no git checkout: %s", directory, problem)

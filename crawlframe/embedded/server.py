@@ -22,7 +22,7 @@ from crawlframe.errors import ConfigError
 
 OLDEST = (6, 2)  # version of Redis
 MAX_SOCKET_PATH = 100  # bytes; the operating systems allow 103 or more
-PATIENCE = 60.0  # seconds to wait for another command that starts or stops the server
+COMMAND_TIMEOUT = 60.0  # seconds to wait for another command that starts or stops the server
 
 _joined: dict[Path, int] = {}  # directory -> our descriptor of its users.lock, open while we live
 
@@ -133,16 +133,18 @@ def _join(directory: Path) -> None:
 
 
 def _wait_for_lock(lock: int, kind: int, otherwise: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + COMMAND_TIMEOUT
     while not guardian.try_lock(lock, kind):
         if time.monotonic() > deadline:
-            raise ConfigError(f"{otherwise} after {PATIENCE:.0f} s; end that process and try again")
+            raise ConfigError(
+                f"{otherwise} after {COMMAND_TIMEOUT:.0f} s; end that process and try again"
+            )
         time.sleep(0.02)
 
 
 def _ensure_guardian(directory: Path, socket_path: Path) -> None:
     """Called by one process of this checkout at a time, which is a user already."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + COMMAND_TIMEOUT
     while True:
         lock = guardian.open_lock(directory / "guardian.lock")
         try:
@@ -155,7 +157,7 @@ def _ensure_guardian(directory: Path, socket_path: Path) -> None:
         if answer and not answer.startswith("-LOADING"):
             return
         if answer:
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + COMMAND_TIMEOUT
         if time.monotonic() > deadline:
             raise ConfigError(
                 f"the embedded Redis does not answer on {socket_path}; see {directory}/redis.log"

@@ -35,7 +35,7 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 
 OLDEST = 0x080400  # 8.4: the first libcurl whose MAXFILESIZE stops bodies of unknown length too
-PATIENCE = 5.0  # seconds after the timeout at which libcurl itself is taken to be stuck
+STUCK_AFTER = 5.0  # seconds after the timeout at which libcurl itself is taken to be stuck
 
 _ERRORS: dict[int, type[FetchError]] = {
     pycurl.E_UNSUPPORTED_PROTOCOL: BadResponse,  # HTTP/0.9: an answer without a status line
@@ -206,17 +206,17 @@ class _Watch:
     def __init__(self, journey: Journey, done: asyncio.Future[Any], seconds: float) -> None:
         self._journey = journey
         self._done = done
-        self._timer = done.get_loop().call_later(seconds + PATIENCE, self._look)
+        self._timer = done.get_loop().call_later(seconds + STUCK_AFTER, self._check)
 
     def cancel(self) -> None:
         self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._done.done():
             return
         left = self._journey.left()
         if left > 0:  # it has waited for memory meanwhile
-            self._timer = self._done.get_loop().call_later(max(0.01, left), self._look)
+            self._timer = self._done.get_loop().call_later(max(0.01, left), self._check)
         else:
             self._done.set_exception(TimeoutError())
 

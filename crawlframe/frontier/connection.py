@@ -22,14 +22,14 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from crawlframe.errors import FrontierError
-from crawlframe.frontier.wording import complaint, without_password
+from crawlframe.frontier.wording import error_text, without_password
 
 T = TypeVar("T")
 
 TIMEOUT = 4.0  # seconds for an answer; after it the connection is taken for dead
-PATIENCE = 10.0  # seconds, for who asks what takes long, such as an audit
+LONG_TIMEOUT = 10.0  # seconds, for who asks what takes long, such as an audit
 CONNECT_TIMEOUT = 3.0  # seconds
-PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # seconds between tries of a server that hangs up
+RETRY_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # seconds between tries of a server that hangs up
 FORMS = (
     "redis://host:6379/0, rediss://… (TLS), unix:///path/redis.sock, "
     "redis+sentinel://host:26379,host2:26379/service, redis+cluster://host:6379"
@@ -62,7 +62,7 @@ def connect(url: str, timeout: float = TIMEOUT) -> Redis:
         client = _client(url, options)
         persist(client.ping)
     except (ResponseError, BusyLoadingError) as error:
-        raise FrontierError(f"{complaint(error)} ({without_password(url)})") from None
+        raise FrontierError(f"{error_text(error)} ({without_password(url)})") from None
     except (RedisError, RedisClusterException, ValueError, OSError) as error:
         reason = str(error).rstrip(".")
         what, mend = next((w, m) for words, w, m in FAILURES if re.search(words, reason))
@@ -73,7 +73,7 @@ def connect(url: str, timeout: float = TIMEOUT) -> Redis:
 def persist(ask: Callable[[], T]) -> T:
     """What ``ask`` answers. Asks again, for some seconds, while the server is there and hangs up;
     raises redis.RedisError at once when nobody is there, or it says why not."""
-    for pause in PAUSES:
+    for pause in RETRY_PAUSES:
         try:
             return ask()
         except (BusyLoadingError, AuthenticationError):

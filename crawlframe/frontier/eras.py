@@ -15,7 +15,7 @@ from crawlframe.frontier.partitions import PartitionedStore
 OPEN, DOUBTED, CLOSED = "open", "doubted", "closed"
 
 
-class Era(NamedTuple):
+class EraState(NamedTuple):
     """``state``: OPEN, DOUBTED or CLOSED."""
 
     number: int
@@ -28,9 +28,11 @@ class Eras:
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
 
-    def read(self) -> list[Era]:
+    def read(self) -> list[EraState]:
         """What each partition says."""
-        return [Era(*self._store.era_of(partition)) for partition in range(self._store.partitions)]
+        return [
+            EraState(*self._store.era_of(partition)) for partition in range(self._store.partitions)
+        ]
 
     def settled(self) -> int:
         """The number of the era that all partitions are in, or 0 when it is not open everywhere."""
@@ -42,19 +44,19 @@ class Eras:
         """From now on this client belongs to the present era."""
         for partition in range(self._store.partitions):
             era, _ = self._store.era_of(partition)
-            self._store.pulse.learn(partition, era)
+            self._store.call_log.learn(partition, era)
 
     def doubt(self) -> None:
         """Something is wrong: nothing is claimed until a later era is open."""
         for partition in range(self._store.partitions):
-            self._store.run("era", partition, self._store.pulse.eras[partition], DOUBTED)
+            self._store.run("era", partition, self._store.call_log.eras[partition], DOUBTED)
 
     def begin(self, number: int) -> None:
         """A later era begins, and this client belongs to it. What others write is refused until
         they have learned of it; what they claim, until it is open."""
         for partition in range(self._store.partitions):
             self._store.run("era", partition, number, CLOSED)
-            self._store.pulse.learn(partition, number)
+            self._store.call_log.learn(partition, number)
 
     def installation(self) -> str:
         """The id of the database that this data belongs to; "" before the first."""
@@ -84,7 +86,7 @@ class Eras:
     def open(self) -> None:
         """The era of this client is whole."""
         for partition in range(self._store.partitions):
-            self._store.run("era", partition, self._store.pulse.eras[partition], OPEN)
+            self._store.run("era", partition, self._store.call_log.eras[partition], OPEN)
 
     def confirm(self) -> None:
         """Raises EraChanged when Redis does not know all that this client was told is done."""

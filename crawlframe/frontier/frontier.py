@@ -12,7 +12,7 @@ from typing import Any
 from crawlframe.conf import Settings
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
-from crawlframe.frontier.connection import PATIENCE, TIMEOUT, connect, persist
+from crawlframe.frontier.connection import LONG_TIMEOUT, TIMEOUT, connect, persist
 from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
@@ -53,7 +53,7 @@ class Frontier(Tasks):
     def connect(cls, url: str, settings: Settings, *, follows: bool = False) -> Frontier:
         """A frontier on a fresh connection; never share it over a fork. ``follows``: goes on in the
         next era, which is not for who holds requests. Raises FrontierError and redis.RedisError."""
-        redis = connect(url, PATIENCE if follows else TIMEOUT)
+        redis = connect(url, LONG_TIMEOUT if follows else TIMEOUT)
         store = PartitionedStore(redis, settings.key_prefix, settings.partitions, follows=follows)
         frontier = cls(store)
         persist(frontier._agree)
@@ -118,7 +118,7 @@ class Frontier(Tasks):
             "claim", partition, generation, sequence, n, over
         )
         if batch or fetched:
-            self.store.pulse.count(partition)
+            self.store.call_log.count(partition)
         if wait >= 0:
             claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
         for i in range(0, len(states), 3):

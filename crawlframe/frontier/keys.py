@@ -6,7 +6,7 @@ Lane: the requests of one task, one rank and one host, in order of arrival. It i
 ``<task>:<rank>:<host>``. The lanes of a host together are its queue, divided so that a task can be
 paused or skipped at once and each entry costs 18 bytes.
 
-Trail: the code versions that could not run a request, as marks of 8 hex digits joined by dots,
+Tried: the code versions that could not run a request, as marks of 8 hex digits joined by dots,
 oldest first, at most 8. Parked requests are grouped by it: each version finds what it did not try.
 """
 
@@ -29,16 +29,16 @@ KEYS: dict[str, tuple[str, str]] = {
         "hash rid -> <holder>|<lane>; holder = <generation>.<claim> (being fetched), "
         "<generation>+ (fetched), d (delayed) or p (parked)",
     ),
-    "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>[,<trail>]; absent = 0,0"),
+    "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>[,<tried>]; absent = 0,0"),
     "KILLS": ("kills", "hash rid -> workers whose death it is blamed for; absent = 0"),
     "CURSOR": ("cursor", "hash rid -> follow-ups of a long list that were pushed"),
     "DELAYED": ("delayed", "zset rid -> due time (ms)"),
     "INPROGRESS": ("inprogress:.", "set of a generation: rids it holds"),
     "BATCH": ("batch:.", "string of a generation: its last claim, for a lost answer"),
     "PARKED": ("parked:.", "hash of a task: rid -> reason"),
-    "TRAILS": ("trails", "set of the trails that parked requests have"),
-    "TRAIL": ("trail:.", "set of a trail: tasks with such parked requests"),
-    "STRANDED": ("stranded:.", "set of <task>:<trail>: the parked requests (rids)"),
+    "TRIED_VERSIONS": ("trails", "set of the lists of tried versions that parked requests have"),
+    "TASKS_BY_TRIED": ("trail:.", "set of such a list: tasks with such parked requests"),
+    "PARKED_BY_TRIED": ("stranded:.", "set of <task>:<tried>: the parked requests (rids)"),
     "RETAKEN": ("retaken:.", "string of a retake call: what it answered, for a lost answer"),
     "PAUSED": ("paused:.", "set of a task: lanes that wait for resume"),
     "SEEN": ("seen:.", "intsets of 64-bit fingerprints: <task>:<bucket>, linear hashing"),
@@ -57,9 +57,9 @@ KEYS: dict[str, tuple[str, str]] = {
         "installation",
         "string: id of the database this data belongs to (partition 0)",
     ),
-    "PULSE": ("pulse:.", "string of a client: number of its last call that changed something"),
+    "CALL_LOG": ("pulse:.", "string of a client: number of its last call that changed something"),
     "GENERATIONS": ("generations", "zset generation -> end of its lease (ms)"),
-    "HUNGRY": ("hungry", "zset generation -> when it last got less than it asked for (ms)"),
+    "STARVED": ("hungry", "zset generation -> when it last got less than it asked for (ms)"),
     "FENCED": ("fenced", "set of generations declared dead, for ever"),
     "NODES": ("nodes", "hash generation -> JSON of its node (partition 0)"),
     "SPIDERS": ("spiders", "hash spider -> JSON of its description (partition 0)"),
@@ -73,7 +73,7 @@ KEYS: dict[str, tuple[str, str]] = {
 
 # What is not rebuilt from the database, and so outlives an era.
 LASTING = {
-    "ERA", "INSTALLATION", "PULSE", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
+    "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
     "COOKIES", "QUARANTINE",
 }  # fmt: skip
 # What is of Redis itself: it also stays when another installation takes it over.

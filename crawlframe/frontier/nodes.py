@@ -23,7 +23,7 @@ class CodeState(msgspec.Struct, frozen=True):
     rollout: int = 0  # id of the announcement that the last pull answered
 
 
-class Fitness(msgspec.Struct, frozen=True):
+class NodeHealth(msgspec.Struct, frozen=True):
     """How well a node does, as it sees it itself."""
 
     lease: float = 0.0  # seconds that each renewal is for; 0: it did not tell
@@ -48,4 +48,4 @@ class NodeInfo(msgspec.Struct, frozen=True):
     private: tuple[str, ...] = ()  # private networks that it may crawl
     code: CodeState = CodeState()
     leaving: bool = False  # it takes nothing new and ends
-    fitness: Fitness = Fitness()
+    health: NodeHealth = msgspec.field(default=NodeHealth(), name="fitness")

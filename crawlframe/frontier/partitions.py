@@ -14,8 +14,8 @@ from redis.exceptions import ConnectionError, RedisClusterException, ResponseErr
 
 from crawlframe import faults
 from crawlframe.errors import EraChanged, Fenced, FrontierError
+from crawlframe.frontier.call_log import CallLog
 from crawlframe.frontier.keys import Keys
-from crawlframe.frontier.pulse import Pulse
 from crawlframe.frontier.scripts import UNCOUNTED, UNGUARDED, Scripts
 
 T = TypeVar("T")
@@ -37,14 +37,14 @@ class PartitionedStore:
         redis: Redis,
         prefix: str = "cf",
         partitions: int = 1,
-        pulse: Pulse | None = None,
+        call_log: CallLog | None = None,
         *,
         follows: bool = False,
     ) -> None:
         """``follows``: goes on in the next era. Not for who holds requests of the one before."""
         self.redis: Any = redis  # the client's own types mix bytes and text
         self.partitions = partitions
-        self.pulse = pulse or Pulse()
+        self.call_log = call_log or CallLog()
         self._follows = follows
         self.keys = [Keys(prefix, partition) for partition in range(partitions)]
         self._scripts = Scripts(redis)
@@ -73,13 +73,13 @@ class PartitionedStore:
             if not self._follows or verb in UNGUARDED:
                 raise
             era, _ = self.era_of(partition)
-            self.pulse.learn(partition, era)
+            self.call_log.learn(partition, era)
             return self._run(verb, partition, *args)
 
     def _run(self, verb: str, partition: int, *args: Any) -> Any:
         keys, guarded = self.keys[partition], verb not in UNGUARDED
         if guarded:
-            args = (*args, self.pulse.words(partition))
+            args = (*args, self.call_log.words(partition))
         try:
             faults.at(f"{verb}.before", ConnectionError, self._drop)
             answer = getattr(self._scripts, verb)(keys=[keys.tag], args=args)
@@ -89,12 +89,12 @@ class PartitionedStore:
         except ResponseError as error:
             word = str(error).partition(" ")[0]
             if word == "LOST":
-                self._scripts.era(keys=[keys.tag], args=[self.pulse.eras[partition], "doubted"])
+                self._scripts.era(keys=[keys.tag], args=[self.call_log.eras[partition], "doubted"])
             if refusal := REFUSALS.get(word):
                 raise refusal(str(error)) from None
             raise
         if guarded and verb not in UNCOUNTED:
-            self.pulse.count(partition)
+            self.call_log.count(partition)
         return answer
 
     def _drop(self) -> None:

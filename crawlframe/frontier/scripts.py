@@ -12,7 +12,7 @@ from crawlframe.frontier.keys import lua_prelude
 
 LUA = Path(__file__).parent / "lua"
 READING = {"audit", "known", "leases"}
-UNGUARDED = {*READING, "era", "quarantine"}  # verbs that take no pulse
+UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
 
 

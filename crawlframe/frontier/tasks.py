@@ -18,7 +18,7 @@ from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.frontier.rows import Rows
 from crawlframe.request import Admission, end_admission
 
-LOOK = 2_000  # keys that one step of a search for lanes looks at
+KEYS_PER_SCAN = 2_000  # keys that one step of a search for lanes looks at
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
     "cancelled",
@@ -113,7 +113,7 @@ class Tasks:
         start, pattern = len(keys("LANE")), keys.pattern(f"q:{task}:*")
         cursor = 0
         while time.monotonic() <= until:
-            cursor, names = self.store.redis.scan(cursor, pattern, LOOK)
+            cursor, names = self.store.redis.scan(cursor, pattern, KEYS_PER_SCAN)
             lanes = [name.decode()[start:] for name in names]
             if not self._end_lanes(partition, task, lanes, until):
                 return False

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from redis.exceptions import BusyLoadingError, ResponseError
 
 
-def complaint(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """What came from the client instead of an answer, in one line without a full stop."""
     reason = re.sub(r"\.? script: \w+, on @\w+:\d+\.?$", "", " ".join(str(error).split()))
     refused = isinstance(error, ResponseError | BusyLoadingError)

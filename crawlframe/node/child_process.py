@@ -15,15 +15,15 @@ from typing import NoReturn
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Claimed
 from crawlframe.node.messages import FromChildLine, ToChildLine, child_line
-from crawlframe.node.running_marks import Marks
+from crawlframe.node.running_marks import RunningMarks
 
 log = logging.getLogger(__name__)
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 WORKERS = (
     "worker",  # takes any request
-    "aside",  # for callbacks that compute
-    "lone",  # for requests that must run alone, one at a time
+    "cpu",  # for callbacks that compute
+    "isolated",  # for requests that must run alone, one at a time
 )
 ADOPTION = 5.0  # seconds a process may take to become the master's child
 HANDED_OVER = 3  # exit code of a master that made room for another; Django's reloader uses it too
@@ -35,7 +35,12 @@ class Child:
     ``version`` the code that it runs."""
 
     def __init__(
-        self, role: str, pid: int, channel: ToChildLine, marks: Marks | None = None, place: int = 0
+        self,
+        role: str,
+        pid: int,
+        channel: ToChildLine,
+        marks: RunningMarks | None = None,
+        place: int = 0,
     ) -> None:
         self.role = role
         self.pid = pid
@@ -114,14 +119,14 @@ class Child:
             self._again[rid] = again - 1
 
     def relieve(self, rids: Collection[bytes]) -> list[tuple[bytes, str, int]]:
-        """It keeps these requests only. Returns the others as ``legacy`` does."""
+        """It keeps these requests only. Returns the others as ``requests_to_release`` does."""
         self.relieved = True
         others = [(rid, held.host, 0) for rid, held in self.held.items() if rid not in rids]
         self.held = {rid: held for rid, held in self.held.items() if rid in rids}
         self._again.clear()
         return others
 
-    def legacy(self, blamed: Collection[bytes]) -> list[tuple[bytes, str, int]]:
+    def requests_to_release(self, blamed: Collection[bytes]) -> list[tuple[bytes, str, int]]:
         """After its death: rid, host and penalty of what it held, in the form of ``release``."""
         return [(rid, one.host, int(rid in blamed)) for rid, one in self.held.items()]
 

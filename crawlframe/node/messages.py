@@ -170,7 +170,7 @@ class InitialState(msgspec.Struct, frozen=True):
     rollout: int  # id of the last announcement that was heeded
 
 
-class Welcome(Message, tag="welcome"):
+class HelloReply(Message, tag="welcome"):
     """Supervisor to master, the answer to Hello: the framework has not changed since; begin."""
 
     state: InitialState
@@ -225,7 +225,7 @@ class HandOver(Message, tag="hand over"):
 
 
 AboutCode = Preload | DropPreload | Reload | RefuseVersion | CheckoutPulled
-ToMaster = Welcome | AboutCode | SendCodeReport | ReplayDead | HandOver
+ToMaster = HelloReply | AboutCode | SendCodeReport | ReplayDead | HandOver
 
 
 # -- master -> supervisor: the other side may be of another version -------------------------------
@@ -242,7 +242,7 @@ class LoadedCode(msgspec.Struct, frozen=True):
 
 
 class Hello(Message, tag="hello"):
-    """Master to supervisor, first of all: it has been imported, and waits for Welcome."""
+    """Master to supervisor, first of all: it has been imported, and waits for HelloReply."""
 
 
 class CodeReport(Message, tag="code"):

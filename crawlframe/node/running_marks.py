@@ -1,4 +1,4 @@
-"""Marks: shared memory in which each worker says whose callbacks are running."""
+"""RunningMarks: shared memory in which each worker says whose callbacks are running."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NONE = bytes(SIZE)
 LOOP = 0  # the slot of the callback that holds the event loop; the others are for threads
 
 
-class Marks:
+class RunningMarks:
     """Made by the master before it forks; a worker knows its place by number. Memory that is never
     written costs nothing."""
 

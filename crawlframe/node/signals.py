@@ -25,7 +25,7 @@ class Signals:
             if before is not signal.SIG_IGN:
                 self._before[number] = before
                 signal.signal(number, self._record)
-        self.let()
+        self.unblock()
 
     def _record(self, number: int, frame: FrameType | None) -> None:
         self._arrived.append(number)
@@ -41,11 +41,11 @@ class Signals:
         self._near.close()
         self._far.close()
 
-    def hold(self) -> None:
+    def block(self) -> None:
         """From now on they wait; also for the next Signals, if this process executes another."""
         signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
 
-    def let(self) -> None:
+    def unblock(self) -> None:
         """They arrive again."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._numbers)
 

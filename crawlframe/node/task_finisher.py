@@ -1,4 +1,5 @@
-"""Endings: tasks of which nothing remains are marked ended in the ledger and leave the frontier."""
+"""TaskFinisher: tasks of which nothing remains are marked ended in the ledger and leave the
+frontier."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def end_tasks(ledger: Ledger, frontier: Frontier, tasks: Mapping[int, Counts]) -
     return ended
 
 
-class Endings:
+class TaskFinisher:
     """Tasks that a worker brought to NR = 0. What it does not end, a steward does. ``now`` is
     time.monotonic()."""
 

@@ -51,4 +51,4 @@ def chart(request: HttpRequest) -> JsonResponse:
 def _now() -> dict[str, Any]:
     rates = charts.of_cluster(SPANS["hour"])
     last = {name: rates[name][-1] or 0.0 if rates else 0.0 for name in RATES}
-    return {"overview": overview.look(), "now": last}
+    return {"overview": overview.snapshot(), "now": last}

@@ -67,7 +67,7 @@ class DeliveryAdmin(ReadOnly):
             return badge(_("given up"), "bad")
         if delivery.problem:
             return badge(_("trying again"), "warn")
-        return badge(_("waiting"), "quiet")
+        return badge(_("waiting"), "muted")
 
     @admin.display(description=_("next try"))
     def next_try(self, delivery: Delivery) -> SafeString | str:

@@ -67,7 +67,7 @@ THINGS = {
 USERS = 100  # that are offered; ?user=7 takes any
 
 
-def told(verb: str) -> str:
+def verb_text(verb: str) -> str:
     """What was done, in the reader's language: "login", "add" and what was added."""
     words = verb.replace("_", " ")
     if words in VERBS:
@@ -86,7 +86,7 @@ class RecentVerb(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         latest = Action.objects.order_by("-id").values_list("verb", flat=True)[:RECENT]
-        return [(verb, told(verb)) for verb in sorted(set(latest))]
+        return [(verb, verb_text(verb)) for verb in sorted(set(latest))]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return queryset.filter(verb=self.value()) if self.value() else queryset
@@ -150,7 +150,7 @@ class ActionAdmin(ReadOnly):
 
     @admin.display(description=_("action"))
     def shown_verb(self, action: Action) -> str:
-        return told(action.verb)
+        return verb_text(action.verb)
 
     @admin.display(description=_("task"))
     def task_number(self, action: Action) -> SafeString | str:
@@ -158,8 +158,8 @@ class ActionAdmin(ReadOnly):
 
     @admin.display(description=_("detail"))
     def short(self, action: Action) -> str:
-        told = {key: value for key, value in action.detail.items() if key not in WHO}
-        text = json.dumps(told, ensure_ascii=False) if told else "-"
+        detail = {key: value for key, value in action.detail.items() if key not in WHO}
+        text = json.dumps(detail, ensure_ascii=False) if detail else "-"
         return text if len(text) <= 120 else f"{text[:119]}…"
 
     @admin.display(description=_("detail"))

@@ -14,7 +14,7 @@ from crawlservice.accounts.journal import by, record
 class Journaled(ModelAdmin):
     """Put before unfold's ModelAdmin. The journal takes the place of Django's own log."""
 
-    def told(self, row: Any) -> dict[str, Any]:
+    def details(self, row: Any) -> dict[str, Any]:
         """What the journal says of a row beside its name."""
         return {}
 
@@ -32,5 +32,5 @@ class Journaled(ModelAdmin):
             self._note(request, "delete", row)
 
     def _note(self, request: HttpRequest, verb: str, row: Model, **detail: Any) -> None:
-        detail = {"name": str(row), "id": row.pk, **detail, **self.told(row)}
+        detail = {"name": str(row), "id": row.pk, **detail, **self.details(row)}
         record(f"{verb}_{row._meta.model_name}", **by(request), **detail)

@@ -55,9 +55,9 @@ class NodeList(KeysetList):
 
 
 def cluster(request: HttpRequest) -> dict[int, Node] | None:
-    """``nodes.look``, once per page."""
+    """``nodes.by_generation``, once per page."""
     if not hasattr(request, "cluster"):
-        request.cluster = nodes.look()  # type: ignore[attr-defined]
+        request.cluster = nodes.by_generation()  # type: ignore[attr-defined]
     found: dict[int, Node] | None = request.cluster  # type: ignore[attr-defined]
     return found
 
@@ -65,7 +65,7 @@ def cluster(request: HttpRequest) -> dict[int, Node] | None:
 def node_of(life: Generation) -> Node | None:
     """What the cluster says of this life; None when it has ended, or Redis is away."""
     if not hasattr(life, "known"):
-        life.known = nodes.look()  # type: ignore[attr-defined]
+        life.known = nodes.by_generation()  # type: ignore[attr-defined]
     known: dict[int, Node] | None = life.known  # type: ignore[attr-defined]
     return known.get(life.pk) if known else None
 

@@ -119,7 +119,7 @@ class UserAdmin(Journaled, Owner, DjangoUserAdmin, ModelAdmin):
         if not change or "role" in form.changed_data:
             roles.give_role(obj, form.cleaned_data["role"])
 
-    def told(self, row: User) -> dict[str, Any]:
+    def details(self, row: User) -> dict[str, Any]:
         return {"role": roles.role_of(row)}
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
@@ -150,7 +150,7 @@ class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
     def formfield_for_manytomany(self, *args: Any, **kwargs: Any) -> Any:
         field = super().formfield_for_manytomany(*args, **kwargs)
         if isinstance(field, forms.ModelMultipleChoiceField):
-            field.label_from_instance = _told  # type: ignore[assignment, method-assign]
+            field.label_from_instance = _permission_text  # type: ignore[assignment, method-assign]
         return field
 
     @admin.display(description=_("name"), ordering="name")
@@ -160,7 +160,7 @@ class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
     @admin.display(description=_("may"))
     def may(self, group: Group) -> SafeString:
         rows = group.permissions.select_related("content_type").order_by("content_type", "pk")
-        return laid_out("\n".join(map(_told, rows)))
+        return laid_out("\n".join(map(_permission_text, rows)))
 
     @admin.display(description=_("members"))
     def users(self, group: Any) -> int:
@@ -174,7 +174,7 @@ class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
         return super().has_delete_permission(request, obj) and not _is_role(obj)
 
 
-def _told(permission: Permission) -> str:
+def _permission_text(permission: Permission) -> str:
     """A permission in the reader's language; the database has it in English."""
     model = permission.content_type.model_class()
     verb = permission.codename.partition("_")[0]

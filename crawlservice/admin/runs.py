@@ -23,7 +23,7 @@ LATEST = 10
 NOT_SHOWN = ("task__seeds", "task__arguments", "task__settings")
 TONES = {
     Run.Outcome.SUBMITTED: "good",
-    Run.Outcome.WAITING: "quiet",
+    Run.Outcome.WAITING: "muted",
     Run.Outcome.SKIPPED: "warn",
     Run.Outcome.MISSED: "warn",
     Run.Outcome.FAILED: "bad",

@@ -193,7 +193,7 @@ class ScheduleAdmin(Owner):
             reverse("admin:schedule_times"),
             "input from:#id_cron delay:300ms, input from:#id_every delay:300ms, "
             "change from:#id_timezone",
-            render_to_string(TIMES, _told(schedule)) if schedule.pk else "",
+            render_to_string(TIMES, _upcoming(schedule)) if schedule.pk else "",
         )
 
     def times(self, request: HttpRequest) -> HttpResponse:
@@ -273,7 +273,7 @@ def _is_to_choose(request: HttpRequest, object_id: str | None) -> bool:
     return not request.GET.get("spider", "" if object_id is None else "its own")
 
 
-def _told(schedule: Schedule) -> dict[str, Any]:
+def _upcoming(schedule: Schedule) -> dict[str, Any]:
     """When it is due, for the template."""
     try:
         found = schedules.upcoming(schedule, SHOWN_TIMES)

@@ -62,7 +62,7 @@ def urls(site: AdminSite) -> list[URLPattern]:
 
     return [
         live("now", now),
-        live("findings", found),
+        live("summary", summary_part),
         live("chart", chart),
         path("<int:pk>/export/<slug:suffix>/", site.admin_view(download), name=name("export")),
         *(
@@ -84,7 +84,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "limits": limits_as_written(task),
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
         **_now(request, task),
-        **_findings(task),
+        **_summary(task),
     }
     return TemplateResponse(request, "admin/crawlservice/task.html", context)
 
@@ -98,12 +98,12 @@ def now(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_safe
-def found(request: HttpRequest, pk: int) -> HttpResponse:
+def summary_part(request: HttpRequest, pk: int) -> HttpResponse:
     """What became of its requests."""
     task = _task(pk)
     status = 200 if task.state in Task.ACTIVE else STOP
-    name = "admin/crawlservice/_task_findings.html"
-    return TemplateResponse(request, name, _findings(task), status=status)
+    name = "admin/crawlservice/_task_summary.html"
+    return TemplateResponse(request, name, _summary(task), status=status)
 
 
 @require_safe
@@ -161,10 +161,10 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
     }
 
 
-def _findings(task: Task) -> dict[str, Any]:
+def _summary(task: Task) -> dict[str, Any]:
     return {
         "task": task,
-        "found": summary.look(task),
+        "found": summary.summarize(task),
         "versions": pages_by_version(task),
         "latest": summary.LATEST,
     }

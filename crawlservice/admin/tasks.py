@@ -33,7 +33,7 @@ from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.submit import SWEEP
 
 ERRORS = "state__exact=error"
-MOST = 500_000  # rows that are deleted while somebody waits for the page
+MAX_DELETED_ROWS = 500_000  # rows that are deleted while somebody waits for the page
 
 
 class TaskList(KeysetList):
@@ -145,7 +145,7 @@ class TaskAdmin(ReadOnly):
         found = extent(Task.objects.filter(pk__in=[task.pk for task in chosen]))
         counts = dict(zip((_("tasks"), _("pages"), _("items")), found, strict=True))
         kept = [_open(task) for task in chosen if task.state not in ENDED]
-        if sum(found) > MOST:
+        if sum(found) > MAX_DELETED_ROWS:
             text = gettext("More than a page can wait for. Use: python manage.py prune --task ID")
             kept.append(text)
         return [str(task) for task in chosen], counts, set(), kept

@@ -25,7 +25,7 @@ from crawlservice.accounts.journal import by, record
 from crawlservice.admin.owner import Owner
 from crawlservice.models import Delivery, Event, Task, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal
-from crawlservice.webhooks.deliveries import MASK, give_secret, split_login, trial
+from crawlservice.webhooks.deliveries import MASK, give_secret, sample_message, split_login
 
 KINDS = [
     (Event.Kind.FINISHED, _("finished, with errors or without")),
@@ -181,10 +181,10 @@ class WebhookAdmin(Owner):
 
     def _test(self, request: HttpRequest, webhook: Webhook) -> None:
         # Imported here: the web sends nothing else.
-        from crawlservice.webhooks.sender import try_out
+        from crawlservice.webhooks.sender import send_now
 
         try:
-            problem = try_out(settings.CRAWLFRAME, trial(webhook))
+            problem = send_now(settings.CRAWLFRAME, sample_message(webhook))
         except SealError as error:
             problem = str(error)
         record("test webhook", **by(request), webhook=webhook.name, problem=problem)

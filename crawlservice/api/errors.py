@@ -24,12 +24,12 @@ from crawlframe.errors import (
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.monitoring.lives import UnknownNode
 from crawlservice.tasks.export import ExportError
-from crawlservice.tasks.submit import NotTold, UnknownTask, WrongState
+from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
 
 log = logging.getLogger(__name__)
 
 AWAY = "Redis does not answer; nothing was done, try again"
-AGAIN = 5  # seconds after which it is worth to try again when a server is away
+RETRY_AFTER = 5  # seconds after which it is worth to try again when a server is away
 
 
 class Problem(BaseModel):
@@ -75,7 +75,7 @@ def answer(status: int, code: str, message: str, field: str | None = None) -> Js
     if status == 401:
         response["WWW-Authenticate"] = "Bearer"
     if status == 503:
-        response["Retry-After"] = str(AGAIN)
+        response["Retry-After"] = str(RETRY_AFTER)
     return response
 
 
@@ -88,7 +88,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (UnknownNode, 404, "unknown_node", ""),
     (WrongState, 409, "wrong_state", ""),
     (ExportError, 422, "export", ""),
-    (NotTold, 202, "not_told", ""),
+    (RedisNotUpdated, 202, "not_told", ""),
     (OtherInstallation, 503, "other_installation", ""),
     # What the next three say may name servers.
     (FrontierError, 503, "redis_away", AWAY),

@@ -109,7 +109,7 @@ class Stream:
     def __iter__(self) -> Iterator[bytes]:
         ends = time.monotonic() + LASTS
         beat = 0.0  # at once, so that a reader that connects again knows where it was
-        while time.monotonic() < ends and not shutdown.asked():
+        while time.monotonic() < ends and not shutdown.is_requested():
             try:
                 found = outbox.after(self._last)
             except DatabaseError:

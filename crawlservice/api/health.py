@@ -7,7 +7,7 @@ from django.http import HttpRequest, JsonResponse
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.frontier.eras import OPEN, Era
+from crawlframe.frontier.eras import OPEN, EraState
 from crawlservice.accounts.sessions import sessionless
 from crawlservice.connections import database
 from crawlservice.connections.frontier import frontier, refusal
@@ -84,6 +84,6 @@ def era_is_whole() -> bool:
     """Does Redis hold the latest era of the database, open everywhere?"""
     try:
         eras = {*frontier().eras.read()}
-        return eras == {Era(newest(), OPEN)}
+        return eras == {EraState(newest(), OPEN)}
     except (DatabaseError, RedisError, CrawlframeError):
         return False

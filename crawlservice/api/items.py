@@ -12,7 +12,7 @@ from crawlservice.api.auth import Bearer
 from crawlservice.api.errors import READING
 from crawlservice.api.paging import After, Id, Limit, oldest_first
 from crawlservice.api.schemas import ItemOut, ItemsOut
-from crawlservice.api.tasks import get_task
+from crawlservice.api.tasks import load_task
 from crawlservice.models import Item
 from crawlservice.tasks import export
 
@@ -33,7 +33,7 @@ def list_items(
 ) -> ItemsOut:
     """Items in the order they were stored. Of a running task more may come; those that are stored
     at the same moment as the last one of a page may stand before it."""
-    get_task(task_id)
+    load_task(task_id)
     found, following = oldest_first(Item.objects.all(), after, limit, task=task_id)
     return ItemsOut(
         items=[ItemOut.model_validate(item, from_attributes=True) for item in found], next=following
@@ -60,7 +60,7 @@ def export_items(
 ) -> StreamingHttpResponse:
     """All items as a file, while it is written. In CSV, what a spreadsheet would run is made
     harmless by an apostrophe."""
-    task = get_task(task_id)
+    task = load_task(task_id)
     request.auth.record("export", task, format=format)  # type: ignore[attr-defined]
     name = f"{task.spider}-{task.pk}.{format}"
     return StreamingHttpResponse(

@@ -12,7 +12,7 @@ from crawlservice.api.auth import Bearer
 from crawlservice.api.errors import READING
 from crawlservice.api.paging import After, Id, Limit, oldest_first
 from crawlservice.api.schemas import PageOut, PagesOut
-from crawlservice.api.tasks import get_task
+from crawlservice.api.tasks import load_task
 from crawlservice.models import Page
 
 router = Router(tags=["items and pages"])
@@ -30,7 +30,7 @@ def list_pages(
     limit: Limit = 100,
 ) -> PagesOut:
     """Requests that ended, in that order: done, or error with its reason."""
-    get_task(task_id)
+    load_task(task_id)
     rows = Page.objects.defer("follow_ups", "request")
     if state is not None:
         rows = rows.filter(state=state)

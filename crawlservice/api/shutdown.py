@@ -6,7 +6,7 @@ import signal
 import threading
 from types import FrameType
 
-_asked = threading.Event()
+_requested = threading.Event()
 
 
 def listen() -> None:
@@ -16,16 +16,16 @@ def listen() -> None:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        _asked.set()
+        _requested.set()
         before(number, frame)
 
     signal.signal(signal.SIGTERM, note)
 
 
-def asked() -> bool:
-    return _asked.is_set()
+def is_requested() -> bool:
+    return _requested.is_set()
 
 
 def wait(seconds: float) -> None:
     """Until so much time is over, or somebody asks us to end."""
-    _asked.wait(seconds)
+    _requested.wait(seconds)

@@ -23,13 +23,13 @@ from crawlservice.api.schemas import (
     TasksOut,
 )
 from crawlservice.models import SPIDER, Task
-from crawlservice.tasks import submissions, submit
+from crawlservice.tasks import bulk_submit, submit
 from crawlservice.tasks.arguments import shortened
+from crawlservice.tasks.bulk_submit import Wanted
 from crawlservice.tasks.forecast import Forecast, forecasts
 from crawlservice.tasks.progress import read
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.stats import TaskStats, of_tasks
-from crawlservice.tasks.submissions import Wanted
 
 router = Router(tags=["tasks"])
 
@@ -100,7 +100,7 @@ def list_tasks(
     found, following = newest_first(rows, after, limit)
     for task in found:
         task.arguments = shortened(task.arguments)
-    return TasksOut(tasks=shown(found), next=following)
+    return TasksOut(tasks=serialized(found), next=following)
 
 
 @router.get("/tasks/{task_id}", auth=READ, response={200: TaskOut, **READING})
@@ -140,7 +140,7 @@ def retry_task(
     return RetriedOut(retried=retried, task=_show(task_id))
 
 
-def shown(tasks: Sequence[Task]) -> list[TaskOut]:
+def serialized(tasks: Sequence[Task]) -> list[TaskOut]:
     """Tasks with their numbers: one look at Redis for all."""
     counted = of_tasks([task.pk for task in tasks])
     none = TaskStats({}, {})
@@ -149,7 +149,7 @@ def shown(tasks: Sequence[Task]) -> list[TaskOut]:
     ]
 
 
-def get_task(task_id: int) -> Task:
+def load_task(task_id: int) -> Task:
     """Raises UnknownTask."""
     task = Task.objects.defer("seeds").select_related("user").filter(pk=task_id).first()
     if task is None:
@@ -158,7 +158,7 @@ def get_task(task_id: int) -> Task:
 
 
 def _show(task_id: int) -> TaskOut:
-    return shown([get_task(task_id)])[0]
+    return serialized([load_task(task_id)])[0]
 
 
 def _wanted(task: TaskIn) -> Wanted:
@@ -175,21 +175,21 @@ def _submit(
 
     try:
         if key is None:
-            tasks, new = submissions.submit_many(wanted, caller.user, recorded), True
+            tasks, new = bulk_submit.submit_many(wanted, caller.user, recorded), True
         else:
-            tasks, new = submissions.submit_once(key, wanted, caller.user, recorded)
-    except submissions.KeyReused as error:
+            tasks, new = bulk_submit.submit_once(key, wanted, caller.user, recorded)
+    except bulk_submit.KeyReused as error:
         raise ApiError(409, "key_reused", str(error), "Idempotency-Key") from None
-    except submissions.Refused as error:
+    except bulk_submit.Refused as error:
         code = "argument" if isinstance(error.cause, ArgumentError) else "refused"
         raise ApiError(422, code, str(error), str(error.place)) from None
-    return shown(tasks), new
+    return serialized(tasks), new
 
 
 def _steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:
     """The task, if the caller may change what it does. Raises UnknownTask and NotAllowed."""
     caller: Caller = request.auth  # type: ignore[attr-defined]
-    task = get_task(task_id)
+    task = load_task(task_id)
     if not caller.may_steer(task):
         raise NotAllowed(
             f"task {task_id} is not yours to steer; this needs an operator, and a token of scope "
@@ -205,7 +205,7 @@ def _steer(
     status = 200
     try:
         do(task_id)
-    except submit.NotTold:
+    except submit.RedisNotUpdated:
         status = 202
     caller.record(verb, task)
     return Status(status, _show(task_id))

@@ -82,14 +82,14 @@ class Crawl:
         registry = Registry.load(settings.CRAWLFRAME.spiders)
         info = registry.info(self.spider)
         for problem in registry.broken.values():
-            self._say(f"warning: not loaded: {problem.partition(chr(10))[0]}")
+            self._print(f"warning: not loaded: {problem.partition(chr(10))[0]}")
         spider_arguments.check(info, self.arguments, from_text=True)
-        self._look_around(info)
+        self._check_nodes(info)
         server = self._demo_server()
         try:
             with server or nullcontext():
                 if server is not None:
-                    self._say(f"demo site with {server.site.listings:,} listings on {server.url}")
+                    self._print(f"demo site with {server.site.listings:,} listings on {server.url}")
                     self.arguments["site"] = server.url
                 frontier().spiders.publish([info])
                 with transaction.atomic():  # both, also when Redis is not told of it
@@ -105,7 +105,7 @@ class Crawl:
         except DemoSiteError as error:
             raise CrawlFailed(f"demo site: {error}") from None
 
-    def _look_around(self, info: SpiderInfo) -> None:
+    def _check_nodes(self, info: SpiderInfo) -> None:
         """Any node may take the requests of a task: those that would not do it right must go."""
         nodes = [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
         here = _code_here() if nodes else ""
@@ -125,9 +125,9 @@ class Crawl:
                     f"CRAWLFRAME_ALLOW_PRIVATE={LOOPBACK}"
                 )
             other = f"; here it is {here}" if here and here != node.code.version else ""
-            self._say(f"note: {who} takes part, with {code}{other}")
+            self._print(f"note: {who} takes part, with {code}{other}")
         for task in frontier().open_tasks():
-            self._say(f"note: task {task} is unfinished and runs along")
+            self._print(f"note: task {task} is unfinished and runs along")
 
     def _demo_server(self) -> DemoServer | None:
         if self.demo is None:
@@ -150,7 +150,7 @@ class Crawl:
         )
         try:
             with node:
-                self._say(f"task {task.pk}: {task.spider}, log {node.log}")
+                self._print(f"task {task.pk}: {task.spider}, log {node.log}")
                 last = watch(task.pk, self.console, lambda progress: self._check(node, progress))
                 node.settle()
                 return last
@@ -158,7 +158,7 @@ class Crawl:
             self._put_aside(task)
             raise
         except KeyboardInterrupt:
-            self._say(f"stopped; nothing is lost. {self._put_aside(task)}")
+            self._print(f"stopped; nothing is lost. {self._put_aside(task)}")
             raise
         except NodeEnded as error:
             raise NodeEnded(f"{error}\n{self._put_aside(task)}") from None
@@ -220,7 +220,7 @@ class Crawl:
             lines.append(f"python manage.py crawl {self.spider}{how} -o items.csv   (to a file)")
         return [*lines, "python manage.py up   (web admin and a node that keeps running)"]
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""Tryout: one page fetched as a node would fetch it, to look at or to play with at a prompt."""
+"""One page fetched as a node would fetch it, to look at or to play with at a prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crawlframe.spider import Spider, SpiderSettings, read_settings
 
 
 @dataclass
-class Tryout:
+class PageFetcher:
     """Fetches with a spider's settings and middlewares; its arguments are not needed."""
 
     settings: Settings = field(repr=False)  # its many fields would fill a prompt
@@ -43,14 +43,14 @@ class Tryout:
             await downloader.close()
 
 
-def shell(tryout: Tryout, response: Response) -> None:
+def shell(fetcher: PageFetcher, response: Response) -> None:
     """A prompt with ``response``, ``request``, ``spider`` and ``fetch(url)``: IPython if there is
     one, else Python's own."""
     names: dict[str, Any] = {
         "response": response,
         "request": response.request,
-        "spider": tryout.spider,
-        "fetch": tryout.fetch,
+        "spider": fetcher.spider,
+        "fetch": fetcher.fetch,
     }
     banner = (
         f"response = {response.status} {response.url} ({len(response.body):,} bytes, "

@@ -83,11 +83,11 @@ class LocalNode:
         process = self.process
         if process is None:
             return
-        patience = settings.CRAWLFRAME.grace + KILL_AFTER
+        stop_timeout = settings.CRAWLFRAME.grace + KILL_AFTER
         while process.poll() is None:
             try:
                 process.send_signal(signal.SIGTERM)
-                process.wait(patience)
+                process.wait(stop_timeout)
             except KeyboardInterrupt:
                 continue
             except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Household: programs that live and end together, with one output. The `up` command's engine."""
+"""ProcessGroup: programs that live and end together, with one output. The `up` command's engine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CHUNK = 1 << 16  # bytes
 
 
-class Member:
-    """One program, in a session of its own, so that Ctrl-C reaches only the household."""
+class GroupProcess:
+    """One program, in a session of its own, so that Ctrl-C reaches only the group."""
 
     def __init__(self, name: str, command: list[str], pass_fds: tuple[int, ...]) -> None:
         self.name = name
@@ -77,20 +77,20 @@ class Member:
             pass
 
 
-class Household:
+class ProcessGroup:
     """Use it as a context manager: leaving it stops every member.
 
-    ``patience`` is how many seconds a member may take to stop before it is killed."""
+    ``stop_timeout`` is how many seconds a member may take to stop before it is killed."""
 
-    def __init__(self, out: BinaryIO, patience: float) -> None:
+    def __init__(self, out: BinaryIO, stop_timeout: float) -> None:
         self.out = out
-        self.patience = patience
-        self.members: list[Member] = []
+        self.stop_timeout = stop_timeout
+        self.members: list[GroupProcess] = []
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         self._before: dict[signal.Signals, object] = {}
 
-    def __enter__(self) -> Household:
+    def __enter__(self) -> ProcessGroup:
         for end in (self._wake, self._woken):
             end.setblocking(False)
         # Python writes the number of each signal to this socket; the handlers have nothing to do.
@@ -116,25 +116,25 @@ class Household:
 
     def start(self, name: str, command: list[str], pass_fds: tuple[int, ...] = ()) -> None:
         """Raises OSError when there is no such program."""
-        member = Member(name, command, pass_fds)
+        member = GroupProcess(name, command, pass_fds)
         self.members.append(member)
         self._selector.register(member.output, selectors.EVENT_READ, member)
 
-    def run(self) -> Member | None:
+    def run(self) -> GroupProcess | None:
         """Until somebody asks us to stop (None), or a member ends by itself (that member)."""
         while all(member.lives() for member in self.members):
-            if self._turn(None):
+            if self._tick(None):
                 return None
         return next(member for member in self.members if not member.lives())
 
     def _stop(self) -> None:
         self._ask_all(signal.SIGTERM)
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.stop_timeout
         while any(member.lives() for member in self.members):
             left = deadline - time.monotonic()
             if left <= 0:
                 break
-            if self._turn(left):  # asked again: so do we, and a node gives up what it is fetching
+            if self._tick(left):  # asked again: so do we, and a node gives up what it is fetching
                 self._ask_all(signal.SIGTERM)
         for member in self.members:
             if member.lives():
@@ -147,7 +147,7 @@ class Household:
             if member.lives():
                 member.process.send_signal(number)
 
-    def _turn(self, timeout: float | None) -> bool:
+    def _tick(self, timeout: float | None) -> bool:
         """Passes output on; answers whether a signal asked us to stop."""
         asked = False
         for key, _ in self._selector.select(timeout):
@@ -157,7 +157,7 @@ class Household:
                 self._print(key.data)
         return asked
 
-    def _print(self, member: Member) -> None:
+    def _print(self, member: GroupProcess) -> None:
         lines = member.lines()
         label = member.name.encode()
         self.out.writelines(b"%-5s| %s\n" % (label, line) for line in lines)

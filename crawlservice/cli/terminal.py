@@ -21,10 +21,10 @@ from rich.table import Table
 from rich.text import Text
 
 from crawlframe.errors import CrawlframeError, TablesMissing
-from crawlframe.frontier.wording import complaint
+from crawlframe.frontier.wording import error_text
 from crawlservice import environment
 from crawlservice.connections.checks import missing_right
-from crawlservice.connections.database import mend, prepare
+from crawlservice.connections.database import hint, prepare
 from crawlservice.display import state_label
 from crawlservice.models import Task
 from crawlservice.tasks.export import FORMATS
@@ -36,7 +36,7 @@ from crawlservice.tasks.submit import get_task
 PIPE_WIDTH = 4096  # columns where no terminal sets a limit: nothing is folded there
 PLAIN_EVERY = 2.0  # seconds between two lines where no live view is possible
 LIVE_EVERY = 0.25
-STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "quiet": "dim"}
+STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "muted": "dim"}
 
 
 class Command(BaseCommand):
@@ -64,11 +64,11 @@ class Command(BaseCommand):
             code = error.exit_code if isinstance(error, Unsuccessful) else 1
             raise CommandError(str(error), returncode=code) from None
         except RedisError as error:
-            away = f"{complaint(error)}; try again when it is well"
+            away = f"{error_text(error)}; try again when it is well"
             raise CommandError(missing_right(error) or away) from None
         except DatabaseError as error:
             reason = " ".join(str(error).split())
-            raise CommandError(f"the database failed: {reason}{mend(reason)}") from None
+            raise CommandError(f"the database failed: {reason}{hint(reason)}") from None
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _close_broken()
             return None
@@ -200,7 +200,7 @@ def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> T
     return table
 
 
-class TaskView:
+class TaskProgressView:
     """What is shown of a running task: live on a terminal, one line otherwise."""
 
     def __init__(self) -> None:
@@ -258,28 +258,28 @@ def watch(
     """Shows a task until it has ended, and answers its last numbers.
 
     ``each_time`` is called after each look; what it raises ends the watching."""
-    view = TaskView()
+    view = TaskProgressView()
     if console.is_terminal:
         with Live(view, console=console, refresh_per_second=8):
             return _follow(task_id, view, LIVE_EVERY, each_time, lambda: None)
 
-    def say() -> None:
+    def print_line() -> None:
         print(view.line(), file=console.file, flush=True)
 
-    return _follow(task_id, view, PLAIN_EVERY, each_time, say)
+    return _follow(task_id, view, PLAIN_EVERY, each_time, print_line)
 
 
 def _follow(
     task_id: int,
-    view: TaskView,
+    view: TaskProgressView,
     every: float,
     each_time: Callable[[Progress], None],
-    say: Callable[[], None],
+    print_line: Callable[[], None],
 ) -> Progress:
     said = 0.0
     while True:
         began = time.monotonic()
-        known = _look(task_id)
+        known = _read_forecast(task_id)
         progress = None if known is None else known.progress
         took = time.monotonic() - began
         if known is not None and progress is not None:
@@ -288,13 +288,13 @@ def _follow(
         ended = progress is not None and progress.ended
         if ended or time.monotonic() - said >= every:
             said = time.monotonic()
-            say()
+            print_line()
         if progress is not None and ended:
             return progress
         time.sleep(max(LIVE_EVERY, 10 * took))  # counting millions of items takes its time
 
 
-def _look(task_id: int) -> Forecast | None:
+def _read_forecast(task_id: int) -> Forecast | None:
     """None while the database is away: nodes wait for its return too."""
     try:
         return forecast(read([get_task(task_id)])[0])

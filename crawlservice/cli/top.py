@@ -18,7 +18,7 @@ from crawlservice.monitoring.nodes import Node
 from crawlservice.tasks.forecast import Forecast, forecasts
 from crawlservice.tasks.progress import Progress, RateMeter, read
 
-MOST = 200  # tasks that are looked at, the latest ones
+MAX_TASKS = 200  # tasks that are looked at, the latest ones
 WIDE = 100  # columns of a terminal from which there is room for bars
 GOOD, BAD = ("live", "checking"), ("refused", nodes.OFFLINE)
 
@@ -38,7 +38,7 @@ class Meters:
 
 
 class ClusterView:
-    """``look`` at the cluster as often as you like; it draws itself, or tells itself in a line."""
+    """The cluster as of the last ``refresh``, drawn for a terminal or as one line."""
 
     def __init__(self) -> None:
         self.tasks: list[Forecast] = []
@@ -46,22 +46,22 @@ class ClusterView:
         self.problem = ""
         self._meters: dict[int, Meters] = {}
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """A database or Redis that is away is a problem to show, not an end."""
         self.problem = ""
-        known = nodes.look()
+        known = nodes.by_generation()
         if known is None:
             self.problem = nodes.why_unknown()
         self.nodes = list((known or {}).values())
         try:
-            self._look_at_tasks()
+            self._refresh_tasks()
         except DatabaseError as error:
             connection.close()
             self.problem = f"the database failed: {' '.join(str(error).split())}"
 
-    def _look_at_tasks(self) -> None:
+    def _refresh_tasks(self) -> None:
         rows = Task.objects.defer("seeds")
-        active = list(rows.filter(state__in=Task.ACTIVE)[:MOST])
+        active = list(rows.filter(state__in=Task.ACTIVE)[:MAX_TASKS])
         # What a task did between the last look and its end counts too.
         ended = rows.filter(pk__in=self._meters.keys() - {task.pk for task in active})
         found = read([*active, *ended])

@@ -114,7 +114,7 @@ def _one_migrates() -> Iterator[None]:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])
 
 
-def mend(reason: str) -> str:
+def hint(reason: str) -> str:
     """What to do about a failure of the database, to stand behind its ``reason``; "" if unknown."""
     mends = MENDS.get(connection.vendor, {}).items()
     return next((f"; {what}" for words, what in mends if re.search(words, reason)), "")
@@ -124,10 +124,10 @@ def _in_plain_words(error: Exception) -> str:
     reason = " ".join(str(error).split())
     database = connection.settings_dict
     if connection.vendor == "sqlite":
-        return f"the SQLite database {database['NAME']} cannot be used: {reason}{mend(reason)}"
+        return f"the SQLite database {database['NAME']} cannot be used: {reason}{hint(reason)}"
     server = database["HOST"] or database["OPTIONS"].get("host") or "localhost"
     where = f"the database {database['NAME']} on {server}"
     if isinstance(error, OperationalError):
-        told = mend(reason) or "; start it or correct DATABASE_URL"
+        told = hint(reason) or "; start it or correct DATABASE_URL"
         return f"{where} cannot be reached: {reason}{told}"
-    return f"{where} cannot be used: {reason}{mend(reason)}"
+    return f"{where} cannot be used: {reason}{hint(reason)}"

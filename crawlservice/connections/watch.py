@@ -29,10 +29,10 @@ class NoWatch:
         """Ends it."""
 
 
-def watch(limit: float, tell: Callable[[str], None] = lambda waits: None) -> Watch:
+def watch(limit: float, on_late: Callable[[str], None] = lambda waits: None) -> Watch:
     """Watches this process's database: a Watchdog with these arguments for PostgreSQL."""
     if connection.vendor == "sqlite":
         return NoWatch()
     from crawlservice.connections.watchdog import Watchdog  # SQLite needs no psycopg2
 
-    return Watchdog(limit, tell)
+    return Watchdog(limit, on_late)

@@ -22,8 +22,8 @@ from psycopg2 import extensions
 
 T = TypeVar("T")
 
-LOOK = 1.0  # seconds between two looks
-LATE = 5.0  # seconds without an answer that are worth telling; also between two questions
+CHECK_EVERY = 1.0  # seconds between two looks
+LATE_AFTER = 5.0  # seconds without an answer that are worth telling; also between two questions
 QUESTION = 10.0  # seconds that the server may take to say whether it is at work
 SESSION = """
 SELECT state = 'active' AND wait_event_type IS DISTINCT FROM 'Client', state_change
@@ -124,11 +124,11 @@ class Cursor(extensions.cursor):
 
 class Watchdog:
     """``with Watchdog(60.0):`` or ``start``: looks after the connections of this process. ``limit``
-    in seconds. ``tell`` is called again and again, in its thread, while one has waited for long."""
+    in seconds. ``on_late`` is called repeatedly, in its thread, while one has waited for long."""
 
-    def __init__(self, limit: float, tell: Callable[[str], None] = lambda waits: None) -> None:
+    def __init__(self, limit: float, on_late: Callable[[str], None] = lambda waits: None) -> None:
         self._limit = limit
-        self._tell = tell
+        self._on_late = on_late
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
         self.waits = ""  # what somebody waits for
@@ -145,25 +145,25 @@ class Watchdog:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._end.wait(LOOK):
-            self.look()
+        while not self._end.wait(CHECK_EVERY):
+            self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """One look at all."""
         with _lock:
             connections = [*_open]
         now = time.monotonic()
         waiting = [(one, since) for one in connections if (since := one.since)]
-        late = any(now - since > LATE for _, since in waiting)
-        self.waits = f"the database has not answered for more than {LATE:g} s" if late else ""
+        late = any(now - since > LATE_AFTER for _, since in waiting)
+        self.waits = f"the database has not answered for more than {LATE_AFTER:g} s" if late else ""
         if late:
-            self._tell(self.waits)
+            self._on_late(self.waits)
         self._judge([(one, since) for one, since in waiting if now - since > self._limit])
 
     def _judge(self, waiting: Sequence[tuple[Connection, float]]) -> None:
         for one, since in waiting:
             now = time.monotonic()
-            if now - one.asked < LATE:
+            if now - one.asked < LATE_AFTER:
                 continue
             one.asked = now
             if not one.is_at_work(since):

@@ -2,8 +2,8 @@
 
 from crawlservice.demosite.child import DemoServer
 from crawlservice.demosite.errors import DemoSiteError
-from crawlservice.demosite.pages import Page, Pages
+from crawlservice.demosite.pages import Pages, SitePage
 from crawlservice.demosite.server import serve
 from crawlservice.demosite.site import DISTRICTS, Site
 
-__all__ = ["DISTRICTS", "DemoServer", "DemoSiteError", "Page", "Pages", "Site", "serve"]
+__all__ = ["DISTRICTS", "DemoServer", "DemoSiteError", "Pages", "Site", "SitePage", "serve"]

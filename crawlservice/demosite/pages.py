@@ -20,7 +20,7 @@ HTML = "text/html; charset=utf-8"
 JSON = "application/json"
 
 
-class Page(NamedTuple):
+class SitePage(NamedTuple):
     status: int
     content_type: str
     body: bytes
@@ -34,7 +34,7 @@ class Pages:
         self._card = lru_cache(maxsize=1 << 14)(lambda id: card(site.listing(id)))
         featured = [site.listing(id) for id in site.some("featured", 3)]
         self._layout = Layout(site.seed, site.size * 1000, site.city, site.districts, featured)
-        routes: dict[str, Callable[..., Page | None]] = {
+        routes: dict[str, Callable[..., SitePage | None]] = {
             r"/listing/(\d{1,12})": self._listing,
             r"/api/visits/(\d{1,12})": self._visits,
             r"/list/([a-z0-9-]+)": self._list,
@@ -48,7 +48,7 @@ class Pages:
         }
         self._routes = [(re.compile(path, re.ASCII), view) for path, view in routes.items()]
 
-    def answer(self, target: str) -> Page:
+    def answer(self, target: str) -> SitePage:
         """The answer to a GET; ``target`` is path and query as in the request line."""
         path, _, query = target.partition("?")
         for pattern, view in self._routes:
@@ -57,17 +57,17 @@ class Pages:
                 return view(query, *match.groups()) or self._missing(path)
         return self._missing(path)
 
-    def _document(self, path: str, title: str, main: str, **data: Any) -> Page:
+    def _document(self, path: str, title: str, main: str, **data: Any) -> SitePage:
         heading = f"<h1>{escape(title)}</h1>\n"
         linked = {"@context": "https://schema.org", "name": title, **data}
-        return Page(200, HTML, self._layout.document(path, title, heading + main, linked))
+        return SitePage(200, HTML, self._layout.document(path, title, heading + main, linked))
 
-    def _home(self, query: str) -> Page:
+    def _home(self, query: str) -> SitePage:
         cards = "".join(map(self._card, self.site.some("home", 12)))
         main = f"<p>{escape(self._text('home'))}</p>\n{cards}"
         return self._document("/", "Homes for sale", main, **{"@type": "WebSite"})
 
-    def _search(self, query: str) -> Page:
+    def _search(self, query: str) -> SitePage:
         city = parse_qs(query).get("city", [""])[0].strip().lower()
         path = f"/search?city={city}"
         if city != self.site.city:
@@ -81,7 +81,7 @@ class Pages:
         title = f"Homes in {self.site.city.title()}"
         return self._document(path, title, main, **{"@type": "SearchResultsPage"})
 
-    def _district(self, query: str, slug: str) -> Page | None:
+    def _district(self, query: str, slug: str) -> SitePage | None:
         if slug not in self.site.districts:
             return None
         name, count = self.site.districts[slug], len(self.site.ids_in(slug))
@@ -94,7 +94,7 @@ class Pages:
         )
         return self._document(f"/district/{slug}", f"Living in {name}", main, **{"@type": "Place"})
 
-    def _list(self, query: str, slug: str) -> Page | None:
+    def _list(self, query: str, slug: str) -> SitePage | None:
         number = parse_qs(query).get("page", ["1"])[0]
         if slug not in self.site.districts or not number.isdecimal() or len(number) > 9:
             return None
@@ -109,7 +109,7 @@ class Pages:
         title = f"Homes in {self.site.districts[slug]}, page {page}"
         return self._document(f"/list/{slug}?page={page}", title, main, **{"@type": "ItemList"})
 
-    def _listing(self, query: str, number: str) -> Page | None:
+    def _listing(self, query: str, number: str) -> SitePage | None:
         id = int(number)
         if id not in self.site.ids():
             return None
@@ -157,14 +157,14 @@ class Pages:
         data = {"@type": "House", "address": home.address, "offers": offer, "sku": str(id)}
         return self._document(f"/listing/{id}", home.title, main, **data)
 
-    def _visits(self, query: str, number: str) -> Page | None:
+    def _visits(self, query: str, number: str) -> SitePage | None:
         id = int(number)
         if id not in self.site.ids():
             return None
         body = json.dumps({"id": id, "visits": self.site.listing(id).visits, "unit": "page views"})
-        return Page(200, JSON, body.encode())
+        return SitePage(200, JSON, body.encode())
 
-    def _agent(self, query: str, number: str) -> Page | None:
+    def _agent(self, query: str, number: str) -> SitePage | None:
         agent = int(number)
         if agent >= AGENTS:
             return None
@@ -174,13 +174,13 @@ class Pages:
         main = f"<p>{escape(self._text(name))}</p>\n{cards}"
         return self._document(f"/agent/{agent}", name, main, **{"@type": "RealEstateAgent"})
 
-    def _info(self, query: str, slug: str) -> Page | None:
+    def _info(self, query: str, slug: str) -> SitePage | None:
         if slug not in INFO_PAGES:
             return None
         main = "".join(f"<p>{escape(self._text(f'{slug}{part}'))}</p>\n" for part in range(8))
         return self._document(f"/info/{slug}", INFO_PAGES[slug], main, **{"@type": "AboutPage"})
 
-    def _image(self, query: str, token: str) -> Page:
+    def _image(self, query: str, token: str) -> SitePage:
         draw = Draw(self.site.seed, "picture", token)
         shapes = "".join(
             f'<rect x="{draw.below(560)}" y="{draw.below(340)}" width="{draw.between(20, 160)}" '
@@ -188,21 +188,21 @@ class Pages:
             for _ in range(12)
         )
         svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 420">{shapes}</svg>'
-        return Page(200, "image/svg+xml", svg.encode())
+        return SitePage(200, "image/svg+xml", svg.encode())
 
-    def _static(self, query: str, name: str) -> Page:
+    def _static(self, query: str, name: str) -> SitePage:
         if name == "site.css":
-            return Page(200, "text/css", STYLE.encode())
+            return SitePage(200, "text/css", STYLE.encode())
         if name == "site.js":
-            return Page(200, "text/javascript", SCRIPT.encode())
+            return SitePage(200, "text/javascript", SCRIPT.encode())
         return self._image(query, "icon")
 
-    def _missing(self, path: str) -> Page:
+    def _missing(self, path: str) -> SitePage:
         body = (
             '<!DOCTYPE html>\n<html lang="en"><head><title>Not found</title></head>'
             f"<body><h1>Not found</h1><p>{escape(unquote(path))}</p></body></html>\n"
         )
-        return Page(404, HTML, body.encode("utf-8", "replace"))
+        return SitePage(404, HTML, body.encode("utf-8", "replace"))
 
     def _pager(self, slug: str, current: int) -> str:
         last = self.site.list_pages(slug)

@@ -17,7 +17,7 @@ import uvicorn
 
 from crawlservice.demosite.draw import Draw
 from crawlservice.demosite.errors import DemoSiteError
-from crawlservice.demosite.pages import HTML, JSON, Page, Pages
+from crawlservice.demosite.pages import HTML, JSON, Pages, SitePage
 from crawlservice.demosite.site import Site
 
 Message = MutableMapping[str, Any]
@@ -26,7 +26,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 DEFAULT_PORT = 8100  # beside 8000, on which `up` serves
 STATS = "/_stats"
-SERVER_ERROR = Page(500, HTML, b"<!DOCTYPE html><title>500</title><h1>Please try again</h1>\n")
+SERVER_ERROR = SitePage(500, HTML, b"<!DOCTYPE html><title>500</title><h1>Please try again</h1>\n")
 
 
 class DemoApp:
@@ -68,7 +68,7 @@ class DemoApp:
         body = b"" if scope["method"] == "HEAD" else page.body
         await send({"type": "http.response.body", "body": body})
 
-    async def _visit(self, target: str) -> Page:
+    async def _visit(self, target: str) -> SitePage:
         self._asked[target] += 1
         first = self._asked[target] == 1
         self._in_flight += 1
@@ -89,7 +89,7 @@ class DemoApp:
             return False
         return Draw(self._pages.site.seed, "error", target).chance(self._error_rate)
 
-    def _stats(self, method: str) -> Page:
+    def _stats(self, method: str) -> SitePage:
         if method == "DELETE":
             self._reset()
         stats = {
@@ -98,7 +98,7 @@ class DemoApp:
             "statuses": {str(status): count for status, count in self._statuses.items()},
             "paths": self._asked,
         }
-        return Page(200, JSON, json.dumps(stats).encode())
+        return SitePage(200, JSON, json.dumps(stats).encode())
 
 
 class _Server(uvicorn.Server):
@@ -138,7 +138,7 @@ def _listen_problem(host: str, port: int, error: OSError | OverflowError) -> str
             return f"cannot listen on {host} port {port}: {error}; check --host and --port"
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)
 
 
@@ -150,7 +150,7 @@ def serve(
     latency: float = 0,
     jitter: float = 0.25,
     error_rate: float = 0,
-    announce: Callable[[str], None] = _say,
+    announce: Callable[[str], None] = _print,
     stop_with_stdin: bool = False,
 ) -> None:
     """Serves until SIGINT or SIGTERM; with ``stop_with_stdin`` also until stdin, a pipe, ends, as

@@ -26,7 +26,7 @@ from crawlservice.tasks.task_rows import of_task
 
 log = logging.getLogger(__name__)
 
-BATCH = 500  # requests at a time
+REQUESTS_PER_STEP = 500  # requests at a time
 LISTS = 10  # rows whose follow-ups are read at a time: each may lead to very many
 # Ended with requests that were cancelled; FINISHED when the spider closed it.
 SETTLED = (Task.State.CANCELLED, Task.State.FINISHED)
@@ -40,7 +40,7 @@ class Settler:
     def __init__(self) -> None:
         self._steps: Iterator[bool] = iter(())
 
-    def turn(self, seconds: float = SLICE) -> None:
+    def tick(self, seconds: float = SLICE) -> None:
         """Writes rows for about so long, if any are to be written. Raises LedgerAway,
         LedgerRefused and django.db.Error; the next turn begins with the first row again then."""
         until = time.monotonic() + seconds
@@ -77,9 +77,9 @@ class Known:
         batch: list[Admission] = []
         for packed in chain([self._task.seeds], self._follow_ups()):
             batch += unpack_admissions(packed)
-            whole = len(batch) // BATCH * BATCH
-            for start in range(0, whole, BATCH):
-                yield batch[start : start + BATCH]
+            whole = len(batch) // REQUESTS_PER_STEP * REQUESTS_PER_STEP
+            for start in range(0, whole, REQUESTS_PER_STEP):
+                yield batch[start : start + REQUESTS_PER_STEP]
             del batch[:whole]
         yield batch
 

@@ -17,7 +17,7 @@ from crawlservice.tasks.submit import SWEEP, limits_of
 
 log = logging.getLogger(__name__)
 
-BATCH = 500  # requests at a time
+REQUESTS_PER_STEP = 500  # requests at a time
 TELL_EVERY = 10.0  # seconds between two words about a long one
 
 
@@ -57,21 +57,21 @@ class Reconciliation:
     def open(self) -> None:
         """Makes Redis know the task; doing it again changes nothing."""
         # With seeds at once: a task that is open and has nothing left is taken for complete.
-        seeds = unpack_admissions(self.task.seeds)[:BATCH]
+        seeds = unpack_admissions(self.task.seeds)[:REQUESTS_PER_STEP]
         self._frontier.open_task(self.task.pk, limits_of(self.task), seeds)
 
     def _batches(self) -> Iterator[list[Admission]]:
         """Everything that was ever to be admitted, in the order in which it was recorded."""
         rows = Page.objects.filter(task=self.task, follow_ups__isnull=False).order_by("pk")
         batch = unpack_admissions(self.task.seeds)
-        lists = rows.values_list("follow_ups", flat=True).iterator(chunk_size=BATCH)
+        lists = rows.values_list("follow_ups", flat=True).iterator(chunk_size=REQUESTS_PER_STEP)
         for number, packed in enumerate(lists):
             assert packed is not None
             batch += unpack_admissions(packed)
-            while len(batch) >= BATCH:
-                yield batch[:BATCH]
-                del batch[:BATCH]
-                self._tell(number)
+            while len(batch) >= REQUESTS_PER_STEP:
+                yield batch[:REQUESTS_PER_STEP]
+                del batch[:REQUESTS_PER_STEP]
+                self._report_progress(number)
         yield batch
 
     def _admit(self, admissions: list[Admission]) -> None:
@@ -85,7 +85,7 @@ class Reconciliation:
     def _rows(self, admissions: list[Admission]) -> dict[bytes, Page]:
         return rows_of(admission.rid for admission in admissions)
 
-    def _tell(self, rows: int) -> None:
+    def _report_progress(self, rows: int) -> None:
         faults.at("reconcile.batch")
         self._still_here()
         now = time.monotonic()

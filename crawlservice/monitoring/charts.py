@@ -11,7 +11,7 @@ from typing import Any
 from django.utils import timezone
 
 from crawlservice.models import Sample, Task
-from crawlservice.monitoring.ttl_cache import remembered
+from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.tasks.progress import Progress
 
 POINTS = 300  # of a chart, at most
@@ -22,7 +22,7 @@ FEW = 5  # samples among which the one before that is
 Chart = dict[str, list[Any]]
 
 
-@remembered(seconds=5)
+@ttl_cache(seconds=5)
 def of_cluster(span: timedelta) -> Chart:
     """The last ``span``. For each point its time (``at``, Unix milliseconds); pages, errors and
     items per second since the point before (None: not known); how many requests were ready, in

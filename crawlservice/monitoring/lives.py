@@ -43,7 +43,7 @@ def begin(
         replaced = earlier.filter(fate=Fate.ALIVE).exclude(machine=machine, pid__in=beside)
         replaced.update(fate=Fate.REPLACED, ended_at=Now())
         if earlier.filter(offline=True).update(offline=False):
-            _tell(Event.Kind.NODE_BACK, life)
+            _record_event(Event.Kind.NODE_BACK, life)
     return life.pk
 
 
@@ -72,7 +72,7 @@ def die(generation: int, held: int) -> bool:
         if life.once or others.exists():
             return False
         Generation.objects.filter(pk=generation).update(offline=True)
-        _tell(Event.Kind.NODE_OFFLINE, life)
+        _record_event(Event.Kind.NODE_OFFLINE, life)
     log.warning("node %s is offline; it held %d requests", life.node, held)
     return True
 
@@ -100,7 +100,7 @@ def forget_old() -> int:
     return _offline().filter(ended_at__lt=old).update(offline=False)
 
 
-class Watch:
+class LivesMonitor:
     """Finds lives that ended while Redis could not say so: it was emptied, or their deaths were not
     recorded. ``lease``: seconds that a life must be missing."""
 
@@ -108,7 +108,7 @@ class Watch:
         self._lease = lease
         self._missing: dict[int, float] = {}
 
-    def turn(self, known: Collection[int]) -> None:
+    def tick(self, known: Collection[int]) -> None:
         """``known``: generations that have a lease. Raises django.db.Error."""
         now, before = time.monotonic(), self._missing
         rows = Generation.objects.filter(fate=Fate.ALIVE).order_by()
@@ -130,7 +130,7 @@ def _offline() -> QuerySet[Generation]:
     return Generation.objects.filter(offline=True)
 
 
-def _tell(kind: Event.Kind, life: Generation) -> None:
+def _record_event(kind: Event.Kind, life: Generation) -> None:
     detail: dict[str, Any] = {
         "generation": life.pk,
         "machine": life.machine,

@@ -22,7 +22,7 @@ from crawlservice.monitoring import lives
 
 OFFLINE, LEAVING, LOADING = "offline", "leaving", "loading"
 ABNORMAL, BUSY, IDLE = "abnormal", "busy", "idle"
-LATE = 2.5  # times as long as between two beats, after which a node is late
+LATE_BEATS = 2.5  # times as long as between two beats, after which a node is late
 DEATHS = 3  # of workers, which are no accident any more
 ROLLOUT = timedelta(minutes=15)  # after which versions should not differ any more
 
@@ -38,7 +38,7 @@ class Node:
     death of a node of which others have taken the requests, ``given_back`` in number. ``skew``: see
     ``read``; ``apart``: for longer than a rollout takes. ``holds``: requests in progress. ``late``:
     seconds since its last beat, when one should have come since, else 0; ``left``: of its lease,
-    then. ``missing``, ``deaths``, ``waits``: as it tells its fitness."""
+    then. ``missing``, ``deaths``, ``waits``: as it tells its health."""
 
     node: str
     generation: int
@@ -165,11 +165,11 @@ def unreadable() -> int:
 
 
 def why_unknown() -> str:
-    """What to say where ``look`` is None."""
+    """What to say where ``by_generation`` is None."""
     return refusal() or gettext("Redis does not answer")
 
 
-def look() -> dict[int, Node] | None:
+def by_generation() -> dict[int, Node] | None:
     """``read`` by generation; None while Redis is away."""
     try:
         return {node.generation: node for node in read()}
@@ -216,9 +216,9 @@ def _node(info: NodeInfo) -> Node:
         pull_problem=code.pull_problem,
         late=_late(info),
         left=info.lease_left if _late(info) else 0.0,
-        missing=info.fitness.missing,
-        deaths=info.fitness.deaths,
-        waits=info.fitness.waits,
+        missing=info.health.missing,
+        deaths=info.health.deaths,
+        waits=info.health.waits,
     )
 
 
@@ -250,9 +250,9 @@ def _since(info: NodeInfo) -> datetime | None:
 
 
 def _late(info: NodeInfo) -> float:
-    lease, beat = info.fitness.lease, info.fitness.beat
+    lease, beat = info.health.lease, info.health.beat
     silent = lease - info.lease_left
-    return silent if lease and silent > min(LATE * beat, (beat + lease) / 2) else 0.0
+    return silent if lease and silent > min(LATE_BEATS * beat, (beat + lease) / 2) else 0.0
 
 
 def _is_resting(nodes: Iterable[Node]) -> bool:

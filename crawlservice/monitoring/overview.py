@@ -17,7 +17,7 @@ from crawlservice.connections.frontier import refusal
 from crawlservice.models import Event, Page, Schedule, Task
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
-from crawlservice.monitoring.ttl_cache import remembered
+from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.tasks import progress
 from crawlservice.tasks.forecast import Forecast, forecasts
 
@@ -101,8 +101,8 @@ class Hosts(NamedTuple):
     failing: list[Host]
 
 
-@remembered(seconds=1)
-def look() -> Overview:
+@ttl_cache(seconds=1)
+def snapshot() -> Overview:
     """The cluster now."""
     rows = Task.objects.filter(state__in=Task.ACTIVE).defer("seeds", "arguments")
     tasks = [*rows.order_by("-pk")[: OPEN + 1]]
@@ -141,7 +141,7 @@ def _ended() -> list[Task]:
     return [*islice(ended, ENDED)]
 
 
-@remembered(seconds=15)
+@ttl_cache(seconds=15)
 def hosts() -> Hosts:
     """Which hosts are slow, and which fail."""
     newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0

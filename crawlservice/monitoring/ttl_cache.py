@@ -1,4 +1,4 @@
-"""Remembered: answers that cost something, and are good for some seconds."""
+"""A cache of results that cost something and are good for some seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Remembered(Generic[P, T]):
+class TtlCached(Generic[P, T]):
     """A function whose answer is given again to the same arguments, by this process, for so many
     seconds. Whoever asks meanwhile waits for the one who looks."""
 
@@ -32,9 +32,9 @@ class Remembered(Generic[P, T]):
             self._answers[key] = time.monotonic() + self._seconds, answer
             return answer
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self._answers = {}
 
 
-def remembered(seconds: float) -> Callable[[Callable[P, T]], Remembered[P, T]]:
-    return lambda function: Remembered(function, seconds)
+def ttl_cache(seconds: float) -> Callable[[Callable[P, T]], TtlCached[P, T]]:
+    return lambda function: TtlCached(function, seconds)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from crawlservice.models import Page
 
 LOOK_BACK = 200_000  # ledger rows in which other versions may have met the same error
-LATE = 5_000  # rows by which commits may overtake each other: a row may appear below a later one
+# Rows by which commits may overtake each other: a row may appear below a later one.
+OVERTAKING_ROWS = 5_000
 EXAMPLES = 1_000  # rows of one reason whose tracebacks are compared
 NOT_OURS = ("cancelled",)  # reasons that no code is to blame for
 
@@ -25,7 +26,7 @@ class Kind(NamedTuple):
         return f"{what} in {self.spider}.{self.callback}"
 
 
-class Finding(NamedTuple):
+class NewError(NamedTuple):
     """An error of a kind that no other version met."""
 
     kind: Kind
@@ -33,7 +34,7 @@ class Finding(NamedTuple):
     detail: str
 
 
-class Trial:
+class CanaryTrial:
     """The pages that one version runs from now on. Reads the ledger by primary key, and in it only
     what is new. Raises django.db.Error."""
 
@@ -45,14 +46,16 @@ class Trial:
 
     @property
     def pages(self) -> int:
-        """How many the version ran, as far as ``look`` has seen."""
+        """How many the version ran, as far as ``check`` has seen."""
         return len(self._seen)
 
-    def look(self) -> Finding | None:
+    def check(self) -> NewError | None:
         """Reads on. Answers the first error of a kind that is new with this version."""
         newest = _newest()
         rows = (
-            Page.objects.filter(pk__gt=max(self._start, self._read - LATE), pk__lte=newest)
+            Page.objects.filter(
+                pk__gt=max(self._start, self._read - OVERTAKING_ROWS), pk__lte=newest
+            )
             .filter(version=self._version)
             .order_by("pk")
             .values_list("pk", "state", "task__spider", "callback", "reason", "url", "detail")
@@ -66,7 +69,7 @@ class Trial:
             exception = exception_of(detail) if reason in ("callback", "middleware") else ""
             kind = Kind(spider, callback, reason, exception)
             if kind not in self._known and not self._met_before(kind, newest):
-                return Finding(kind, url, detail)
+                return NewError(kind, url, detail)
             self._known.add(kind)
         self._read = newest
         return None

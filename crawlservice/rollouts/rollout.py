@@ -15,12 +15,12 @@ from crawlframe.code.checkout import SHORT, Checkout
 from crawlframe.errors import ArgumentError, CrawlframeError, did_you_mean
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.rollouts import Rollout, branch_of
-from crawlframe.frontier.wording import complaint
+from crawlframe.frontier.wording import error_text
 from crawlservice.connections.frontier import frontier
-from crawlservice.rollouts.canary import Finding, Trial
-from crawlservice.rollouts.status import Phase, Standing, lives
+from crawlservice.rollouts.canary import CanaryTrial, NewError
+from crawlservice.rollouts.status import NodeStatus, Phase, lives
 
-LOOK_EVERY = 0.25  # seconds
+POLL_EVERY = 0.25  # seconds
 WHOLE = (40, 64)  # digits of a revision
 COMMAND = "python manage.py rollout"
 
@@ -30,7 +30,7 @@ class RolloutFailed(CrawlframeError):
 
 
 @dataclass
-class Rolling:
+class RolloutRun:
     """One rollout of ``revision`` (40 hex digits).
 
     ``branch``: "" takes the only one that is followed. ``back``: nodes may go back to it.
@@ -38,7 +38,7 @@ class Rolling:
     seconds that each wait may take. ``show`` is called with what stands and a note."""
 
     revision: str
-    show: Callable[[list[Standing], str], None]
+    show: Callable[[list[NodeStatus], str], None]
     branch: str = ""
     back: bool = False
     canary: str = ""
@@ -47,7 +47,7 @@ class Rolling:
     _told: Rollout | None = field(default=None, init=False)  # the last that was announced
     _before: str = field(default="", init=False)  # what the canary had
     _asked: set[str] = field(default_factory=set, init=False)
-    _last: dict[str, Standing] = field(default_factory=dict, init=False)
+    _last: dict[str, NodeStatus] = field(default_factory=dict, init=False)
 
     def run(self) -> None:
         """Returns when every living node that follows the branch runs the revision.
@@ -57,7 +57,7 @@ class Rolling:
         nodes = [node for node in lives().values() if node.lease_left > 0]
         self.branch = the_branch(nodes, self.branch)
         if self.canary:
-            self._try_out(self._find_canary(nodes))
+            self._run_canary(self._find_canary(nodes))
         self._announce(Rollout(self.revision, self.branch, back=self.back))
         self._wait_for_answers()
         failed = [one for one in self._answers() if one.phase is not Phase.LIVE]
@@ -67,7 +67,7 @@ class Rolling:
                 f"next revision, or take all back: {COMMAND} REVISION --back"
             )
 
-    def stands(self) -> str:
+    def describe(self) -> str:
         """What was announced so far, for somebody who stops watching."""
         told = self._told
         if told is None:
@@ -100,10 +100,10 @@ class Rolling:
             )
         return node
 
-    def _try_out(self, node: NodeInfo) -> None:
+    def _run_canary(self, node: NodeInfo) -> None:
         """Returns when the canary has proved the revision. Raises RolloutFailed."""
         self._before = self._had(node)
-        trial = Trial(self.revision[:SHORT])  # before it is told: it may run pages at once
+        trial = CanaryTrial(self.revision[:SHORT])  # before it is told: it may run pages at once
         told = Rollout(self.revision, self.branch, (self.canary,), self.back, self._before)
         self._announce(told)
         self._wait_for_answers()
@@ -127,7 +127,7 @@ class Rolling:
         # A node finds it by its first digits too.
         return (checkout.resolve(version) if checkout and version else "") or version
 
-    def _proved(self, trial: Trial) -> bool:
+    def _proved(self, trial: CanaryTrial) -> bool:
         mine = self._last[self.canary]
         if mine.version not in ("", self.revision[:SHORT]):
             raise RolloutFailed(
@@ -135,7 +135,7 @@ class Rolling:
                 "other node was told"
             )
         try:
-            finding = trial.look()
+            finding = trial.check()
         except DatabaseError:
             connection.close()  # nodes wait for its return too
             return False
@@ -143,10 +143,10 @@ class Rolling:
             self._take_back(self._describe(finding))
         return trial.pages >= self.pages
 
-    def _count(self, trial: Trial) -> str:
+    def _count(self, trial: CanaryTrial) -> str:
         return f"{min(trial.pages, self.pages):,} of {self.pages:,} pages"
 
-    def _describe(self, finding: Finding) -> str:
+    def _describe(self, finding: NewError) -> str:
         lines = finding.detail.strip().splitlines()
         return (
             f"canary {self.canary} met an error with {self.revision[:SHORT]} that no other version "
@@ -189,29 +189,29 @@ class Rolling:
     def _wait_for_answers(self) -> None:
         if not self._until(self._settled, lambda: ""):
             waiting = [one for one in self._answers() if not one.phase.settled]
-            raise RolloutFailed(f"after {self.timeout:g} s: {_listed(waiting)}.\n{self.stands()}")
+            raise RolloutFailed(f"after {self.timeout:g} s: {_listed(waiting)}.\n{self.describe()}")
 
     def _until(self, ready: Callable[[], bool], note: Callable[[], str]) -> bool:
         """Shows what stands until it is ready; false when the time is over."""
         deadline = time.monotonic() + self.timeout
         while True:
             try:
-                self._look()
+                self._poll()
                 done, remark = ready(), note()
             except RedisError as error:
-                done, remark = False, complaint(error)
+                done, remark = False, error_text(error)
             self.show(list(self._last.values()), remark)
             if done or time.monotonic() > deadline:
                 return done
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_EVERY)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         nodes, told = lives(), self._told
         self._check_newest()
         for node in nodes.values():
             mine = branch_of(node.code.follows) == self.branch
             named = told is not None and (not told.nodes or node.node in told.nodes)
-            one = Standing.of(node, told if mine and named else None)
+            one = NodeStatus.of(node, told if mine and named else None)
             if one.phase is Phase.NOT_TOLD and not mine:
                 one = one._replace(why=f"follows {node.code.follows}")
             self._last[one.node] = one
@@ -230,7 +230,7 @@ class Rolling:
                 f"{COMMAND} --status"
             )
 
-    def _answers(self) -> list[Standing]:
+    def _answers(self) -> list[NodeStatus]:
         return [one for name, one in sorted(self._last.items()) if name in self._asked]
 
     def _settled(self) -> bool:
@@ -278,11 +278,11 @@ def full_revision(text: str) -> str:
     )
 
 
-def _listed(standings: Iterable[Standing]) -> str:
+def _listed(statuses: Iterable[NodeStatus]) -> str:
     """``alpha is offline; beta refused: spiders/shop.py:3: SyntaxError``."""
     verbs = {Phase.REFUSED: "refused", Phase.NOT_PULLED: "could not pull"}
     return "; ".join(
         f"{one.node} {verbs.get(one.phase, f'is {one.phase}')}"
         + (f": {one.why}" if one.why else "")
-        for one in standings
+        for one in statuses
     )

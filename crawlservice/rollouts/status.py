@@ -1,4 +1,4 @@
-"""Standing: how far each node is with the revision that was announced to it."""
+"""NodeStatus: how far each node is with the revision that was announced to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Phase(StrEnum):
         return self in (Phase.NOT_PULLED, Phase.REFUSED, Phase.LIVE)
 
 
-class Standing(NamedTuple):
+class NodeStatus(NamedTuple):
     """One node. ``why``: in one line, why it refused, or what does not load in what it runs."""
 
     node: str
@@ -40,7 +40,7 @@ class Standing(NamedTuple):
     why: str = ""
 
     @classmethod
-    def of(cls, node: NodeInfo, told: Rollout | None) -> Standing:
+    def of(cls, node: NodeInfo, told: Rollout | None) -> NodeStatus:
         """``told``: the last that was announced to it; None when nothing was."""
         phase, why = _phase(node, told)
         return cls(node.node, node.code.version, phase, why.partition("\n")[0])
@@ -55,11 +55,11 @@ def lives() -> dict[str, NodeInfo]:
     return dict(sorted(latest.items()))
 
 
-def standings() -> list[Standing]:
+def node_statuses() -> list[NodeStatus]:
     """Every node with what it was told last. Raises redis.RedisError."""
     rollouts = frontier().rollouts
     return [
-        Standing.of(node, rollouts.of(node.node, branch_of(node.code.follows)))
+        NodeStatus.of(node, rollouts.of(node.node, branch_of(node.code.follows)))
         for node in lives().values()
     ]
 

@@ -27,14 +27,14 @@ from crawlservice.tasks import submit
 
 log = logging.getLogger(__name__)
 
-LATE = timedelta(seconds=60)  # after which a start is missed: fail-over is quicker by far
+MISSED_AFTER = timedelta(seconds=60)  # after which a start is missed: fail-over is quicker by far
 MAX_WAITING = 100  # runs of one schedule that wait for the last one to end
 MISSED = "no node was there at that time"
 
 Found = SpiderInfo | UnknownSpider
 
 
-def turn(still_here: Callable[[], None] = lambda: None) -> None:
+def start_due(still_here: Callable[[], None] = lambda: None) -> None:
     """Starts what is due, and what waited for the last one to end. ``still_here`` is called again
     and again meanwhile.
 
@@ -142,7 +142,7 @@ def _start_due(schedule: Schedule, found: Found) -> None:
     note = f"also for those missed since {_clock_time(first, timing)}" if due > first else ""
     if row.missed == Schedule.Missed.ONCE:
         _start(row, due, found, note=note)
-    elif now - due > LATE:
+    elif now - due > MISSED_AFTER:
         _record(row, due, Run.Outcome.MISSED, MISSED)
     else:
         if due > first:

@@ -27,10 +27,10 @@ from crawlservice.models import (
 )
 from crawlservice.monitoring import lives
 from crawlservice.steward import sampling
-from crawlservice.tasks import submissions
+from crawlservice.tasks import bulk_submit
 
 EVERY = 60.0  # seconds between two looks at everything
-BATCH = 5_000  # rows deleted at a time
+ROWS_PER_DELETE = 5_000  # rows deleted at a time
 LIVES = timedelta(days=90)  # how long a node's life is kept that is over
 
 Rows = QuerySet[Any]
@@ -45,7 +45,7 @@ class Pruner:
         self._next = 0.0
         self._left: deque[Kind] = deque()
 
-    def turn(self) -> None:
+    def tick(self) -> None:
         """Deletes one batch of one kind of rows, or does nothing. Raises django.db.Error."""
         if not self._left:
             if time.monotonic() < self._next:
@@ -54,15 +54,16 @@ class Pruner:
             lives.forget_old()
             self._left.extend((*KINDS, lambda: ended_lives(self._lives())))
         kind = self._left.popleft()
-        if delete(kind()) == BATCH:
+        if delete(kind()) == ROWS_PER_DELETE:
             self._left.append(kind)
 
 
 @transaction.atomic
 def delete(rows: Rows) -> int:
-    """The first BATCH of them; answers how many. What somebody changes just now is left alone."""
+    """Deletes the first ROWS_PER_DELETE of them; returns how many it deleted. Rows that another
+    transaction has locked are left alone."""
     locked = rows.select_for_update(of=("self",), skip_locked=True)
-    found = [*locked.values_list("pk", flat=True)[:BATCH]]
+    found = [*locked.values_list("pk", flat=True)[:ROWS_PER_DELETE]]
     if found:
         # By their numbers alone: what else the rows had to be, they are, and locked. No row is
         # loaded, for what refers to these is gone already.
@@ -76,7 +77,7 @@ def old_samples() -> Rows:
 
 
 def old_keys() -> Rows:
-    old = Now() - submissions.KEPT
+    old = Now() - bulk_submit.KEPT
     return Submission.objects.filter(created_at__lt=old).order_by("created_at")
 
 

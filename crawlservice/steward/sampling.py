@@ -31,7 +31,7 @@ class Sampler:
         self._last: dict[int, Sample] = {}
         self._settled = 0, dict.fromkeys(DONE, 0)  # all tasks below this number have done so much
 
-    def turn(self, found: dict[int, Counts | None]) -> None:
+    def tick(self, found: dict[int, Counts | None]) -> None:
         """``found``: what the frontier says of the active tasks. Raises django.db.Error."""
         if time.monotonic() < self._next:
             return

@@ -36,11 +36,11 @@ from crawlservice.scheduling import schedules
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
 from crawlservice.tasks.submit import SWEEP
-from crawlservice.webhooks.deliveries import hand_out
+from crawlservice.webhooks.deliveries import create_deliveries
 from crawlservice.webhooks.signal_sender import SignalSender
 
 if TYPE_CHECKING:
-    from crawlservice.webhooks.sender import Post
+    from crawlservice.webhooks.sender import WebhookSender
 
 log = logging.getLogger(__name__)
 
@@ -59,45 +59,45 @@ class Steward:
         self._frontier = frontier
         self._ledger = DjangoLedger()
         self._sampler = Sampler()
-        self._lives = lives.Watch(settings.lease)
+        self._lives = lives.LivesMonitor(settings.lease)
         self._pruner = Pruner(frontier.leases.left)
         self._settler = Settler()
         self._settings = settings
-        self._post: Post | None = None
+        self._webhook_sender: WebhookSender | None = None
         self._signals = SignalSender()
         self._name = f"{settings.key_prefix}:steward"
         self._lock = frontier.store.redis.lock(self._name, timeout=LEADER_FOR, blocking=False)
         self._leading = False
         self._installation = ""
         self._lease = settings.lease
-        self._well = time.monotonic()  # when the last round that could replay the dead was over
+        self._last_good = time.monotonic()  # end of the last round that could replay the dead
         self._patient_until = 0.0
         self._trouble = ""  # what the last round failed of
         self._run: str | None = None  # which life of the server that is
         self._still: dict[int, tuple[Counts, float]] = {}  # what stands still, and since when
         self._beat: Callable[[], object] = lambda: None
-        self._say: Callable[[messages.FromSteward], object] = lambda message: None
-        self._next_beat = self._next_look = 0.0
+        self._send: Callable[[messages.FromSteward], object] = lambda message: None
+        self._next_beat = self._next_check = 0.0
         self._migrations = ""  # the mark that the master was told last
 
-    def live(self, channel: messages.FromChildLine) -> None:
+    def run(self, channel: messages.FromChildLine) -> None:
         """Does a round every second until the master says retire or is gone."""
         channel.send(messages.StewardReady())
         sending = threading.Lock()
 
-        def say(message: messages.FromSteward) -> None:
+        def send(message: messages.FromSteward) -> None:
             with sending:
                 channel.send(message)
 
         def beat_meanwhile(waits: str) -> None:
             with suppress(ChannelClosed):  # the round that waits finds out
-                say(messages.Beat(0, waits))
+                send(messages.Beat(0, waits))
 
-        self._say, self._beat = say, lambda: say(messages.Beat(0, self._trouble))
+        self._send, self._beat = send, lambda: send(messages.Beat(0, self._trouble))
         watch(self._settings.database_timeout, beat_meanwhile).start()
         while True:
             try:
-                self.turn()
+                self.tick()
                 self._beat()
                 readable, _, _ = select.select([channel], [], [], TURN)
                 if readable and any(
@@ -108,14 +108,14 @@ class Steward:
                 return
         self.resign()
 
-    def turn(self) -> None:
+    def tick(self) -> None:
         """One round, if it is ours. What fails waits for the next round. All chores need what
-        ``_look_after_nodes`` does; otherwise none holds up another."""
-        problems = [self._attempt(self._look_for_migrations), self._attempt(self._look_after_nodes)]
+        ``_check_nodes`` does; otherwise none holds up another."""
+        problems = [self._attempt(self._check_migrations), self._attempt(self._check_nodes)]
         if not problems[-1]:
             if self._leading:
                 problems += map(self._attempt, self._chores())
-            self._well = time.monotonic()
+            self._last_good = time.monotonic()
         trouble = "; ".join(dict.fromkeys(filter(None, problems)))
         if trouble and trouble != self._trouble:
             log.warning("chores wait: %s", trouble)
@@ -130,28 +130,28 @@ class Steward:
             return " ".join(str(error).split()) or type(error).__name__
         return ""
 
-    def _look_after_nodes(self) -> None:
+    def _check_nodes(self) -> None:
         # First, for the lock that leads is in Redis.
         self._installation = installation.check(self._frontier, self._installation)
         if self._lead():
-            self._look_after_redis()
+            self._check_redis()
             self._replay_dead()
 
     def _chores(self) -> list[Callable[[], object]]:
         return [
-            self._care_for_tasks,
-            lambda: schedules.turn(self._still_here),
-            self._tell_webhooks,
+            self._check_tasks,
+            lambda: schedules.start_due(self._still_here),
+            self._deliver_webhooks,
             self._signals.keep_going,
-            self._pruner.turn,
-            self._settler.turn,
+            self._pruner.tick,
+            self._settler.tick,
         ]
 
     def resign(self) -> None:
         """Lets another steward lead at once."""
         self._signals.stop()
-        if self._post is not None:
-            self._post.stop()
+        if self._webhook_sender is not None:
+            self._webhook_sender.stop()
         if self._leading:
             try:
                 self._lock.release()
@@ -173,18 +173,18 @@ class Steward:
             self._settler = Settler()
         return self._leading
 
-    def _look_for_migrations(self) -> None:
+    def _check_migrations(self) -> None:
         """Its supervisor may have a framework that waits for some. SQLite's come by themselves."""
         now = time.monotonic()
-        if connection.vendor == "sqlite" or now < self._next_look:
+        if connection.vendor == "sqlite" or now < self._next_check:
             return
-        self._next_look = now + MIGRATIONS
+        self._next_check = now + MIGRATIONS
         mark = migrations()
         if mark != self._migrations:
-            self._say(messages.Migrations(mark))
+            self._send(messages.Migrations(mark))
             self._migrations = mark
 
-    def _look_after_redis(self) -> None:
+    def _check_redis(self) -> None:
         run = self._frontier.store.redis.info("server").get("run_id")
         if run != self._run:  # it was started again, or another one took over
             if self._run and (self._frontier.audit() or uncounted(self._frontier)):
@@ -196,7 +196,7 @@ class Steward:
     def _replay_dead(self) -> None:
         leases = self._frontier.leases.left()
         now = time.monotonic()
-        if now - self._well > LONG:
+        if now - self._last_good > LONG:
             # The living could not renew their leases either, and shall have the time to.
             self._patient_until = now + self._lease
         for generation, left in leases.items():
@@ -207,9 +207,9 @@ class Steward:
                 moved = replay(self._frontier, generation)
                 log.warning("generation %d is dead: %d requests replayed", generation, moved)
         if now >= self._patient_until:
-            self._lives.turn(leases)
+            self._lives.tick(leases)
 
-    def _care_for_tasks(self) -> None:
+    def _check_tasks(self) -> None:
         known = set(self._frontier.open_tasks())
         tasks = {task.pk: task for task in Task.objects.filter(state__in=Task.ACTIVE)}
         found = self._frontier.counts_of(tasks.keys() & known)
@@ -231,7 +231,7 @@ class Steward:
         # again, for some may have been submitted just now.
         left = Task.objects.filter(pk__in=known - tasks.keys()).exclude(state__in=Task.ACTIVE)
         self._frontier.close_tasks(left.values_list("pk", flat=True))
-        self._sampler.turn({pk: found.get(pk) for pk in tasks})
+        self._sampler.tick({pk: found.get(pk) for pk in tasks})
 
     def _steer(self, task: Task, counts: Counts, seconds: float) -> None:
         """``seconds`` are left of this round for what waits of cancelled tasks."""
@@ -328,15 +328,15 @@ class Steward:
             done.completed,
         )
 
-    def _tell_webhooks(self) -> None:
-        if not hand_out():
+    def _deliver_webhooks(self) -> None:
+        if not create_deliveries():
             return
-        if self._post is None:
+        if self._webhook_sender is None:
             # Imported here: most nodes never need it, and it takes memory.
-            from crawlservice.webhooks.sender import Post
+            from crawlservice.webhooks.sender import WebhookSender
 
-            self._post = Post(self._settings)
-        self._post.keep_going()
+            self._webhook_sender = WebhookSender(self._settings)
+        self._webhook_sender.keep_going()
 
     def _still_here(self) -> None:
         """In the middle of a long chore: the master and the other stewards need not take over."""

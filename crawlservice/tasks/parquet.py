@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-LEAST, MOST = -(2**63), 2**63 - 1  # of a whole number in a column
+MIN_INT, MAX_INT = -(2**63), 2**63 - 1  # of a whole number in a column
 
 NUMBERS = {"integer", "number"}
 
@@ -73,7 +73,7 @@ def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
-        return "integer" if LEAST <= value <= MOST else "json"
+        return "integer" if MIN_INT <= value <= MAX_INT else "json"
     if isinstance(value, float):
         return "number"
     return "text" if isinstance(value, str) else "json"

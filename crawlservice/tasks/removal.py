@@ -15,7 +15,7 @@ from crawlservice.models import Delivery, Event, Item, Page, Run, Sample, Stat, 
 from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.task_rows import of_task
 
-BATCH = 5_000  # rows deleted in one transaction, more or less
+ROWS_PER_DELETE = 5_000  # rows deleted in one transaction, more or less
 GROUP = 500  # tasks at most
 
 
@@ -50,20 +50,20 @@ def remove(tasks: QuerySet[Task]) -> Iterator[Extent]:
     for found, rows in _groups(tasks):
         frontier().close_tasks(found)  # whoever ended them may have died before
         group = [task for task, left in frontier().counts_of(found).items() if left is None]
-        if rows > BATCH:
+        if rows > ROWS_PER_DELETE:
             for task in group:
                 yield from _thin_out(task)
         yield _remove(group)
 
 
 def _groups(tasks: QuerySet[Task]) -> Iterator[tuple[list[int], int]]:
-    """Numbers of tasks that together have about a BATCH of rows, or of one that has more."""
+    """Numbers of tasks that together have about ROWS_PER_DELETE rows, or of one that has more."""
     group: list[int] = []
     size = last = 0
     columns = tasks.order_by("pk").values_list("pk", F("nf") + F("ne") + F("items"))
     while found := columns.filter(pk__gt=last)[:GROUP]:
         for last, rows in found:
-            if group and (size + rows > BATCH or len(group) == GROUP):
+            if group and (size + rows > ROWS_PER_DELETE or len(group) == GROUP):
                 yield group, size
                 group, size = [], 0
             group.append(last)
@@ -73,17 +73,17 @@ def _groups(tasks: QuerySet[Task]) -> Iterator[tuple[list[int], int]]:
 
 
 def _thin_out(task: int) -> Iterator[Extent]:
-    """All of the task's pages and items but for less than a BATCH of each."""
+    """All of the task's pages and items but for less than ROWS_PER_DELETE of each."""
     # Rows that are still to be written are not, or they would come back.
     Task.objects.filter(pk=task, state__in=ENDED).update(unwritten=None)
     for model, told in ((Item, "items"), (Page, "pages")):
-        number = BATCH
-        while number == BATCH:
+        number = ROWS_PER_DELETE
+        while number == ROWS_PER_DELETE:
             with transaction.atomic():
                 if not _ended([task]):
                     return
                 rows = of_task(model._default_manager.all(), task)
-                found = [*rows.values_list("pk", flat=True)[:BATCH]]
+                found = [*rows.values_list("pk", flat=True)[:ROWS_PER_DELETE]]
                 number = _delete(model._default_manager.filter(pk__in=found)) if found else 0
             yield Extent(**{told: number})
 

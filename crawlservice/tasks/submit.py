@@ -17,7 +17,7 @@ from crawlframe import faults
 from crawlframe.code.registry import unknown_spider
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import NodeInfo, TaskLimits
-from crawlframe.frontier.wording import complaint
+from crawlframe.frontier.wording import error_text
 from crawlframe.request import (
     MAX_TASK_PRIORITY,
     Admission,
@@ -49,7 +49,7 @@ class WrongState(CrawlframeError):
     """The task's state does not allow this."""
 
 
-class NotTold(FrontierError):
+class RedisNotUpdated(FrontierError):
     """Done in the database; the nodes tell Redis when it is back."""
 
 
@@ -67,7 +67,8 @@ def submit(
     ``user``: whose task it is. In a transaction of the caller's, Redis is told when that is
     committed.
 
-    Raises UnknownSpider, ArgumentError, and FrontierError: NotTold after the task was recorded."""
+    Raises UnknownSpider, ArgumentError, and FrontierError: RedisNotUpdated after the task was
+    recorded."""
     if not -MAX_TASK_PRIORITY <= priority <= MAX_TASK_PRIORITY:
         raise ArgumentError(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
@@ -94,7 +95,7 @@ def submit(
             task.save()
         task.seeds = pack_admissions(_seeds(task))
         task.save(update_fields=["seeds"])
-        _tell("is recorded", task.pk, lambda: _open_recorded(task))
+        _update_redis("is recorded", task.pk, lambda: _open_recorded(task))
     return task
 
 
@@ -204,7 +205,7 @@ def open_in_frontier(task: Task) -> None:
 def pause(task_id: int) -> None:
     """Nothing more of the task is fetched. Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "paused", (Task.State.RUNNING, Task.State.PAUSED), Task.State.PAUSED)
-    _tell("is paused", task_id, lambda: frontier().pause(task_id))
+    _update_redis("is paused", task_id, lambda: frontier().pause(task_id))
 
 
 def resume(task_id: int) -> None:
@@ -212,14 +213,14 @@ def resume(task_id: int) -> None:
 
     Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "resumed", (Task.State.PAUSED, Task.State.RUNNING), Task.State.RUNNING)
-    _tell("is resumed", task_id, lambda: frontier().resume(task_id))
+    _update_redis("is resumed", task_id, lambda: frontier().resume(task_id))
 
 
 def cancel(task_id: int, seconds: float = SWEEP) -> None:
     """Ends the task without fetching the rest; what waits is taken out of Redis for so many
     seconds, and by a steward afterwards. Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
-    _tell("is being cancelled", task_id, lambda: frontier().cancel(task_id, seconds))
+    _update_redis("is being cancelled", task_id, lambda: frontier().cancel(task_id, seconds))
 
 
 def get_task(task_id: int) -> Task:
@@ -239,20 +240,20 @@ def _change(task_id: int, verb: str, allowed: tuple[Task.State, ...], to: Task.S
         )
 
 
-def _tell(done: str, task_id: int, how: Callable[[], object]) -> None:
+def _update_redis(done: str, task_id: int, how: Callable[[], object]) -> None:
     """Tells Redis what the database knows: now, or when the transaction we are in is committed."""
 
-    def tell() -> None:
+    def update() -> None:
         try:
             how()
         except (RedisError, CrawlframeError) as error:
-            raise NotTold(
+            raise RedisNotUpdated(
                 f"task {task_id} {done} in the database, but has not come to Redis. {_why(error)}. "
                 "Nothing is lost or to be done again: the nodes see to it when Redis is well"
             ) from None
 
-    transaction.on_commit(tell)
+    transaction.on_commit(update)
 
 
 def _why(error: RedisError | CrawlframeError) -> str:
-    return complaint(error) if isinstance(error, RedisError) else str(error)
+    return error_text(error) if isinstance(error, RedisError) else str(error)

@@ -1,4 +1,4 @@
-"""Findings: what became of a task's requests. Counted are its latest rows only: a count over
+"""TaskSummary: what became of a task's requests. Counted are its latest rows only: a count over
 millions takes seconds."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Reason(NamedTuple):
     example: Page | None
 
 
-class Findings(NamedTuple):
+class TaskSummary(NamedTuple):
     """``errors``: how many were looked at, by reason in ``reasons``; ``pages``: the same, by HTTP
     status in ``statuses`` (None: no answer), the most frequent first. Cancelled requests are in
     neither. ``counted``: what the spider counted, and then its maxima. ``parked``: requests by why
@@ -44,7 +44,7 @@ class Findings(NamedTuple):
     journal: list[Action]
 
 
-def look(task: Task) -> Findings:
+def summarize(task: Task) -> TaskSummary:
     """At this moment, with a fixed number of queries."""
     rows = of_task(Page.objects.exclude(reason=CANCELLED), task.pk, newest=True)
     errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:LATEST]]
@@ -54,7 +54,7 @@ def look(task: Task) -> Findings:
         [latest[reason] for reason, _ in counted]
     )
     statuses = Counter(rows.values_list("status", flat=True)[:LATEST])
-    return Findings(
+    return TaskSummary(
         len(errors),
         [Reason(reason, n, shown.get(latest[reason])) for reason, n in counted],
         statuses.total(),

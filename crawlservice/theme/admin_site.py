@@ -30,9 +30,9 @@ class AdminSite(UnfoldAdminSite):
         raise Http404
 
     def extra_urls(self) -> list[URLPattern]:
-        from crawlservice.admin import dashboard, submission  # which register with this site
+        from crawlservice.admin import dashboard, submit_page  # which register with this site
 
-        return [*dashboard.urls(self), *submission.urls(self)]
+        return [*dashboard.urls(self), *submit_page.urls(self)]
 
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -39,14 +39,14 @@ def _errors() -> str:
     return f"{reverse('admin:crawlservice_page_changelist')}?state__exact=error"
 
 
-def _looks_at_errors(request: HttpRequest) -> bool:
+def _shows_errors(request: HttpRequest) -> bool:
     page = request.path == reverse("admin:crawlservice_page_changelist")
     return page and request.GET.get("state__exact") == "error"
 
 
-def _looks_at_pages(request: HttpRequest) -> bool:
+def _shows_pages(request: HttpRequest) -> bool:
     below = request.path.startswith(reverse("admin:crawlservice_page_changelist"))
-    return below and not _looks_at_errors(request)
+    return below and not _shows_errors(request)
 
 
 def _list(model: str, title: Any, icon: str) -> dict[str, Any]:
@@ -88,13 +88,13 @@ UNFOLD = {
                     _list("task", _("Tasks"), "play_circle"),
                     _list("schedule", _("Schedules"), "schedule"),
                     _list("item", _("Items"), "inventory_2"),
-                    {**_list("page", _("Pages"), "description"), "active": _looks_at_pages},
+                    {**_list("page", _("Pages"), "description"), "active": _shows_pages},
                     {
                         "title": _("Dead letters"),
                         "icon": "report",
                         "link": lazy(_errors, str)(),
                         "permission": _may_view_pages,
-                        "active": _looks_at_errors,
+                        "active": _shows_errors,
                     },
                     _list("generation", _("Nodes"), "dns"),
                 ],

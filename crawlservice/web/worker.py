@@ -98,10 +98,10 @@ class WebWorker(Worker):
         self.dispatcher.set_thread_count(self.cfg.threads)
         self.servers = [self._server(listener.sock) for listener in self.sockets]
         while self.alive and self.ppid == os.getppid():
-            self._turn()
+            self._tick()
         self._drain()
 
-    def _turn(self) -> None:
+    def _tick(self) -> None:
         self.notify()
         wasyncore.loop(timeout=TICK, use_poll=True, map=self.map, count=1)
         now = time.monotonic()
@@ -121,7 +121,7 @@ class WebWorker(Worker):
         while (waited := time.monotonic() - began) < self.cfg.graceful_timeout:
             if waited > LINGER and not any(channel.is_busy() for channel in self._channels()):
                 break
-            self._turn()
+            self._tick()
         self.dispatcher.set_thread_count(0)
 
     def _channels(self) -> list[Channel]:

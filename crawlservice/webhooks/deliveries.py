@@ -26,15 +26,15 @@ from crawlservice.security.sealing import SealError, seal, unseal
 log = logging.getLogger(__name__)
 
 # Seconds after the first, second, … try in vain until the next; then it is given up. A day in all.
-PAUSES = (30, 120, 600, 3600, 10800, 21600, 43200)
+RETRY_PAUSES = (30, 120, 600, 3600, 10800, 21600, 43200)
 LAST_TRY = 60  # seconds after which a last try whose sender died is made again
-BATCH = 500  # events at a time
+EVENTS_PER_ROUND = 500  # events at a time
 SECRET_BYTES = 32
 MASK = "***"  # in a URL, for its user and password
 
 
 @dataclass(frozen=True)
-class Letter:
+class WebhookMessage:
     """What is sent to whom: one try of one delivery. ``id`` is that of the event. ``login`` is
     ``user:password``, percent-encoded as in a URL, or ""."""
 
@@ -47,7 +47,7 @@ class Letter:
     attempt: int = 1
 
 
-def hand_out() -> bool:
+def create_deliveries() -> bool:
     """Makes the deliveries of what has happened since the last time, each once. Answers whether
     any is to be sent. Raises django.db.Error."""
     new = Event.objects.filter(delivered_at=None)
@@ -64,7 +64,7 @@ def _make_deliveries(new: QuerySet[Event]) -> None:
             return
         events = list(
             new.values_list("pk", "kind", "outcome", Coalesce("task__spider", "schedule__spider"))[
-                :BATCH
+                :EVENTS_PER_ROUND
             ]
         )
         Delivery.objects.bulk_create(
@@ -85,9 +85,9 @@ def is_wanted(webhook: Webhook, words: Collection[str], spider: str | None) -> b
     return webhook.spider in ("", spider) and of_kind
 
 
-def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, Letter]]:
+def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, WebhookMessage]]:
     """What is due: at most one delivery of each webhook, none of those that are ``busy``. Answers
-    webhooks and letters. Raises django.db.Error."""
+    webhooks and messages. Raises django.db.Error."""
     due = Delivery.objects.filter(webhook=OuterRef("pk"), next_at__lte=Now()).order_by("next_at")
     webhooks = (
         Webhook.objects.filter(enabled=True)
@@ -106,29 +106,29 @@ def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, Letter]]:
         if delivery is None:
             continue
         attempt = delivery.attempts + 1
-        pause = PAUSES[attempt - 1] if attempt <= len(PAUSES) else LAST_TRY
+        pause = RETRY_PAUSES[attempt - 1] if attempt <= len(RETRY_PAUSES) else LAST_TRY
         later = Now() + timedelta(seconds=pause)
         if not rows.filter(attempts=delivery.attempts).update(attempts=attempt, next_at=later):
             continue
         try:
-            letter = _letter(webhook, delivery, attempt)
+            message = _message(webhook, delivery, attempt)
         except SealError as error:
             log.warning("webhook %s: %s", webhook, error)
             name = f"evt_{delivery.event_id}"
-            settle(Letter(webhook.url, "", "", name, b"", delivery.pk, attempt), str(error))
+            settle(WebhookMessage(webhook.url, "", "", name, b"", delivery.pk, attempt), str(error))
             continue
-        yield webhook.pk, letter
+        yield webhook.pk, message
 
 
-def settle(letter: Letter, problem: str) -> None:
+def settle(message: WebhookMessage, problem: str) -> None:
     """``problem``: why it did not arrive, or "". Raises django.db.Error."""
-    rows = Delivery.objects.filter(pk=letter.delivery)
+    rows = Delivery.objects.filter(pk=message.delivery)
     if not problem:
         rows.update(delivered_at=Now(), next_at=None, problem="")
-    elif letter.attempt <= len(PAUSES):
+    elif message.attempt <= len(RETRY_PAUSES):
         rows.filter(delivered_at=None).update(problem=problem)
     elif rows.filter(delivered_at=None).update(problem=problem, next_at=None):
-        log.warning("%s to %s is given up: %s", letter.id, letter.url, problem)
+        log.warning("%s to %s is given up: %s", message.id, message.url, problem)
 
 
 def send_again(delivery: Delivery) -> None:
@@ -172,17 +172,17 @@ def body(event: Event) -> bytes:
     return orjson.dumps(told)
 
 
-def trial(webhook: Webhook) -> Letter:
-    """A letter that tells of nothing, to try a webhook. Raises SealError."""
+def sample_message(webhook: Webhook) -> WebhookMessage:
+    """A message that tells of nothing, to try a webhook. Raises SealError."""
     name = f"evt_test_{secrets.token_hex(8)}"
     content = orjson.dumps({"id": name, "kind": "test", "created_at": None, "task": None})
-    return Letter(*_destination(webhook), name, content)
+    return WebhookMessage(*_destination(webhook), name, content)
 
 
-def _letter(webhook: Webhook, delivery: Delivery, attempt: int) -> Letter:
+def _message(webhook: Webhook, delivery: Delivery, attempt: int) -> WebhookMessage:
     event = delivery.event
     name = f"evt_{event.pk}"
-    return Letter(*_destination(webhook), name, body(event), delivery.pk, attempt)
+    return WebhookMessage(*_destination(webhook), name, body(event), delivery.pk, attempt)
 
 
 def _destination(webhook: Webhook) -> tuple[str, str, str]:

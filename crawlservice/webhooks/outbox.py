@@ -10,8 +10,8 @@ from django.db.models.functions import Now
 
 from crawlservice.models import Event
 
-LATE = timedelta(seconds=3)  # a number that is missing for so long does not come any more
-BATCH = 500
+GAP_TIMEOUT = timedelta(seconds=3)  # a number that is missing for so long does not come any more
+EVENTS_PER_READ = 500
 
 
 def newest() -> int:
@@ -26,10 +26,10 @@ def after(last: int) -> list[Event]:
     What stands behind a missing number waits for it a while: its transaction may be going on."""
     rows = Event.objects.filter(pk__gt=last).select_related("task", "schedule").order_by("pk")
     # By the clock of the database, which dated them.
-    old = ExpressionWrapper(Q(created_at__lt=Now() - LATE), output_field=BooleanField())
+    old = ExpressionWrapper(Q(created_at__lt=Now() - GAP_TIMEOUT), output_field=BooleanField())
     rows = rows.annotate(old=old).defer("task__seeds", "task__arguments", "task__settings")
     found: list[Event] = []
-    for event in rows[:BATCH]:
+    for event in rows[:EVENTS_PER_READ]:
         if event.pk != last + 1 and not event.old:
             break
         found.append(event)

@@ -1,5 +1,5 @@
-"""Post: sends what webhooks are to be told, in a thread of its own, so that a receiver that hangs
-holds up nobody but itself."""
+"""WebhookSender: sends the messages of webhooks in a thread of its own, so that a receiver
+that hangs holds up nobody but itself."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from crawlframe.errors import BadRequest, FetchError, PrivateAddress, TooManyRed
 from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.request import Request
-from crawlservice.webhooks.deliveries import Letter, claim, settle
+from crawlservice.webhooks.deliveries import WebhookMessage, claim, settle
 
 log = logging.getLogger(__name__)
 
 # Shorter than the first pause: a try has ended before the next one begins.
 LIMITS = FetchLimits(timeout=10, max_body=1 << 20, max_redirects=0, connect=5, stall=10)
 AT_A_TIME = 16  # webhooks that are sent to
-IDLE = 1.0  # seconds between two looks when there is nothing to send
+IDLE_PAUSE = 1.0  # seconds between two looks when there is nothing to send
 GO_ON = 60.0  # seconds for which a sender goes on that nobody tells to
 SHOWN = 200  # characters of what a receiver answered
 USER_AGENT = "Crawlframe-Webhook/1"
@@ -37,19 +37,19 @@ USER_AGENT = "Crawlframe-Webhook/1"
 Sending = asyncio.Task[str]
 
 
-class Post:
+class WebhookSender:
     """Of one process. Whoever leads says ``keep_going`` again and again."""
 
     def __init__(self, node: Settings) -> None:
         self._node = node
         self._until = 0.0
         self._thread: threading.Thread | None = None
-        self._sending: dict[Sending, tuple[int, Letter]] = {}
+        self._sending: dict[Sending, tuple[int, WebhookMessage]] = {}
 
     def keep_going(self) -> None:
         self._until = time.monotonic() + GO_ON
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="post", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -62,7 +62,7 @@ class Post:
         try:
             with asyncio.Runner() as runner:
                 while time.monotonic() < self._until:
-                    self._turn(runner, curl)
+                    self._tick(runner, curl)
                 runner.run(_end(self._sending, curl))
         except Exception:
             log.exception("the sender of webhooks failed; it is started again")
@@ -70,27 +70,27 @@ class Post:
             self._sending.clear()
             connection.close()
 
-    def _turn(self, runner: asyncio.Runner, curl: CurlDownloader) -> None:
+    def _tick(self, runner: asyncio.Runner, curl: CurlDownloader) -> None:
         sending = self._sending
         try:
             busy = [webhook for webhook, _ in sending.values()]
-            for webhook, letter in claim(busy, AT_A_TIME - len(sending)):
-                sending[runner.get_loop().create_task(_send(curl, letter))] = webhook, letter
+            for webhook, message in claim(busy, AT_A_TIME - len(sending)):
+                sending[runner.get_loop().create_task(_send(curl, message))] = webhook, message
             for task in runner.run(_wait(sending)):
-                _, letter = sending.pop(task)
-                settle(letter, task.result())
+                _, message = sending.pop(task)
+                settle(message, task.result())
         except DatabaseError as error:  # what is not settled is sent again
             log.warning("webhooks wait: %s", " ".join(str(error).split()))
             connection.close()
-            time.sleep(IDLE)
+            time.sleep(IDLE_PAUSE)
 
 
 async def _wait(sending: Collection[Sending]) -> set[Sending]:
     """Those that are over."""
     if not sending:
-        await asyncio.sleep(IDLE)
+        await asyncio.sleep(IDLE_PAUSE)
         return set()
-    done, _ = await asyncio.wait(sending, timeout=IDLE, return_when=asyncio.FIRST_COMPLETED)
+    done, _ = await asyncio.wait(sending, timeout=IDLE_PAUSE, return_when=asyncio.FIRST_COMPLETED)
     return done
 
 
@@ -101,13 +101,15 @@ async def _end(sending: Collection[Sending], curl: CurlDownloader) -> None:
     await curl.close()
 
 
-async def _send(curl: CurlDownloader, letter: Letter) -> str:
+async def _send(curl: CurlDownloader, message: WebhookMessage) -> str:
     try:
-        problem = await send(curl, letter)
+        problem = await send(curl, message)
     except Exception as error:
-        log.exception("%s could not be sent", letter.id)
+        log.exception("%s could not be sent", message.id)
         problem = f"{type(error).__name__}: {error}"
-    log.debug("%s to %s, try %d: %s", letter.id, letter.url, letter.attempt, problem or "arrived")
+    log.debug(
+        "%s to %s, try %d: %s", message.id, message.url, message.attempt, problem or "arrived"
+    )
     return problem
 
 
@@ -115,16 +117,16 @@ def downloader(node: Settings, at_a_time: int = 1) -> CurlDownloader:
     return CurlDownloader(node.allow_private + node.webhook_private, at_a_time)
 
 
-async def send(curl: CurlDownloader, letter: Letter) -> str:
+async def send(curl: CurlDownloader, message: WebhookMessage) -> str:
     """One try. Answers why it did not arrive, or ""."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
-        **signed(letter, int(time.time())),
-        **_login(letter),
+        **signed(message, int(time.time())),
+        **_login(message),
     }
     try:
-        request = Request(letter.url, method="POST", body=letter.body)
+        request = Request(message.url, method="POST", body=message.body)
         response = await curl.fetch(request, LIMITS, headers)
     except TooManyRedirects:
         return "it redirects, which is not followed; give the address it leads to"
@@ -140,35 +142,35 @@ async def send(curl: CurlDownloader, letter: Letter) -> str:
     return f"it answered {response.status}: {response.text[:SHOWN]}".rstrip(": ")
 
 
-def try_out(node: Settings, letter: Letter) -> str:
+def send_now(node: Settings, message: WebhookMessage) -> str:
     """Sends it now and waits for the answer, 10 s at most. Answers as ``send`` does."""
 
     async def once() -> str:
         curl = downloader(node)
         try:
-            return await send(curl, letter)
+            return await send(curl, message)
         finally:
             await curl.close()
 
     return asyncio.run(once())
 
 
-def signed(letter: Letter, timestamp: int) -> dict[str, str]:
+def signed(message: WebhookMessage, timestamp: int) -> dict[str, str]:
     """The headers by which a receiver knows us, as in the Standard Webhooks specification."""
-    content = f"{letter.id}.{timestamp}.".encode() + letter.body
-    digest = hmac.digest(_key(letter.secret), content, hashlib.sha256)
+    content = f"{message.id}.{timestamp}.".encode() + message.body
+    digest = hmac.digest(_key(message.secret), content, hashlib.sha256)
     return {
-        "webhook-id": letter.id,
+        "webhook-id": message.id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": f"v1,{b64encode(digest).decode()}",
     }
 
 
-def _login(letter: Letter) -> dict[str, str]:
+def _login(message: WebhookMessage) -> dict[str, str]:
     """Basic authentication (RFC 7617), where the address has a user and a password."""
-    if not letter.login:
+    if not message.login:
         return {}
-    user, _, password = map(unquote, letter.login.partition(":"))
+    user, _, password = map(unquote, message.login.partition(":"))
     return {"Authorization": f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 

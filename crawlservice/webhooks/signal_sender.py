@@ -42,14 +42,14 @@ class SignalSender:
     def _run(self) -> None:
         try:
             while time.monotonic() < self._until:
-                self._turn()
+                self._tick()
                 time.sleep(IDLE)
         except Exception:
             log.exception("the sender of signals failed; it is started again")
         finally:
             connection.close()
 
-    def _turn(self) -> None:
+    def _tick(self) -> None:
         try:
             send_new()
         except DatabaseError as error:

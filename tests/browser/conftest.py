@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ("join", "look", "odd_env", "published", "service", "shop", "web")
 
-PATIENCE = 60_000  # ms
+TIMEOUT_MS = 60_000  # ms
 BOSS, PASSWORD = "boss", "geheim-4711"
 VIOLATIONS = """
 window.violations = [];
@@ -36,7 +36,7 @@ def chromium() -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("no Chromium here")
-    engine.expect.set_options(timeout=PATIENCE)
+    engine.expect.set_options(timeout=TIMEOUT_MS)
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
     with engine.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=options)
@@ -78,7 +78,7 @@ def open_page(boss: User) -> Iterator[Callable[[str], Page]]:
 
         def open_(address: str) -> Page:
             page = stack.enter_context(chromium()).new_page()
-            page.set_default_timeout(PATIENCE)
+            page.set_default_timeout(TIMEOUT_MS)
             page.add_init_script(VIOLATIONS)
             page.goto(address)
             page.fill("input[name=username]", BOSS)

@@ -47,7 +47,7 @@ URLS = (
     f'http://shop.example/"onmouseover="{RUN}"autofocus onfocus="{RUN}"/',
 )
 ROWS = 3  # of each table
-MOST = 120  # pages that are opened
+MAX_PAGES = 120  # pages that are opened
 
 # What the page tells when asked, set up before anything of it runs.
 WATCH = """
@@ -57,7 +57,7 @@ addEventListener('securitypolicyviolation', e =>
 for (const name of ['alert', 'confirm', 'prompt'])
   window[name] = () => { window.problems.push(name); };
 """
-LOOK = """() => {
+FIND_PROBLEMS = """() => {
   const found = [...window.problems];
   if (window.ran !== undefined) found.push('a script ran');
   for (const tag of document.querySelectorAll('*'))
@@ -206,7 +206,7 @@ def look(page: Page, url: str) -> tuple[list[str], list[str]]:
     assert answer is not None
     # What a page fetches again and again, it has fetched once by then.
     page.wait_for_timeout(2500 if page.locator("[hx-trigger*=every]").count() else 50)
-    wrong = [*page.evaluate(LOOK), *heard]
+    wrong = [*page.evaluate(FIND_PROBLEMS), *heard]
     if answer.status >= 400:
         wrong.append(f"answered {answer.status}")
     return wrong, page.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.href)")
@@ -248,7 +248,7 @@ def test_what_was_crawled_is_inert_on_every_page_of_the_admin(
         todo = [urljoin(site, path) for path in hostile_cluster]
         known, kinds, wrong = set(todo), {kind_of(url) for url in todo}, {}
         must = len(todo)
-        while todo and len(known) - len(todo) < max(MOST, must):
+        while todo and len(known) - len(todo) < max(MAX_PAGES, must):
             url = todo.pop(0)
             problems, links = look(page, url)
             if problems:

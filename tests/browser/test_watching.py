@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Request, expect
 
-from tests.browser.conftest import PATIENCE
+from tests.browser.conftest import TIMEOUT_MS
 from tests.process.conftest import OddWeb
 from tests.process.reload_project import Project, shop
 
@@ -45,7 +45,7 @@ def asked_within(page: Page, seconds: float) -> list[str]:
 
 
 def wait(page: Page, condition: str) -> None:
-    page.wait_for_function(condition, timeout=PATIENCE)
+    page.wait_for_function(condition, timeout=TIMEOUT_MS)
 
 
 FINISHED = "Number(document.querySelector('[data-name=nf]').textContent.replace(',', ''))"

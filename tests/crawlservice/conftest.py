@@ -56,8 +56,8 @@ def forgetful() -> None:
     """What a test before this one looked at is not remembered."""
     from crawlservice.monitoring import charts, overview
 
-    for remembered in (overview.look, overview.hosts, charts.of_cluster):
-        remembered.forget()
+    for cached in (overview.snapshot, overview.hosts, charts.of_cluster):
+        cached.clear()
 
 
 @pytest.fixture

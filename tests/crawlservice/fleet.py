@@ -19,7 +19,7 @@ SHORT = 12
 
 @dataclass
 class Fleet:
-    """``turn`` lets each node take one step with what it was told: pulled, checking, live."""
+    """``tick`` lets each node take one step with what it was told: pulled, checking, live."""
 
     frontier: Frontier
     refusals: dict[str, str] = field(default_factory=dict)  # revision (12 digits) -> problem
@@ -65,7 +65,7 @@ class Fleet:
         """Its lease is over."""
         self.frontier.leases.renew(self.nodes[name].generation, -1)
 
-    def turn(self) -> None:
+    def tick(self) -> None:
         for name, node in [*self.nodes.items()]:
             code = node.code
             if name in self.mute or not code.follows:
@@ -105,4 +105,4 @@ class Fleet:
     def run(self, stop: threading.Event) -> None:
         """Turns until it is stopped."""
         while not stop.wait(0.02):
-            self.turn()
+            self.tick()

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from redis import Redis
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.nodes import Fitness
+from crawlframe.frontier.nodes import NodeHealth
 from crawlservice.admin import tasks as admin_tasks
 from crawlservice.models import Era, Generation, Item, Page, Task
 from crawlservice.tasks.submit import submit
@@ -244,8 +244,8 @@ def test_the_node_list_shows_what_the_cluster_tells(
 
 
 def test_pages_tell_why_a_node_is_abnormal(admin: Client, join: Callable[..., int]) -> None:
-    fitness = Fitness(missing=1, waits="<b>no</b> database")
-    life = join("alpha", version="1f00c0ffee00", state="live", fitness=fitness)
+    health = NodeHealth(missing=1, waits="<b>no</b> database")
+    life = join("alpha", version="1f00c0ffee00", state="live", health=health)
     join("beta", version="1f00c0ffee00", state="live")
     listing = admin.get("/admin/crawlservice/generation/").content.decode()
     assert cells(listing, "condition") == ["idle", "abnormal"]

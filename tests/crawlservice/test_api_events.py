@@ -72,9 +72,9 @@ def test_a_number_that_never_comes_is_waited_for_a_while_only(
 ) -> None:
     first, gone, last = (happen(task) for _ in range(3))
     Event.objects.filter(pk=gone).delete()
-    monkeypatch.setattr(outbox, "LATE", timedelta(hours=1))
+    monkeypatch.setattr(outbox, "GAP_TIMEOUT", timedelta(hours=1))
     assert numbers(first) == []
-    monkeypatch.setattr(outbox, "LATE", timedelta(seconds=0.5))
+    monkeypatch.setattr(outbox, "GAP_TIMEOUT", timedelta(seconds=0.5))
     until(lambda: numbers(first) == [last])
     monkeypatch.undo()
     Event.objects.update(created_at=timezone.now() - timedelta(minutes=1))

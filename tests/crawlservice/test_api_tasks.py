@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from crawlframe.frontier import Frontier
 from crawlservice.models import Action, Page, Submission, Task
-from crawlservice.tasks import submissions
+from crawlservice.tasks import bulk_submit
 from crawlservice.tasks.submit import cancel, submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.programs import FAR, Program, person, program
@@ -174,7 +174,7 @@ def test_the_same_key_and_body_answer_the_same_tasks(api: Program) -> None:
 
 def test_a_key_is_forgotten_after_a_day(api: Program) -> None:
     assert api.post("tasks", ULM, **keyed("k")).status_code == 201
-    Submission.objects.update(created_at=timezone.now() - submissions.KEPT)
+    Submission.objects.update(created_at=timezone.now() - bulk_submit.KEPT)
     assert api.post("tasks", {**ULM, "priority": 1}, **keyed("k")).status_code == 201
     assert Task.objects.count() == 2
     assert Submission.objects.count() == 1
@@ -195,13 +195,13 @@ def test_two_at_the_same_time_with_one_key_are_one(
 ) -> None:
     """Both have found nothing of the key when they go on."""
     both = threading.Barrier(2, timeout=60)
-    look = submissions._published
+    look = bulk_submit._published
 
     def meet(*arguments: Any) -> Any:
         both.wait()
         return look(*arguments)
 
-    monkeypatch.setattr(submissions, "_published", meet)
+    monkeypatch.setattr(bulk_submit, "_published", meet)
     answers: list[Any] = []
 
     def send() -> None:
@@ -342,7 +342,7 @@ def test_while_redis_is_away_tasks_are_read_and_steered(api: Program) -> None:
 def test_what_redis_did_not_take_is_submitted_all_the_same(
     api: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = submissions._published
+    known = bulk_submit._published
 
     def then_away(*arguments: Any) -> Any:
         found = known(*arguments)
@@ -350,7 +350,7 @@ def test_what_redis_did_not_take_is_submitted_all_the_same(
         return found
 
     away = redis_at("redis://127.0.0.1:1/0")
-    monkeypatch.setattr(submissions, "_published", then_away)
+    monkeypatch.setattr(bulk_submit, "_published", then_away)
     made = api.post("tasks", [ULM, ULM], **keyed("k"))
     away.__exit__(None, None, None)
     monkeypatch.undo()

@@ -49,7 +49,7 @@ def one_partition(redis_client: Redis) -> Frontier:
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancellation, "BATCH", 7)
+    monkeypatch.setattr(cancellation, "REQUESTS_PER_STEP", 7)
     monkeypatch.setattr(cancellation, "LISTS", 3)
 
 
@@ -60,7 +60,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Idle(Settler):
-    def turn(self, seconds: float = 0) -> None: ...
+    def tick(self, seconds: float = 0) -> None: ...
 
 
 def cancel(crawl: GraphCrawl, frontier: Frontier) -> None:
@@ -71,8 +71,8 @@ def cancel(crawl: GraphCrawl, frontier: Frontier) -> None:
 def end(frontier: Frontier) -> Task:
     """Two rounds: what is aligned in the first ends in the second."""
     steward = Steward(Settings(), frontier)
-    steward.turn()
-    steward.turn()
+    steward.tick()
+    steward.tick()
     steward.resign()
     return Task.objects.get()
 
@@ -168,7 +168,7 @@ def test_a_row_that_comes_behind_the_walk(
     one_partition: Frontier, slow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a transaction that was given its number long before it ends."""
-    monkeypatch.setattr(cancellation, "BATCH", 1)
+    monkeypatch.setattr(cancellation, "REQUESTS_PER_STEP", 1)
     frontier = one_partition
     crawl = GraphCrawl(frontier)
     crawl.work(frontier, 1)
@@ -184,7 +184,7 @@ def test_a_row_that_comes_behind_the_walk(
     Page.objects.filter(rid=UUID(bytes=late.rid)).update(id=1)
     assert [*steps]
     assert Task.objects.get().unwritten is not None
-    Settler().turn()
+    Settler().tick()
     check(Task.objects.get(), frontier)
 
 
@@ -203,9 +203,9 @@ def test_settling_goes_on_where_another_was_broken_off(frontier: Frontier, slow:
     rows = Page.objects.count()
     assert Task.objects.get().unwritten == task.na - rows < before
     with pytest.raises(LedgerAway), fault("commit.before:1:error"):
-        Settler().turn()
+        Settler().tick()
     assert Page.objects.count() == rows
-    Settler().turn()
+    Settler().tick()
     check(Task.objects.get(), frontier)
     assert [*second] == []
 
@@ -221,7 +221,7 @@ def test_a_retry_waits_for_the_rows_and_fetches_the_rest(frontier: Frontier, slo
     assert retry(task.pk) == 2
     task = Task.objects.get()
     assert (task.state, task.ne, task.cancelled) == (Task.State.RUNNING, 0, 0)
-    Steward(Settings(), frontier).turn()
+    Steward(Settings(), frontier).tick()
     while crawl.work(frontier, 50):
         pass
     crawl.check_end(frontier)
@@ -235,7 +235,7 @@ def test_a_walk_from_before_a_retry_ends_nothing(
 ) -> None:
     """A steward stops in the middle, for another leads and comes to the end; what is retried and
     cancelled then lies before the place where it goes on."""
-    monkeypatch.setattr(cancellation, "BATCH", 1)
+    monkeypatch.setattr(cancellation, "REQUESTS_PER_STEP", 1)
     frontier = one_partition
     crawl = GraphCrawl(frontier)
     crawl.work(frontier, 1)
@@ -249,7 +249,7 @@ def test_a_walk_from_before_a_retry_ends_nothing(
     assert [*settle(task)]
     assert retry(task.pk) == 2
     steward = Steward(Settings(), frontier)
-    steward.turn()
+    steward.tick()
     steward.resign()
     cancel(crawl, frontier)
     with monkeypatch.context() as slow:
@@ -258,9 +258,9 @@ def test_a_walk_from_before_a_retry_ends_nothing(
     steward = Steward(Settings(), frontier)
     steward._settler._steps = stale
     if leads_anew:
-        steward.turn()
+        steward.tick()
     else:
-        steward._settler.turn()
+        steward._settler.tick()
     task = Task.objects.get()
     assert (task.unwritten, task.cancelled, Page.objects.count()) == (None, 2, 3)
     assert audit(task) == []
@@ -333,7 +333,7 @@ def test_rows_of_a_task_that_is_being_removed_do_not_come_back(
     steps = settle(task)
     [*_thin_out(task.pk)]
     assert [*steps] == []
-    Settler().turn()
+    Settler().tick()
     assert Page.objects.count() == 0
 
 
@@ -347,7 +347,7 @@ def test_a_row_says_what_was_to_be_fetched(one_partition: Frontier) -> None:
     task.seeds = pack_admissions([root_admission(task.pk), page, page])
     task.settings = {"delay": 0, "concurrency": 1, "page_limit": 0}
     task.save()
-    Settler().turn()
+    Settler().tick()
     rows = Page.objects.order_by("pk").values_list("url", "callback", "depth", "reason", "version")
     assert [*rows] == [
         ("start:", "start", 0, "cancelled", ""),
@@ -375,7 +375,7 @@ def test_a_row_whose_values_need_the_classes_of_a_spider(one_partition: Frontier
         state="cancelled",
         unwritten=1,
     )
-    Settler().turn()
+    Settler().tick()
     row = Page.objects.get()
     told = (row.url, row.callback, row.depth, row.reason, row.detail)
     assert told == ("http://shop.example/a", "offer", 2, "cancelled", "")

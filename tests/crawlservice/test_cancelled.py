@@ -16,7 +16,7 @@ from rich.console import Console
 
 from crawlframe.frontier import Completion, Counts, Frontier
 from crawlservice.cli.report import report
-from crawlservice.cli.terminal import TaskView
+from crawlservice.cli.terminal import TaskProgressView
 from crawlservice.cli.top import Meters
 from crawlservice.models import Page, Sample, Task
 from crawlservice.monitoring import charts, overview
@@ -87,7 +87,7 @@ def test_the_errors_and_statuses_of_a_task(
     cancelled_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summary, "LATEST", 5)
-    found = summary.look(cancelled_task)
+    found = summary.summarize(cancelled_task)
     assert [(reason.reason, reason.errors) for reason in found.reasons] == [("http_404", 1)]
     assert (found.errors, found.pages) == (1, 3)
 
@@ -110,7 +110,7 @@ def test_samples(orm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "EVERY", 0.0)
     Task.objects.create(spider="shop", seeds=b"", state="cancelled", na=9, ne=9, cancelled=7)
     task = Task.objects.create(spider="shop", seeds=b"")
-    Sampler().turn({task.pk: Counts("cancelling", 5, 1, 4, 0, 0, 0, 0, 0, 0, 4)})
+    Sampler().tick({task.pk: Counts("cancelling", 5, 1, 4, 0, 0, 0, 0, 0, 0, 4)})
     assert [*Sample.objects.order_by("pk").values_list("ne", "cancelled")] == [(13, 11), (4, 4)]
 
 
@@ -120,7 +120,7 @@ def test_the_report_and_the_live_line(cancelled_task: Task) -> None:
     assert ["cancelled", "20"] in rows
     assert [row[1] for row in rows if row[:1] == ["http_404"]] == ["1"]
     assert [row for row in rows if row[:1] == ["cancelled"]] == [["cancelled", "20"]]
-    view = TaskView()
+    view = TaskProgressView()
     view.show(forecast(progress.read([cancelled_task])[0]))
     assert "errors 1  left 0  cancelled 20 " in view.line()
 

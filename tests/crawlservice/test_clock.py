@@ -28,7 +28,7 @@ from crawlservice.models import (
 )
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
-from crawlservice.tasks.submissions import Wanted, submit_once
+from crawlservice.tasks.bulk_submit import Wanted, submit_once
 
 NEAR = timedelta(minutes=5)
 YEARS = timedelta(days=4000)
@@ -61,7 +61,7 @@ def test_the_end_of_a_task(orm: str) -> None:
 
 
 def test_samples_and_eras(published: Frontier) -> None:
-    Sampler().turn({})
+    Sampler().tick({})
     assert right(Sample.objects.get().at)
     renew(published, lambda: None)
     assert right(Era.objects.get().opened_at)
@@ -81,7 +81,7 @@ def test_nothing_new_is_pruned_and_all_that_is_old(orm: str) -> None:
     fill(now)
     pruner = Pruner(lambda: ())
     for _ in range(20):
-        pruner.turn()
+        pruner.tick()
     for rows in (
         Action.objects.values_list("at", flat=True),
         Sample.objects.values_list("at", flat=True),

@@ -166,7 +166,7 @@ def look_around(join: Callable[..., int], shop: SpiderInfo) -> Callable[[], str]
 
     def look() -> str:
         out = io.StringIO()
-        Crawl("shop", {}, Console(file=out, width=4096))._look_around(shop)
+        Crawl("shop", {}, Console(file=out, width=4096))._check_nodes(shop)
         return out.getvalue()
 
     return look

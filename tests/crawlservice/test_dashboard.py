@@ -30,9 +30,9 @@ def admin(ended_task: Task) -> Client:
 
 
 def look(client: Client, part: str = "") -> str:
-    overview.look.forget()
-    overview.hosts.forget()
-    charts.of_cluster.forget()
+    overview.snapshot.clear()
+    overview.hosts.clear()
+    charts.of_cluster.clear()
     answer = client.get(f"/admin/{part}")
     assert answer.status_code == 200
     return str(answer.content.decode())

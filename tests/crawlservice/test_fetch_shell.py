@@ -9,7 +9,7 @@ import pytest
 from crawlframe import CallNext, Request, Response, Spider
 from crawlframe.conf import Settings
 from crawlframe.errors import CrawlframeError
-from crawlservice.cli.fetch_shell import Tryout
+from crawlservice.cli.fetch_shell import PageFetcher
 
 
 class Answering:
@@ -27,7 +27,7 @@ def fetch(middleware: Any) -> Response:
         name = "shop"
         middlewares: ClassVar[Any] = [middleware]
 
-    return Tryout(Settings(), Shop()).fetch("http://shop.example/")
+    return PageFetcher(Settings(), Shop()).fetch("http://shop.example/")
 
 
 def test_it_goes_through_the_middlewares_of_the_spider() -> None:

@@ -93,7 +93,7 @@ def test_no_life_begins_there(foreign: Frontier, redis_url: str) -> None:
 def test_a_steward_takes_no_part_there(foreign: Frontier) -> None:
     task = Task.objects.create(spider="shop", seeds=b"\x90")
     steward = Steward(Settings(), foreign)
-    steward.turn()
+    steward.tick()
     assert THEIRS in steward._trouble
     assert not foreign.store.redis.exists("cf:steward"), "it would keep theirs from leading"
     assert not foreign.is_open(task.pk)
@@ -151,7 +151,7 @@ def test_taking_over_drops_what_was_there_and_fills_it_again(
     assert [action.verb for action in Action.objects.all()] == ["take over redis"]
     with pytest.raises(FrontierError, match="ERA"):
         Frontier(PartitionedStore(redis_client)).leases.renew(7, 10)  # of theirs, who knows era 1
-    Steward(Settings(), foreign).turn()
+    Steward(Settings(), foreign).tick()
     assert is_whole(foreign)
     assert foreign.is_open(task.pk)
     assert THEIRS in Era.objects.get(number=2).reason

@@ -105,9 +105,9 @@ def test_what_schedules_do_is_written_down(published: Frontier, admin: Client) -
     schedule = Schedule.objects.create(**daily, overlap="cancel", next_at=timezone.now())
     for _ in range(2):
         Schedule.objects.update(next_at=timezone.now() - timedelta(seconds=1))
-        schedules.turn()
+        schedules.start_due()
     Schedule.objects.update(timezone="Mars", next_at=timezone.now() - timedelta(seconds=1))
-    schedules.turn()
+    schedules.start_due()
     first, second = Task.objects.order_by("pk").values_list("pk", flat=True)
     who = {"schedule": "daily", "by_itself": True}
     assert told()[:3] == [

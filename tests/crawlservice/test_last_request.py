@@ -14,7 +14,7 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.frontier import Counts, Frontier
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.node.task_finisher import Endings
+from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import (
     END_URL,
@@ -88,7 +88,7 @@ def test_a_worker_lets_it_go_and_ends_the_task(redis_client: Redis) -> None:
     frontier = Frontier(PartitionedStore(redis_client, follows=True))
     renew(frontier)
     crawl = GraphCrawl(frontier, ends=True)
-    endings = Endings(frontier, DjangoLedger())
+    endings = TaskFinisher(frontier, DjangoLedger())
     pages_done(crawl, frontier)
     endings.add([crawl.task.pk])
     endings.end(time.monotonic())
@@ -101,10 +101,10 @@ def test_a_worker_lets_it_go_and_ends_the_task(redis_client: Redis) -> None:
 def test_a_steward_lets_it_go_when_nobody_else_did(frontier: Frontier, steward: Steward) -> None:
     crawl = GraphCrawl(frontier, ends=True)
     for _ in range(3):
-        steward.turn()
+        steward.tick()
         crawl.work(frontier, 3)
     pages_done(crawl, frontier)
-    steward.turn()
+    steward.tick()
     assert crawl.work(frontier, 9) == 1
     crawl.check_end(frontier)
     assert crawl.runs[end_rid(crawl.task.pk)] == 1
@@ -119,7 +119,7 @@ def test_with_partitions_it_does_not_go_before_what_was_lost(
     renew(frontier, mistrust="a test says so")
     held = crawl.claim(frontier, 50)
     assert held == []
-    steward.turn()
+    steward.tick()
     assert crawl.work(frontier, 9) == 1
 
 
@@ -136,7 +136,7 @@ def test_it_comes_back_after_a_loss_and_not_too_early(
     else:
         pages_done(crawl, frontier)
     if when in ("gone", "recorded"):
-        steward.turn()
+        steward.tick()
         last = crawl.claim(frontier, 9)
         assert [request.rid for request in last] == [end_rid(crawl.task.pk)]
         if when == "recorded":
@@ -148,7 +148,7 @@ def test_it_comes_back_after_a_loss_and_not_too_early(
     crawl._sequence = 0
     for _ in range(200):
         crawl.work(frontier, 9, generation=2)
-        steward.turn()
+        steward.tick()
         if Task.objects.get().state == "finished":
             break
     assert Page.objects.filter(url=END_URL).count() == 1
@@ -163,7 +163,7 @@ def test_a_retry_runs_it_once_more(
     monkeypatch.setattr(retry_module, "frontier", lambda: frontier)
     crawl = GraphCrawl(frontier, ends=True)
     pages_done(crawl, frontier)
-    steward.turn()
+    steward.tick()
     crawl.work(frontier, 9)
     crawl.check_end(frontier)
     errors = Page.objects.filter(state="error")
@@ -173,7 +173,7 @@ def test_a_retry_runs_it_once_more(
     assert not Page.objects.filter(url=END_URL).exists()
     crawl.broken = False
     for _ in range(100):
-        steward.turn()
+        steward.tick()
         crawl.work(frontier, 9)
         if not frontier.is_open(crawl.task.pk) and Page.objects.filter(url=END_URL).exists():
             break
@@ -189,7 +189,7 @@ def test_a_cancelled_task_has_it_too(
     monkeypatch.setattr("crawlservice.tasks.submit.frontier", lambda: frontier)
     task = submit("shop", ULM)
     cancel(task.pk)
-    steward.turn()
+    steward.tick()
     (last,) = frontier.claim(1, 1, 9).requests
     assert last.rid == end_rid(task.pk)
     ledger = DjangoLedger()
@@ -198,10 +198,10 @@ def test_a_cancelled_task_has_it_too(
     assert (summary.outcome, summary.cancelled, summary.requests) == ("cancelled", 1, 1)
     outcome = Outcome(last.rid, task.pk, last.host, last.record, 0, 0, url=END_URL)
     frontier.complete([*_completions(ledger, outcome)])
-    steward.turn()
+    steward.tick()
     task.refresh_from_db()
     assert (task.state, task.na, task.nf, task.cancelled) == ("cancelled", 2, 1, 1)
-    steward.turn()
+    steward.tick()
     task.refresh_from_db()
     assert task.unwritten is None
     assert audit(task) == []

@@ -282,7 +282,7 @@ def test_a_steward_tells_of_a_node_whose_lease_is_over(
     turn_until(steward, lambda: service.leases.left() == {})
     assert [(node.node, node.state) for node in read()] == [("alpha", "offline")]
     service.store.redis.flushall()
-    steward.turn()
+    steward.tick()
     assert [(node.node, node.state) for node in read()] == [("alpha", "offline")]
     assert kinds() == [(OFFLINE, "alpha")]
 
@@ -306,7 +306,7 @@ def test_webhooks_are_told(died: int) -> None:
     for name, wanted in (("all", []), ("nodes", [OFFLINE]), ("tasks", ["finished"])):
         Webhook.objects.create(name=name, kinds=wanted, **values)
     Webhook.objects.create(name="shop", spider="shop", **values)
-    assert deliveries.hand_out()
+    assert deliveries.create_deliveries()
     assert {one.webhook.name for one in Delivery.objects.all()} == {"all", "nodes"}
     sent = [orjson.loads(letter.body)["kind"] for _, letter in deliveries.claim([], 9)]
     assert sent == ["node_offline"] * 2

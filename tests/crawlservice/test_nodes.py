@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 from redis import Redis
 
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.nodes import Fitness
-from crawlservice.monitoring.nodes import look, read, skew_line, versions
+from crawlframe.frontier.nodes import NodeHealth
+from crawlservice.monitoring.nodes import by_generation, read, skew_line, versions
 from tests.crawlservice.conftest import redis_at
 
 Join = Callable[..., int]
@@ -54,7 +54,7 @@ def test_a_node_is_read_as_it_told_itself(join: Join) -> None:
     assert node.since.timestamp() == pytest.approx(began)
     assert (node.seconds, node.reloads) == (0.25, 7)
     assert (node.follows, node.pulled, node.pull_problem) == ("origin/main", NEW, "no")
-    assert look() == {life: node}
+    assert by_generation() == {life: node}
 
 
 @pytest.mark.parametrize("state", ["loading", "live", "checking", "refused"])
@@ -102,42 +102,42 @@ def test_only_nodes_that_work_have_a_say_in_skew(join: Join) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lease", "fitness", "late"),
+    ("lease", "health", "late"),
     [
-        (15, Fitness(lease=15, beat=3), False),
-        (8, Fitness(lease=15, beat=3), False),
-        (7, Fitness(lease=15, beat=3), True),
-        (1, Fitness(), False),  # a node of before
-        (2, Fitness(lease=6, beat=3), False),  # of which the lease is short
-        (1, Fitness(lease=6, beat=3), True),
+        (15, NodeHealth(lease=15, beat=3), False),
+        (8, NodeHealth(lease=15, beat=3), False),
+        (7, NodeHealth(lease=15, beat=3), True),
+        (1, NodeHealth(), False),  # a node of before
+        (2, NodeHealth(lease=6, beat=3), False),  # of which the lease is short
+        (1, NodeHealth(lease=6, beat=3), True),
     ],
 )
 def test_a_node_is_late_long_before_its_lease_is_over(
-    join: Join, lease: float, fitness: Fitness, late: bool
+    join: Join, lease: float, health: NodeHealth, late: bool
 ) -> None:
-    join("alpha", version=NEW, state="live", lease=lease, fitness=fitness)
+    join("alpha", version=NEW, state="live", lease=lease, health=health)
     (node,) = read()
     assert bool(node.late) is late
     assert node.condition == ("abnormal" if late else "idle")
     if late:
-        silent = round(fitness.lease - lease)
+        silent = round(health.lease - lease)
         assert f"heard of for {silent} s; in {lease} s its lease is over" in node.headline
         assert f"abnormal:  (alpha)\n    {node.headline}\n" in run()
 
 
 @pytest.mark.parametrize(
-    ("fitness", "trouble"),
+    ("health", "trouble"),
     [
-        (Fitness(missing=1), "1 of its 4 workers is missing"),
-        (Fitness(missing=2), "2 of its 4 workers are missing"),
-        (Fitness(deaths=2), ""),
-        (Fitness(deaths=3), "3 of its workers died or were killed in the last 10 minutes"),
-        (Fitness(waits="the database is away"), "results or chores wait: the database is away"),
+        (NodeHealth(missing=1), "1 of its 4 workers is missing"),
+        (NodeHealth(missing=2), "2 of its 4 workers are missing"),
+        (NodeHealth(deaths=2), ""),
+        (NodeHealth(deaths=3), "3 of its workers died or were killed in the last 10 minutes"),
+        (NodeHealth(waits="the database is away"), "results or chores wait: the database is away"),
     ],
 )
-def test_a_node_that_is_not_well_says_why(join: Join, fitness: Fitness, trouble: str) -> None:
-    join("alpha", version=NEW, state="live", workers=4, fitness=fitness)
-    join("beta", version=NEW, state="live", leaving=True, fitness=fitness)
+def test_a_node_that_is_not_well_says_why(join: Join, health: NodeHealth, trouble: str) -> None:
+    join("alpha", version=NEW, state="live", workers=4, health=health)
+    join("beta", version=NEW, state="live", leaving=True, health=health)
     alpha, beta = read()
     assert trouble in alpha.headline
     assert len(alpha.troubles) == bool(trouble)
@@ -231,7 +231,7 @@ def test_no_node_and_no_redis_are_told_in_plain_words(service: Frontier) -> None
     assert run() == "no node lives; start one: python manage.py runcrawler\n"
     assert json.loads(run("--json")) == {"nodes": [], "versions": {}, "unreadable": 0}
     with redis_at("redis://127.0.0.1:1/0"):
-        assert look() is None
+        assert by_generation() is None
         with pytest.raises(CommandError, match="cannot be reached"):
             run()
 

@@ -1,4 +1,4 @@
-"""Household: its members live and end together, whoever dies and however."""
+"""ProcessGroup: its members live and end together, whoever dies and however."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from crawlservice.cli.process_group import Household
+from crawlservice.cli.process_group import ProcessGroup
 
 pytestmark = pytest.mark.process
 
@@ -27,7 +27,7 @@ def python(code: str) -> list[str]:
 
 
 class Out(io.BytesIO):
-    """What the household prints; ``when`` calls back as soon as some text is there."""
+    """What the group prints; ``when`` calls back as soon as some text is there."""
 
     def __init__(self, when: bytes = b"", then=lambda: None) -> None:
         super().__init__()
@@ -47,50 +47,50 @@ def interrupt(number: signal.Signals = signal.SIGINT) -> None:
 def test_a_signal_stops_all_members_gracefully(number):
     out = Out(b"up\n", lambda: interrupt(number))
     before = signal.getsignal(number)
-    with Household(out, 20) as household:
-        household.start("one", python(POLITE))
-        assert household.run() is None
+    with ProcessGroup(out, 20) as group:
+        group.start("one", python(POLITE))
+        assert group.run() is None
     assert out.getvalue() == b"one  | up\none  | bye\n"
-    assert [member.process.returncode for member in household.members] == [0]
+    assert [member.process.returncode for member in group.members] == [0]
     assert signal.getsignal(number) is before
 
 
 def test_one_that_ends_ends_all_and_is_named():
     out = Out()
-    with Household(out, 20) as household:
-        household.start("lives", python(LIVES))
-        household.start("ends", python(ENDS))
-        ended = household.run()
+    with ProcessGroup(out, 20) as group:
+        group.start("lives", python(LIVES))
+        group.start("ends", python(ENDS))
+        ended = group.run()
     assert ended is not None
     assert (ended.name, ended.how_it_ended()) == ("ends", "ended with status 3")
-    assert household.members[0].process.returncode == -signal.SIGTERM
+    assert group.members[0].process.returncode == -signal.SIGTERM
     assert b"ends | last\n" in out.getvalue()
 
 
 def test_one_that_is_killed_is_named_with_the_signal():
     out = Out()
-    with Household(out, 20) as household:
-        household.start("one", python(LIVES))
-        out.when, out.then = b"up\n", household.members[0].process.kill
-        ended = household.run()
+    with ProcessGroup(out, 20) as group:
+        group.start("one", python(LIVES))
+        out.when, out.then = b"up\n", group.members[0].process.kill
+        ended = group.run()
     assert ended is not None
     assert ended.how_it_ended() == "was killed by signal 9"
 
 
 def test_one_that_does_not_stop_is_killed():
     out = Out(b"up\n", interrupt)
-    with Household(out, 0.2) as household:
-        household.start("one", python(STUBBORN))
-        assert household.run() is None
-    assert household.members[0].process.returncode == -signal.SIGKILL
+    with ProcessGroup(out, 0.2) as group:
+        group.start("one", python(STUBBORN))
+        assert group.run() is None
+    assert group.members[0].process.returncode == -signal.SIGKILL
 
 
 def test_a_program_that_does_not_exist_is_no_member():
-    with Household(Out(), 20) as household:
-        household.start("one", python(LIVES))
+    with ProcessGroup(Out(), 20) as group:
+        group.start("one", python(LIVES))
         with pytest.raises(FileNotFoundError):
-            household.start("two", ["/no/such/program"])
-    assert [member.process.returncode for member in household.members] == [-signal.SIGTERM]
+            group.start("two", ["/no/such/program"])
+    assert [member.process.returncode for member in group.members] == [-signal.SIGTERM]
 
 
 def test_output_comes_in_whole_lines():
@@ -98,9 +98,9 @@ def test_output_comes_in_whole_lines():
         "import os, time; [(os.write(1, part), time.sleep(.05)) for part in (b'a', b'b\\nc', b'd')]"
     )
     out = Out()
-    with Household(out, 20) as household:
-        household.start("one", python(code))
-        household.run()
+    with ProcessGroup(out, 20) as group:
+        group.start("one", python(code))
+        group.run()
     assert out.getvalue() == b"one  | ab\none  | cd\n"
 
 
@@ -108,11 +108,11 @@ def test_output_comes_in_whole_lines():
 def test_members_do_not_outlive_a_killed_household():
     code = f"""
 import sys
-from crawlservice.cli.process_group import Household
-with Household(sys.stdout.buffer, 20) as household:
-    household.start("one", [sys.executable, "-c", {LIVES!r}])
-    print(household.members[0].process.pid, flush=True)
-    household.run()
+from crawlservice.cli.process_group import ProcessGroup
+with ProcessGroup(sys.stdout.buffer, 20) as group:
+    group.start("one", [sys.executable, "-c", {LIVES!r}])
+    print(group.members[0].process.pid, flush=True)
+    group.run()
 """
     owner = subprocess.Popen(python(code), stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None

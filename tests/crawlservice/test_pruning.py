@@ -33,7 +33,7 @@ from crawlservice.steward import pruning, sampling
 from crawlservice.steward.pruning import Pruner, delete
 from crawlservice.steward.steward import Steward
 from crawlservice.webhooks import outbox
-from crawlservice.webhooks.deliveries import hand_out
+from crawlservice.webhooks.deliveries import create_deliveries
 from tests.crawlservice.beside import another_transaction
 
 BIG = 20_000  # rows, of which an index is worth its while
@@ -62,7 +62,7 @@ def ago(days: float) -> datetime:
 def prune(*living: int, rounds: int = 20) -> None:
     pruner = Pruner(lambda: living)
     for _ in range(rounds):
-        pruner.turn()
+        pruner.tick()
 
 
 def left(model: type[Model]) -> list[int]:
@@ -120,7 +120,7 @@ def test_events_go_when_all_of_their_deliveries_are_done(task: Task, webhook: We
     assert left(Event) == [waits, not_handed, young, newest]
     assert {*Delivery.objects.values_list("event", flat=True)} == {waits, young}
     assert Delivery.objects.filter(pk=open_one).exists()
-    hand_out()  # and then it arrives after all
+    create_deliveries()  # and then it arrives after all
     Delivery.objects.update(next_at=None)
     prune()
     assert left(Event) == [young, newest]
@@ -190,21 +190,21 @@ def test_zero_days_are_for_ever(task: Task, schedule: Schedule, webhook: Webhook
 def test_a_batch_in_a_round_and_a_rest_when_all_is_done(
     orm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pruning, "BATCH", 3)
+    monkeypatch.setattr(pruning, "ROWS_PER_DELETE", 3)
     Action.objects.bulk_create(Action(verb="submit", at=ago(400)) for _ in range(7))
     pruner = Pruner(lambda: ())
     seen = []
     for _ in range(30):
-        pruner.turn()
+        pruner.tick()
         seen.append(Action.objects.count())
     assert sorted({*seen}, reverse=True) == [7, 4, 1, 0]
     with CaptureQueriesContext(connection) as queries:
-        pruner.turn()
+        pruner.tick()
     assert not queries.captured_queries
     Action.objects.create(verb="submit", at=ago(400))
     pruner._next = 0.0  # a minute later
     for _ in range(30):
-        pruner.turn()
+        pruner.tick()
     assert not Action.objects.exists()
 
 
@@ -290,14 +290,14 @@ def fill(rows: int, task: Task, schedule: Schedule, webhook: Webhook) -> None:
 
 def test_the_leading_steward_prunes(published: Frontier, join: Callable[..., int]) -> None:
     steward = Steward(Settings(), published)
-    steward.turn()  # the first era begins
+    steward.tick()  # the first era begins
     living, newest = join("alpha"), join("alpha")
     dead = Generation.objects.create(node="beta", machine="m", pid=1).pk
     last = Generation.objects.create(node="gamma", machine="m", pid=1).pk
     Generation.objects.update(started_at=ago(100))
     Action.objects.create(verb="submit", at=ago(400))
     for _ in range(20):
-        steward.turn()
+        steward.tick()
     assert not Action.objects.exists()
     assert left(Generation) == [living, newest, last]
     assert dead not in left(Generation)

@@ -216,7 +216,7 @@ def test_an_older_copy_that_nobody_lived_to_notice(
     first = services(redis_url)
     with pytest.raises(EraChanged):
         begin(ME, first, node())
-    Steward(Settings(), steward).turn()
+    Steward(Settings(), steward).tick()
     assert Era.objects.count() == 2
     assert uncounted(steward) == ""
     me = begin(ME, first, node())
@@ -439,7 +439,7 @@ def test_a_task_does_not_end_while_a_partition_lacks_some_of_it(redis_client: Re
         return frontier
 
     steward = Steward(Settings(), client())
-    steward.turn()
+    steward.tick()
     crawl = GraphCrawl(client())
     for _ in range(4):
         crawl.work(client(), 3)
@@ -455,7 +455,7 @@ def test_a_task_does_not_end_while_a_partition_lacks_some_of_it(redis_client: Re
     assert counts is not None
     assert (counts.nr, counts.na) == (0, rows)
     assert rows < len(crawl.closure())
-    steward.turn()
+    steward.tick()
     assert Task.objects.get().state == Task.State.RUNNING
     while crawl.work(client(), 90, 2):
         pass
@@ -493,15 +493,15 @@ def test_requests_that_no_claim_can_see_are_found(
     crawl, frontier, chores = GraphCrawl(steward), node(), Steward(Settings(), steward)
     crawl.work(frontier, 3)
     steward.leases.replay(1)
-    chores.turn()
-    chores.turn()
+    chores.tick()
+    chores.tick()
     assert steward.eras.settled() == 1, "nothing is wrong yet"
     redis_client.delete(steward.store.keys[0]("HOSTS"))
     assert crawl.claim(frontier, 9, 2) == []
-    chores.turn()  # since now
-    chores.turn()
+    chores.tick()  # since now
+    chores.tick()
     assert steward.eras.settled() == 0
-    chores.turn()
+    chores.tick()
     finish(crawl, node(), 3)
     crawl.check_end(steward)
 
@@ -526,7 +526,7 @@ def test_a_database_that_lost_rows_gets_them_again(
     counts = steward.counts(crawl.task.pk)
     assert counts is not None
     assert (counts.nr, counts.na) == (0, Page.objects.count() + 18)
-    Steward(Settings(), steward).turn()
+    Steward(Settings(), steward).tick()
     assert (Task.objects.get().state, Era.objects.count()) == (Task.State.RUNNING, 2)
     with pytest.raises(EraChanged):
         crawl.work(frontier, 1)
@@ -544,10 +544,10 @@ def test_a_page_that_was_lost_and_is_another_one_now(
     lose(Page.objects.filter(url="/10"))
     crawl.pages = 11
     chores = Steward(Settings(), steward)
-    chores.turn()
+    chores.tick()
     finish(crawl, node())
-    chores.turn()
-    chores.turn()
+    chores.tick()
+    chores.tick()
     assert (Era.objects.count(), Event.objects.count()) == (2, 1)
     assert steward.open_tasks() == []
     strays = Page.objects.filter(url__in=["/21", "/22"]).order_by("rid")
@@ -568,7 +568,7 @@ def test_a_database_that_lost_the_end_of_a_task_too(
     lose(Page.objects.filter(pk__gt=behind))
     Event.objects.all().delete()
     Task.objects.update(state=Task.State.RUNNING)
-    Steward(Settings(), steward).turn()
+    Steward(Settings(), steward).tick()
     assert Era.objects.count() == 2
     with pytest.raises(EraChanged):  # who has seen links of rows that are gone must not go on
         frontier.leases.renew(1, 1000)

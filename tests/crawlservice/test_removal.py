@@ -160,7 +160,7 @@ def test_administrators_delete_ended_tasks_in_the_admin(make: Make) -> None:
 def test_more_than_a_page_can_wait_for_is_not_deleted_in_it(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawlservice.admin.tasks.MOST", 7)
+    monkeypatch.setattr("crawlservice.admin.tasks.MAX_DELETED_ROWS", 7)
     task = make(1)
     admin = log_in_as("administrator")
     page = f"/admin/crawlservice/task/{task.pk}/delete/"
@@ -211,7 +211,7 @@ def test_days_are_a_number(published: Frontier, days: str) -> None:
 
 
 def test_a_large_task_goes_piece_by_piece(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "BATCH", 3)
+    monkeypatch.setattr(removal, "ROWS_PER_DELETE", 3)
     for pages in (7, 1, 0, 9):
         make(31, pages=pages)
     young = make(1, pages=7)
@@ -232,7 +232,7 @@ def test_many_small_ones_go_together(make: Make) -> None:
 
 
 def test_one_that_runs_again_meanwhile_stays(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(removal, "BATCH", 3)
+    monkeypatch.setattr(removal, "ROWS_PER_DELETE", 3)
     first, second = make(31, pages=7), make(31, pages=7)
     small = make(31, pages=0)
     steps = remove(ended_before(ago(30)))
@@ -248,7 +248,7 @@ def test_one_that_runs_again_meanwhile_stays(make: Make, monkeypatch: pytest.Mon
 def test_what_was_cut_short_is_removed_by_the_next(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(removal, "BATCH", 3)
+    monkeypatch.setattr(removal, "ROWS_PER_DELETE", 3)
     make(31, pages=7)
     steps = remove(ended_before(ago(30)))
     next(steps)

@@ -68,7 +68,7 @@ def test_what_failed_is_run_again_and_the_task_ends_once_more(frontier: Frontier
     assert (task.ne, task.nf) == (0, crawl.runs.total() - len(errors))
     assert failed(task) == {}
     assert audit(task) == []
-    Steward(Settings(), frontier).turn()
+    Steward(Settings(), frontier).tick()
     counts = frontier.counts(task.pk)
     assert counts is not None
     assert (counts.state, counts.nr, counts.ready) == ("running", len(errors), len(errors))
@@ -86,7 +86,7 @@ def test_only_the_named_ones_are_run_again(frontier: Frontier) -> None:
     name, rid = sorted(failed(crawl.task).items())[0]
     assert retry(crawl.task.pk, [rid]) == 1
     assert name not in failed(crawl.task)
-    Steward(Settings(), frontier).turn()
+    Steward(Settings(), frontier).tick()
     assert crawl.work(frontier, 50) == 1
     crawl.check_end(frontier)
     assert audit(Task.objects.get()) == []
@@ -99,13 +99,13 @@ def test_a_task_with_a_page_limit_keeps_to_it(frontier: Frontier) -> None:
     while crawl.work(frontier, 50):
         pass
     chores = Steward(Settings(), frontier)
-    chores.turn()
+    chores.tick()
     retry(crawl.task.pk)
     crawl.broken = False
-    chores.turn()
+    chores.tick()
     while crawl.work(frontier, 50):
         pass
-    chores.turn()
+    chores.tick()
     task = Task.objects.get()
     assert (task.state, task.ne) == (Task.State.FINISHED, 0)
     if frontier.store.partitions == 1:  # else each partition has the limit
@@ -118,7 +118,7 @@ def test_nothing_is_fetched_while_redis_is_told_what_is_done(
 ) -> None:
     crawl = crawled(frontier)
     retry(crawl.task.pk)
-    monkeypatch.setattr(reconcile, "BATCH", 5)
+    monkeypatch.setattr(reconcile, "REQUESTS_PER_STEP", 5)
     claimed: list[Any] = []
     told = 0
 
@@ -129,7 +129,7 @@ def test_nothing_is_fetched_while_redis_is_told_what_is_done(
 
     chores = Steward(Settings(), frontier)
     monkeypatch.setattr(chores, "_still_here", look)
-    chores.turn()
+    chores.tick()
     assert told > 3
     assert claimed == []
     assert crawl.claim(frontier, 50, 2) != []
@@ -146,15 +146,15 @@ def test_a_steward_that_dies_meanwhile_is_followed_by_another(
         raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr(reconcile, "BATCH", 5)
+        patch.setattr(reconcile, "REQUESTS_PER_STEP", 5)
         chores = Steward(Settings(), frontier)
         patch.setattr(chores, "_still_here", die)
         with pytest.raises(SystemExit):
-            chores.turn()
+            chores.tick()
     chores.resign()
     other = Steward(Settings(), frontier)
     while Task.objects.get().state == Task.State.RUNNING:
-        other.turn()
+        other.tick()
         while crawl.work(frontier, 50, 2):
             pass
     assert failed(crawl.task) == {}
@@ -194,7 +194,7 @@ def test_a_task_that_redis_has_not_forgotten_yet(frontier: Frontier) -> None:
     assert counts.nr == 0
     retry(crawl.task.pk)
     assert frontier.counts(crawl.task.pk) is None
-    Steward(Settings(), frontier).turn()
+    Steward(Settings(), frontier).tick()
     assert crawl.work(frontier, 50) > 1
 
 

@@ -22,9 +22,9 @@ from crawlservice.management.commands import rollout as command_module
 from crawlservice.management.commands.rollout import View
 from crawlservice.models import Page, Task
 from crawlservice.rollouts import canary, rollout
-from crawlservice.rollouts.canary import Trial, exception_of
-from crawlservice.rollouts.rollout import Rolling, RolloutFailed, full_revision
-from crawlservice.rollouts.status import Phase, Standing, lives
+from crawlservice.rollouts.canary import CanaryTrial, exception_of
+from crawlservice.rollouts.rollout import RolloutFailed, RolloutRun, full_revision
+from crawlservice.rollouts.status import NodeStatus, Phase, lives
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.conftest import redis_at
 from tests.crawlservice.fleet import Fleet
@@ -38,7 +38,7 @@ AddPage = Callable[..., Page]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollout, "LOOK_EVERY", 0.002)
+    monkeypatch.setattr(rollout, "POLL_EVERY", 0.002)
 
 
 @pytest.fixture
@@ -55,14 +55,14 @@ class Watcher:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.shown: list[dict[str, Standing]] = []
+        self.shown: list[dict[str, NodeStatus]] = []
         self.notes: list[str] = []
         self.each_time: Callable[[], None] = lambda: None
 
-    def show(self, found: list[Standing], note: str) -> None:
+    def show(self, found: list[NodeStatus], note: str) -> None:
         self.shown.append({one.node: one for one in found})
         self.notes.append(note)
-        self.fleet.turn()
+        self.fleet.tick()
         self.each_time()
 
     def phases(self, node: str) -> list[str]:
@@ -80,13 +80,13 @@ def watcher(fleet: Fleet) -> Watcher:
     return Watcher(fleet)
 
 
-def roll(watcher: Watcher, revision: str = NEW, **options: Any) -> Rolling:
-    return Rolling(revision, watcher.show, **{"timeout": 20.0, **options})
+def roll(watcher: Watcher, revision: str = NEW, **options: Any) -> RolloutRun:
+    return RolloutRun(revision, watcher.show, **{"timeout": 20.0, **options})
 
 
-def failing(rolling: Rolling) -> str:
+def failing(run: RolloutRun) -> str:
     with pytest.raises(RolloutFailed) as raised:
-        rolling.run()
+        run.run()
     return str(raised.value)
 
 
@@ -167,7 +167,7 @@ def test_a_node_that_dies_meanwhile_is_waited_for(watcher: Watcher, way: str) ->
     watcher.each_time = lambda: None
     fleet.mute.clear()
     fleet.add("beta", OLD12)
-    fleet.turn()
+    fleet.tick()
     assert fleet.told["beta"][0].revision == NEW
 
 
@@ -377,9 +377,9 @@ def test_kinds_of_errors(
     task: Task, add_page: AddPage, earlier: dict[str, Any], now: dict[str, Any], known: bool
 ) -> None:
     add_page(task, b"before", version=OLD12, **earlier)
-    trial = Trial(NEW12)
+    trial = CanaryTrial(NEW12)
     add_page(task, b"now", version=NEW12, **now)
-    finding = trial.look()
+    finding = trial.check()
     assert (finding is None) is known
     if finding is not None:
         assert finding.url == "http://shop.example/now"
@@ -388,19 +388,19 @@ def test_kinds_of_errors(
 
 def test_another_spiders_error_is_of_another_kind(task: Task, add_page: AddPage) -> None:
     add_page(task, b"before", version=OLD12, **error())
-    trial = Trial(NEW12)
+    trial = CanaryTrial(NEW12)
     other = Task.objects.create(spider="other", seeds=b"")
     add_page(other, b"now", version=NEW12, **error())
-    finding = trial.look()
+    finding = trial.check()
     assert finding is not None
     assert str(finding.kind) == "callback (KeyError) in other.parse"
 
 
 def test_what_another_version_meets_meanwhile_is_not_new(task: Task, add_page: AddPage) -> None:
-    trial = Trial(NEW12)
+    trial = CanaryTrial(NEW12)
     add_page(task, b"here", version=NEW12, state="error", reason="http_503")
     add_page(task, b"there", version=OLD12, state="error", reason="http_503")
-    assert trial.look() is None
+    assert trial.check() is None
 
 
 def test_errors_of_long_ago_do_not_count(
@@ -408,30 +408,30 @@ def test_errors_of_long_ago_do_not_count(
 ) -> None:
     add_page(task, b"before", version=OLD12, **error())
     add_page(task, b"after", version=OLD12)
-    trial = Trial(NEW12)
+    trial = CanaryTrial(NEW12)
     add_page(task, b"now", version=NEW12, **error())
     monkeypatch.setattr(canary, "LOOK_BACK", 2)
-    assert trial.look() is not None
+    assert trial.check() is not None
     monkeypatch.setattr(canary, "LOOK_BACK", 3)
-    assert Trial(NEW12).look() is None
+    assert CanaryTrial(NEW12).check() is None
 
 
 def test_a_trial_counts_each_page_of_its_version_once(
     task: Task, add_page: AddPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(canary, "LATE", 4)
+    monkeypatch.setattr(canary, "OVERTAKING_ROWS", 4)
     add_page(task, b"long ago", version=NEW12)
     start = add_page(task, b"before", version=NEW12).pk
-    trial = Trial(NEW12)
+    trial = CanaryTrial(NEW12)
     add_page(task, b"a", version=NEW12, pk=start + 3)
     add_page(task, b"b", version=OLD12, pk=start + 4)
     add_page(task, b"c", version=f"{NEW12}+abc", pk=start + 5)
-    assert (trial.look(), trial.pages) == (None, 1)
+    assert (trial.check(), trial.pages) == (None, 1)
     add_page(task, b"late", version=NEW12, pk=start + 2)  # its transaction took longer
-    assert (trial.look(), trial.pages) == (None, 2)
+    assert (trial.check(), trial.pages) == (None, 2)
     add_page(task, b"d", version=NEW12, pk=start + 9)
-    assert (trial.look(), trial.pages) == (None, 3)
-    assert (trial.look(), trial.pages) == (None, 3)
+    assert (trial.check(), trial.pages) == (None, 3)
+    assert (trial.check(), trial.pages) == (None, 3)
 
 
 def test_pages_of_before_the_rollout_prove_nothing(
@@ -544,14 +544,14 @@ def test_a_database_that_is_away_for_a_moment_is_waited_for(
     watcher: Watcher, run_pages: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_pages()
-    real, calls = Trial.look, count()
+    real, calls = CanaryTrial.check, count()
 
-    def flaky(trial: Trial) -> Any:
+    def flaky(trial: CanaryTrial) -> Any:
         if next(calls) == 1:
             raise OperationalError("the server closed the connection")
         return real(trial)
 
-    monkeypatch.setattr(Trial, "look", flaky)
+    monkeypatch.setattr(CanaryTrial, "check", flaky)
     roll(watcher, canary="alpha", pages=5).run()
     assert next(calls) > 2
 
@@ -625,7 +625,7 @@ def test_the_command_takes_a_canary(
 def test_status_announces_nothing(fleet: Fleet) -> None:
     assert command("--status").startswith("nothing was announced yet\n")
     fleet.frontier.rollouts.announce(Rollout(NEW, "main", ("beta",)))
-    fleet.turn()
+    fleet.tick()
     fleet.add("gamma", OLD12, follows="")
     head, columns, *rows = command("--status").splitlines()
     assert f"UTC: {NEW12} of main, announced to beta" in head
@@ -727,7 +727,7 @@ def test_on_a_terminal_a_table_is_kept_up_to_date() -> None:
     console = Console(
         file=out, force_terminal=True, width=100, markup=False, _environ={"TERM": "xterm"}
     )
-    alpha = Standing("alpha", OLD12, Phase.CHECKING)
+    alpha = NodeStatus("alpha", OLD12, Phase.CHECKING)
     with View(console) as view:
         view.show([alpha], "3 of 5 pages")
         view.show([alpha._replace(version=NEW12, phase=Phase.REFUSED, why="[red]\x07 bad")], "")

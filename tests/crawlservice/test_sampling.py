@@ -47,24 +47,24 @@ def test_open_and_ended_tasks_are_summed(task: Task) -> None:
     ended = {"state": Task.State.FINISHED, "na": 9, "nf": 7, "ne": 2, "items": 5}
     Task.objects.create(spider="shop", seeds=b"", **ended)
     sampler = Sampler()
-    sampler.turn({task.pk: counts(10, 3, 1, items=4, parked=2)})
+    sampler.tick({task.pk: counts(10, 3, 1, items=4, parked=2)})
     assert cluster() == [(10, 3, 9, 4, 2)]
     assert of(task) == [(3, 1, 4, 4, 2)]
     Task.objects.filter(pk=task.pk).update(**ended)
-    sampler.turn({})
+    sampler.tick({})
     assert cluster()[1:] == [(14, 4, 10, 0, 0)]
 
 
 def test_a_task_that_ended_since_it_was_counted_counts_once(task: Task) -> None:
     Task.objects.filter(pk=task.pk).update(state="finished", na=9, nf=7, ne=2)
-    Sampler().turn({task.pk: counts(9, 6, 2)})
-    Sampler().turn({task.pk: None})
+    Sampler().tick({task.pk: counts(9, 6, 2)})
+    Sampler().tick({task.pk: None})
     assert cluster() == [(7, 2, 0, 1, 0), (7, 2, 0, 0, 0)]
 
 
 def test_another_leader_goes_on_with_the_same_numbers(task: Task) -> None:
-    Sampler().turn({task.pk: counts(10, 3, 1)})
-    Sampler().turn({task.pk: counts(10, 5, 1)})
+    Sampler().tick({task.pk: counts(10, 3, 1)})
+    Sampler().tick({task.pk: counts(10, 5, 1)})
     assert [nf for nf, *_ in cluster()] == [3, 5]
 
 
@@ -72,7 +72,7 @@ def test_only_tasks_whose_numbers_changed_are_written(task: Task) -> None:
     other = Task.objects.create(spider="shop", seeds=b"")
     sampler = Sampler()
     for nf in (0, 0, 1):
-        sampler.turn({task.pk: counts(2, nf, 0), other.pk: counts(1, 0, 0)})
+        sampler.tick({task.pk: counts(2, nf, 0), other.pk: counts(1, 0, 0)})
     assert len(of(task)) == 2
     assert len(of(other)) == 1
     assert len(cluster()) == 3
@@ -82,7 +82,7 @@ def test_samples_of_an_old_task_lie_further_apart(task: Task) -> None:
     Task.objects.filter(pk=task.pk).update(created_at=timezone.now() - timedelta(days=1))
     sampler = Sampler()
     for nf in range(3):
-        sampler.turn({task.pk: counts(10, nf, 0)})
+        sampler.tick({task.pk: counts(10, nf, 0)})
     assert len(of(task)) == 1
     assert len(cluster()) == 3
 
@@ -93,7 +93,7 @@ def test_it_costs_the_same_however_many_tasks(orm: str) -> None:
             pk: counts(2, 1, 0) for pk in Task.objects.values_list("pk", flat=True)
         }
         with CaptureQueriesContext(connection) as queries:
-            Sampler().turn(found)
+            Sampler().tick(found)
         return len(queries)
 
     Task.objects.create(spider="shop", seeds=b"")
@@ -107,10 +107,10 @@ def test_the_leading_steward_samples(
 ) -> None:
     task = submit("shop", {"city": "Ulm"})
     steward = Steward(Settings(), published)
-    steward.turn()
+    steward.tick()
     assert cluster() == [(2, 1, 2, 1, 0)]
     assert of(task) == [(0, 0, 0, 1, 0)]
-    Steward(Settings(), published).turn()  # does not lead
+    Steward(Settings(), published).tick()  # does not lead
     assert len(cluster()) == 1
     steward.resign()
 
@@ -122,12 +122,12 @@ def test_what_ended_long_ago_is_summed_once_unless_it_runs_again(task: Task) -> 
     sampler = Sampler()
     for nf in (1, 2):
         with CaptureQueriesContext(connection) as queries:
-            sampler.turn({later.pk: counts(10, nf, 0)})
+            sampler.tick({later.pk: counts(10, nf, 0)})
     first, *_ = [query["sql"] for query in queries if "SUM(" in query["sql"]]
     assert str(later.pk) in first  # from here on only
-    sampler.turn({task.pk: counts(9, 3, 0), later.pk: counts(10, 2, 0)})
-    sampler.turn({task.pk: counts(9, 9, 0), later.pk: counts(10, 2, 0)})
+    sampler.tick({task.pk: counts(9, 3, 0), later.pk: counts(10, 2, 0)})
+    sampler.tick({task.pk: counts(9, 9, 0), later.pk: counts(10, 2, 0)})
     Task.objects.filter(pk=task.pk).update(nf=9, ne=0)
-    sampler.turn({later.pk: counts(10, 3, 0)})
-    sampler.turn({})
+    sampler.tick({later.pk: counts(10, 3, 0)})
+    sampler.tick({})
     assert [nf for nf, *_ in cluster()] == [8, 9, 9, 11, 12, 9]

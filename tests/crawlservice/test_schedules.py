@@ -29,10 +29,10 @@ from crawlframe.frontier import Frontier
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Delivery, Event, Run, Schedule, Task, Webhook
 from crawlservice.scheduling import schedules
-from crawlservice.scheduling.schedules import plan, run_now, turn, upcoming
+from crawlservice.scheduling.schedules import plan, run_now, start_due, upcoming
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import cancel, pause
-from crawlservice.webhooks.deliveries import body, hand_out
+from crawlservice.webhooks.deliveries import body, create_deliveries
 from tests.conftest import CHECKOUT
 from tests.crawlservice.conftest import redis_at
 
@@ -71,8 +71,8 @@ def end(task: int) -> None:
 
 def test_what_is_due_is_submitted_once(add: Add, published: Frontier) -> None:
     schedule = add(priority=5)
-    turn()
-    turn()
+    start_due()
+    start_due()
     (task,) = Task.objects.all()
     assert (task.spider, task.arguments, task.priority) == ("shop", {"city": "Ulm"}, 5)
     assert (task.schedule, task.user) == (schedule, None)
@@ -86,14 +86,14 @@ def test_what_is_due_is_submitted_once(add: Add, published: Frontier) -> None:
 
 def test_the_next_time_keeps_to_the_grid_of_an_interval(add: Add) -> None:
     schedule = add(late=7, every=HOUR)
-    turn()
+    start_due()
     assert schedule.next_at is not None
     assert Schedule.objects.get().next_at == schedule.next_at + timedelta(seconds=HOUR)
 
 
 def test_what_is_not_due_waits(add: Add) -> None:
     add(late=-30)
-    turn()
+    start_due()
     assert not Run.objects.exists()
     assert not Task.objects.exists()
 
@@ -104,19 +104,19 @@ def test_the_clock_of_the_database_decides(add: Add, monkeypatch: pytest.MonkeyP
     day = timedelta(days=1)
     for shift in (day, -day):
         monkeypatch.setattr(timezone, "now", lambda shift=shift: datetime.now(UTC) + shift)
-        turn()
+        start_due()
     assert [run.schedule.name for run in Run.objects.all()] == ["due"]
 
 
 def test_a_disabled_one_is_left_alone(add: Add) -> None:
     add(enabled=False)
-    turn()
+    start_due()
     assert not Run.objects.exists()
 
 
 def test_one_that_nobody_has_planned_is_planned(add: Add) -> None:
     add(next_at=None, every=None, cron="0 0 1 1 *")
-    turn()
+    start_due()
     found = Schedule.objects.get().next_at
     assert found is not None
     assert found > timezone.now()
@@ -147,62 +147,62 @@ def test_the_next_times_are_told_in_the_schedules_zone(add: Add) -> None:
 
 def test_skip(add: Add) -> None:
     schedule = add(overlap="skip")
-    turn()
+    start_due()
     task = Task.objects.get()
     for _ in range(2):
         fall_due(schedule)
-        turn()
+        start_due()
     assert outcomes(schedule) == ["submitted", "skipped", "skipped"]
     assert schedule.runs.first().problem == f"task {task.pk} still ran"  # type: ignore[union-attr]
     end(task.pk)
     fall_due(schedule)
-    turn()
+    start_due()
     assert outcomes(schedule)[-1] == "submitted"
     assert Task.objects.count() == 2
 
 
 def test_a_paused_task_still_runs(add: Add) -> None:
     schedule = add(overlap="skip")
-    turn()
+    start_due()
     pause(Task.objects.get().pk)
     fall_due(schedule)
-    turn()
+    start_due()
     assert outcomes(schedule) == ["submitted", "skipped"]
 
 
 def test_tasks_of_others_do_not_count(add: Add) -> None:
     add(overlap="skip")
     add(overlap="skip", name="other")
-    turn()
+    start_due()
     assert Task.objects.count() == 2
 
 
 def test_queue(add: Add) -> None:
     schedule = add(overlap="queue")
-    turn()
+    start_due()
     for _ in range(2):
         fall_due(schedule)
-        turn()
+        start_due()
     assert outcomes(schedule) == ["submitted", "waiting", "waiting"]
     first = Task.objects.get()
     end(first.pk)
-    turn()
-    turn()
+    start_due()
+    start_due()
     assert outcomes(schedule) == ["submitted", "submitted", "waiting"]
     end(Task.objects.latest("pk").pk)
-    turn()
+    start_due()
     assert outcomes(schedule) == ["submitted"] * 3
     assert len({run.task_id for run in Run.objects.all()}) == 3
 
 
 def test_what_falls_due_does_not_overtake_what_waits(add: Add) -> None:
     schedule = add(overlap="queue")
-    turn()
+    start_due()
     fall_due(schedule)
-    turn()
+    start_due()
     end(Task.objects.get().pk)
     fall_due(schedule)
-    turn()
+    start_due()
     assert outcomes(schedule) == ["submitted", "submitted", "waiting"]
 
 
@@ -210,27 +210,27 @@ def test_a_queue_has_an_end(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedules, "MAX_WAITING", 2)
     schedule = add(overlap="queue")
     for _ in range(4):
-        turn()
+        start_due()
         fall_due(schedule)
     assert outcomes(schedule) == ["submitted", "waiting", "waiting", "skipped"]
 
 
 def test_disabling_ends_the_wait(add: Add) -> None:
     schedule = add(overlap="queue")
-    turn()
+    start_due()
     fall_due(schedule)
-    turn()
+    start_due()
     Schedule.objects.update(enabled=False)
-    turn()
+    start_due()
     assert outcomes(schedule) == ["submitted", "skipped"]
     assert schedule.runs.latest("due_at").problem == "disabled while it waited"
 
 
 def test_cancel_previous(add: Add, published: Frontier) -> None:
     schedule = add(overlap="cancel")
-    turn()
+    start_due()
     fall_due(schedule)
-    turn()
+    start_due()
     first, second = Task.objects.order_by("pk")
     assert (first.state, second.state) == ("cancelling", "running")
     counts = published.counts(first.pk)
@@ -241,10 +241,10 @@ def test_cancel_previous(add: Add, published: Frontier) -> None:
 
 def test_nothing_is_cancelled_for_one_that_cannot_start(add: Add) -> None:
     schedule = add(overlap="cancel")
-    turn()
+    start_due()
     Schedule.objects.update(arguments={"town": "Ulm"})
     fall_due(schedule)
-    turn()
+    start_due()
     assert Task.objects.get().state == "running"
     assert outcomes(schedule) == ["submitted", "failed"]
 
@@ -252,7 +252,7 @@ def test_nothing_is_cancelled_for_one_that_cannot_start(add: Add) -> None:
 def test_allow(add: Add) -> None:
     schedule = add(overlap="allow")
     for _ in range(3):
-        turn()
+        start_due()
         fall_due(schedule)
     assert outcomes(schedule) == ["submitted"] * 3
 
@@ -262,8 +262,8 @@ def test_allow(add: Add) -> None:
 
 def test_many_missed_starts_are_made_up_for_once(add: Add) -> None:
     schedule = add(late=10 * HOUR + 600, missed="once", overlap="allow", timezone="Asia/Shanghai")
-    turn()
-    turn()
+    start_due()
+    start_due()
     (run,) = schedule.runs.all()
     assert schedule.next_at is not None
     assert (run.outcome, run.due_at) == ("submitted", schedule.next_at + timedelta(hours=10))
@@ -274,32 +274,32 @@ def test_many_missed_starts_are_made_up_for_once(add: Add) -> None:
 
 def test_one_missed_start_is_made_up_for(add: Add) -> None:
     schedule = add(late=600, missed="once")
-    turn()
+    start_due()
     assert [(run.outcome, run.problem) for run in schedule.runs.all()] == [("submitted", "")]
 
 
 def test_missed_starts_are_left_out_when_that_is_wanted(add: Add) -> None:
     schedule = add(late=10 * HOUR + 600, missed="skip")
-    turn()
-    turn()
+    start_due()
+    start_due()
     assert not Task.objects.exists()
     (run,) = schedule.runs.all()
     assert (run.outcome, run.task) == ("missed", None)
     fall_due(schedule)
-    turn()
+    start_due()
     assert Task.objects.count() == 1
 
 
 def test_after_a_time_away_what_is_due_now_is_started(add: Add) -> None:
     schedule = add(late=10 * HOUR + 2, missed="skip")
-    turn()
+    start_due()
     assert outcomes(schedule) == ["missed", "submitted"]
     assert Task.objects.count() == 1
 
 
 def test_a_start_that_is_a_little_late_is_not_missed(add: Add) -> None:
     schedule = add(late=20, missed="skip")  # another node took over
-    turn()
+    start_due()
     assert outcomes(schedule) == ["submitted"]
 
 
@@ -310,14 +310,14 @@ def test_what_cannot_start_is_told_of_and_tried_at_the_next_time(add: Add) -> No
     wrong = add(arguments={"city": 3})
     gone = add(name="gone", spider="shopp")
     good = add(name="good")
-    turn()
-    turn()
+    start_due()
+    start_due()
     assert [outcomes(one) for one in (wrong, gone, good)] == [["failed"], ["failed"], ["submitted"]]
     assert "argument 'city'" in wrong.runs.get().problem
     assert "did you mean 'shop'" in gone.runs.get().problem
     Schedule.objects.filter(pk=wrong.pk).update(arguments={"city": "Ulm"})
     fall_due(wrong)
-    turn()
+    start_due()
     assert outcomes(wrong) == ["failed", "submitted"]
 
 
@@ -325,7 +325,7 @@ def test_what_cannot_start_is_marked_and_told_of_once(add: Add) -> None:
     schedule = add(name="gone", spider="shopp")
     webhook = Webhook.objects.create(name="w", url="http://h.example/", spider="shopp")
     add(name="good")
-    turn()
+    start_due()
     marked = Schedule.objects.get(pk=schedule.pk)
     assert "did you mean 'shop'" in marked.problem
     out = StringIO()
@@ -336,12 +336,12 @@ def test_what_cannot_start_is_marked_and_told_of_once(add: Add) -> None:
     event = Event.objects.get()
     assert (event.kind, event.schedule, event.task) == ("schedule_failed", schedule, None)
     fall_due(schedule)
-    turn()
+    start_due()
     assert outcomes(schedule) == ["failed", "failed"]
     assert Event.objects.count() == 1
     assert Schedule.objects.get(pk=schedule.pk).problem_since == marked.problem_since
     # Webhooks of its spider are told, and what they get says what is wrong.
-    assert hand_out()
+    assert create_deliveries()
     assert Delivery.objects.get().webhook == webhook
     told = json.loads(body(event))
     assert (told["kind"], told["task"]) == ("schedule_failed", None)
@@ -350,19 +350,19 @@ def test_what_cannot_start_is_marked_and_told_of_once(add: Add) -> None:
     Schedule.objects.filter(pk=schedule.pk).update(spider="shop")
     schedule.spider = "shop"
     fall_due(schedule)
-    turn()
+    start_due()
     row = Schedule.objects.get(pk=schedule.pk)
     assert (row.problem, row.problem_since) == ("", None)
     Schedule.objects.filter(pk=schedule.pk).update(arguments={"city": 3}, overlap="allow")
     fall_due(schedule)
-    turn()
+    start_due()
     assert "argument 'city'" in Schedule.objects.get(pk=schedule.pk).problem
     assert Event.objects.count() == 2
 
 
 def test_a_run_by_hand_that_goes_well_takes_the_mark_away(add: Add) -> None:
     schedule = add(arguments={"city": 3})
-    turn()
+    start_due()
     assert Schedule.objects.exclude(problem="").exists()
     Schedule.objects.filter(pk=schedule.pk).update(arguments={"city": "Ulm"})
     run_now(schedule)
@@ -374,18 +374,18 @@ def test_before_any_node_has_said_what_it_has_starts_wait(
 ) -> None:
     schedule = add()
     redis_client.flushall()  # and no node has loaded its code since
-    turn()
+    start_due()
     assert outcomes(schedule) == []
     service.spiders.publish([shop])
-    turn()
+    start_due()
     assert outcomes(schedule) == ["submitted"]
 
 
 def test_a_timing_that_came_past_the_form_is_disabled(add: Add) -> None:
     schedule = add(every=None, cron="0 0 * *", name="bad")
     good = add()
-    turn()
-    turn()
+    start_due()
+    start_due()
     row = Schedule.objects.get(pk=schedule.pk)
     assert (row.enabled, row.next_at) == (False, None)
     assert "has 4 fields" in schedule.runs.get().problem
@@ -397,19 +397,19 @@ def test_a_timing_that_came_past_the_form_is_disabled(add: Add) -> None:
 def test_redis_away(add: Add, redis_url: str) -> None:
     schedule = add()
     with redis_at("redis://127.0.0.1:1/0"), pytest.raises(FrontierError):
-        turn()
+        start_due()
     assert outcomes(schedule) == []
     assert not Task.objects.exists()
     with redis_at(redis_url):
-        turn()
+        start_due()
     assert outcomes(schedule) == ["submitted"]
 
 
 def test_a_next_time_that_was_written_back_starts_nothing(add: Add) -> None:
     schedule = add(overlap="allow")
-    turn()
+    start_due()
     Schedule.objects.update(next_at=schedule.next_at)
-    turn()
+    start_due()
     assert outcomes(schedule) == ["submitted"]
     assert Task.objects.count() == 1
     following = Schedule.objects.get().next_at
@@ -418,7 +418,7 @@ def test_a_next_time_that_was_written_back_starts_nothing(add: Add) -> None:
 
 
 def together(count: int) -> None:
-    """``turn`` in so many threads at a time; the first is slow with its transaction open."""
+    """``start_due`` in so many threads at a time; the first is slow with its transaction open."""
     problems: list[BaseException] = []
     begin = threading.Barrier(count)
 
@@ -426,7 +426,7 @@ def together(count: int) -> None:
         try:
             connection.ensure_connection()
             begin.wait()
-            turn()
+            start_due()
         except BaseException as error:
             problems.append(error)
         finally:
@@ -451,7 +451,7 @@ def test_many_stewards_at_a_time_start_it_once(add: Add, monkeypatch: pytest.Mon
 def test_many_stewards_at_a_time_end_a_wait_once(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = add(overlap="queue")
     for _ in range(2):
-        turn()
+        start_due()
         fall_due(schedule)
     Schedule.objects.update(next_at=timezone.now() + timedelta(hours=1))
     end(Task.objects.get().pk)
@@ -464,8 +464,8 @@ def test_many_stewards_at_a_time_end_a_wait_once(add: Add, monkeypatch: pytest.M
 CHILD = """
 import django
 django.setup()
-from crawlservice.scheduling.schedules import turn
-turn()
+from crawlservice.scheduling.schedules import start_due
+start_due()
 """
 
 
@@ -499,8 +499,8 @@ def test_a_steward_that_dies_in_the_middle(
 
     successor = Steward(Settings(), published)
     renew(published)
-    successor.turn()
-    successor.turn()
+    successor.tick()
+    successor.tick()
     successor.resign()
     task, run = Task.objects.get(), Run.objects.get()
     assert (run.outcome, run.task) == ("submitted", task)
@@ -514,8 +514,8 @@ def test_the_steward_runs_schedules(add: Add, published: Frontier) -> None:
     steward, other = (Steward(Settings(), published) for _ in range(2))
     deadline = time.monotonic() + 60
     while len(outcomes(schedule)) < 3 and time.monotonic() < deadline:
-        steward.turn()
-        other.turn()  # does not lead
+        steward.tick()
+        other.tick()  # does not lead
         time.sleep(0.1)
     for one in (steward, other):
         one.resign()

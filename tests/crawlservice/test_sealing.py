@@ -17,7 +17,7 @@ from crawlframe.node.master.master import Master
 from crawlservice.connections.installation import check_key
 from crawlservice.models import Action, Delivery, Event, Generation, Installation, Task, Webhook
 from crawlservice.security.sealing import SealError, reseal, seal, unseal
-from crawlservice.webhooks.deliveries import PAUSES, claim, hand_out, split_login
+from crawlservice.webhooks.deliveries import RETRY_PAUSES, claim, create_deliveries, split_login
 
 
 def test_what_is_sealed_is_read_with_the_same_key_only(settings_with: Callable[..., None]) -> None:
@@ -75,7 +75,7 @@ def test_a_node_with_another_key_says_so_and_goes_on(
     for name, key in (("other", "a" * 50), ("ours", "b" * 50)):
         settings_with(SECRET_KEY=key, SECRET_KEY_FALLBACKS=[])
         Webhook.objects.create(name=name, url="http://x.example/", sealed_secret=seal(name))
-    hand_out()
+    create_deliveries()
     assert [letter.secret for _, letter in claim([], 5)] == ["ours"]
     delivery = Delivery.objects.get(webhook__name="other")
     assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
@@ -89,8 +89,8 @@ def test_what_cannot_be_opened_is_given_up_in_the_end(
     settings_with(SECRET_KEY="a" * 50)
     Webhook.objects.create(name="other", url="http://x.example/", sealed_secret=seal("s"))
     settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=[])
-    hand_out()
-    for attempt in range(1, len(PAUSES) + 2):
+    create_deliveries()
+    for attempt in range(1, len(RETRY_PAUSES) + 2):
         delivery = Delivery.objects.get()
         assert (delivery.attempts, delivery.next_at is None) == (attempt - 1, False)
         Delivery.objects.update(next_at=Now())
@@ -98,7 +98,7 @@ def test_what_cannot_be_opened_is_given_up_in_the_end(
     delivery = Delivery.objects.get()
     assert (delivery.next_at, delivery.delivered_at) == (None, None)
     assert "CRAWLFRAME_SECRET_KEY" in delivery.problem
-    assert not hand_out()
+    assert not create_deliveries()
 
 
 @pytest.mark.parametrize("checked", [True, False])

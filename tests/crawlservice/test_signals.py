@@ -108,7 +108,7 @@ def test_the_leading_steward_sends_them(
 ) -> None:
     monkeypatch.setattr(signal_sender, "IDLE", 0.01)
     steward = Steward(Settings(), service)
-    steward.turn()
+    steward.tick()
     turn_until(steward, lambda: Installation.objects.get().signalled is not None)
     Event.objects.create(task=task(), kind="cancelled", outcome="cancelled")
     turn_until(steward, lambda: bool(received))

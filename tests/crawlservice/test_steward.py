@@ -48,7 +48,7 @@ def turn_until(steward: Steward, ready: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 10
     while not ready():
         assert time.monotonic() < deadline
-        steward.turn()
+        steward.tick()
         time.sleep(0.05)
 
 
@@ -58,7 +58,7 @@ def test_leases_that_nobody_could_renew_say_nothing(
     monkeypatch.setattr(module, "LONG", LONG)
     frontier = Frontier.connect(server.url, Settings(), follows=True)
     steward = Steward(Settings(lease=LEASE), frontier)
-    steward.turn()
+    steward.tick()
     for generation in (LIVING, DEAD):
         frontier.leases.renew(generation, LEASE)
     with Redis.from_url(server.url) as client:
@@ -68,7 +68,7 @@ def test_leases_that_nobody_could_renew_say_nothing(
             time.sleep(0.01)
         client.config_set("maxmemory", 0)
     for _ in range(3):
-        steward.turn()
+        steward.tick()
     assert not is_lost(frontier, LIVING)
     frontier.leases.renew(LIVING, 60)
     turn_until(steward, lambda: is_lost(frontier, DEAD))
@@ -78,10 +78,10 @@ def test_leases_that_nobody_could_renew_say_nothing(
 @pytest.mark.parametrize(
     ("where", "error"),
     [
-        ((Pruner, "turn"), DataError("smallint out of range")),
-        ((Steward, "_care_for_tasks"), LedgerRefused("a task is odd")),
-        ((Steward, "_tell_webhooks"), FrontierError("out of order")),
-        ((Steward, "_look_for_migrations"), DataError("no rights")),
+        ((Pruner, "tick"), DataError("smallint out of range")),
+        ((Steward, "_check_tasks"), LedgerRefused("a task is odd")),
+        ((Steward, "_deliver_webhooks"), FrontierError("out of order")),
+        ((Steward, "_check_migrations"), DataError("no rights")),
     ],
     ids=["pruner", "tasks", "webhooks", "migrations"],
 )
@@ -99,9 +99,9 @@ def test_a_chore_that_always_fails_holds_up_no_other(
         raise error
 
     monkeypatch.setattr(*where, fail)
-    monkeypatch.setattr(Settler, "turn", lambda self: settled.append(1))
+    monkeypatch.setattr(Settler, "tick", lambda self: settled.append(1))
     steward = Steward(Settings(lease=0.2), service)
-    steward._well -= 60  # nobody could renew a lease for long
+    steward._last_good -= 60  # nobody could renew a lease for long
     service.leases.renew(DEAD, 0.001)
     turn_until(steward, lambda: is_lost(service, DEAD))
     assert settled
@@ -124,11 +124,11 @@ def test_cancelled_tasks_share_the_seconds_of_a_round(
     for _ in range(3):
         submit("shop", {"city": "Ulm"})
     steward = Steward(Settings(), published)
-    steward.turn()
+    steward.tick()
     Task.objects.update(state=Task.State.CANCELLING)
     monkeypatch.setattr(published, "cancel", cancel)
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
     steward._beat = lambda: beats.append(now[0])
-    steward.turn()
+    steward.tick()
     assert given == [2.0, 0.5, 0.0]
     assert {start, start + 1.5, start + 3} <= {*beats}

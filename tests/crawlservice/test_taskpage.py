@@ -66,7 +66,7 @@ def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     assert "{&quot;n&quot;: 2}" in page
     assert buttons(page) == ["failed", "Clone", "Delete"]
     # Whoever polls is told to stop.
-    for part in ("now", "findings"):
+    for part in ("now", "summary"):
         look(admin, ended_task, part, 286)
     chart = admin.get(place(ended_task, "chart")).json()
     assert chart["ended"]
@@ -110,7 +110,7 @@ def test_errors_are_grouped_within_the_latest(
             url=f"http://x/{n}", detail=f"Traceback number {n}",
         )  # fmt: skip
     add_page(ended_task, b"later", state="error", reason="dns", status=None)
-    found = summary.look(ended_task)
+    found = summary.summarize(ended_task)
     assert [(reason.reason, reason.errors) for reason in found.reasons] == [
         ("timeout", 4),
         ("dns", 1),

@@ -53,7 +53,7 @@ def test_it_shows_tasks_and_nodes(published: Frontier, join: Join) -> None:
     join("beta", version="2f00c0ffee00", state="refused", problem="shop.py:3: \x1b[31mno\nmore")
     join("gamma", lease=-1, version="1f00c0ffee00")
     view = ClusterView()
-    view.look()
+    view.refresh()
     text = drawn(view)
     for word in ("shop #1", "paused", "shop #3", "alpha", "beta", "refused", "gamma", "offline"):
         assert word in text
@@ -68,7 +68,7 @@ def test_how_far_a_task_is_where_that_is_known(published: Frontier) -> None:
     new, like = submit("shop", {"city": "Ulm"}), submit("shop", {"city": "Bonn"})
     Task.objects.filter(pk=like.pk).update(previous_na=61)
     view = ClusterView()
-    view.look()
+    view.refresh()
     shown = {line.split()[1]: line.split() for line in drawn(view).splitlines() if "shop" in line}
     assert shown[f"#{new.pk}"][-8:] == ["-", "0", "1", "0", "0", "1", "0", "-"]
     assert shown[f"#{like.pk}"][-9:-6] == ["~0", "%", "0"]
@@ -84,16 +84,16 @@ def test_what_is_done_counts_once_also_when_the_task_ends(
     finish(published, old, join("alpha"))
     task = submit("shop", {"city": "Ulm"})
     view = ClusterView()
-    view.look()
+    view.refresh()
     assert view.rates() == (0, 0, 0)  # what was done before is not of this moment
     finish(published, task, join("beta"))
     clock[0] += 2
-    view.look()
+    view.refresh()
     assert view.rates() == (0.5, 2, 0)
     assert view.tasks == []
     clock[0] += 60
-    view.look()
-    view.look()
+    view.refresh()
+    view.refresh()
     assert view.rates() == (0, 0, 0)
     assert view._meters == {}
 
@@ -104,7 +104,7 @@ def test_it_goes_on_without_redis_and_without_a_database(
     submit("shop", {"city": "Ulm"})
     view = ClusterView()
     with redis_at("redis://127.0.0.1:1/0"):
-        view.look()
+        view.refresh()
     assert "Redis does not answer" in drawn(view)
     assert "shop #1" in drawn(view)
 
@@ -113,9 +113,9 @@ def test_it_goes_on_without_redis_and_without_a_database(
 
     with monkeypatch.context() as patch:
         patch.setattr(top, "read", away)
-        view.look()
+        view.refresh()
     assert "the database failed: the server closed the connection" in view.line()
-    view.look()
+    view.refresh()
     assert view.problem == ""
 
 
@@ -123,7 +123,7 @@ def test_a_long_list_is_cut_where_the_terminal_ends(published: Frontier) -> None
     for _ in range(30):
         submit("shop", {"city": "Ulm"})
     view = ClusterView()
-    view.look()
+    view.refresh()
     text = drawn(view, height=20)
     assert len(text.splitlines()) <= 20
     assert "shop #30" in text

@@ -146,10 +146,10 @@ def test_what_the_journal_says_is_translated() -> None:
     found = verbs() | {"add_user", "change_group", "delete webhook", "disable schedule"}
     assert len(found) > 15
     with translation.override("zh-hans"):
-        assert {verb for verb in found if journal.told(verb).isascii()} == set()
-    assert journal.told("renew webhook secret") == "renew webhook secret"
-    assert journal.told("add_user") == "add user"
-    assert journal.told("something_of a later release") == "something of a later release"
+        assert {verb for verb in found if journal.verb_text(verb).isascii()} == set()
+    assert journal.verb_text("renew webhook secret") == "renew webhook secret"
+    assert journal.verb_text("add_user") == "add user"
+    assert journal.verb_text("something_of a later release") == "something of a later release"
 
 
 def test_a_role_says_what_it_may_in_the_language_of_the_reader(as_role) -> None:

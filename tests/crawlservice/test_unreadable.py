@@ -54,7 +54,7 @@ def pages(published: Frontier, as_role: Callable[[str], Client]) -> Callable[[],
     client, caller = as_role("administrator"), program(person("root"))
 
     def ask() -> None:
-        overview.look.forget()
+        overview.snapshot.clear()
         for path in ("/admin/", "/admin/overview/", "/admin/crawlservice/generation/", "/metrics"):
             assert client.get(path).status_code == 200, path
         for path in ("nodes", "spiders", "tasks", "tasks/1"):
@@ -200,7 +200,7 @@ def test_a_counter_that_is_no_number_begins_an_era(
     redis_client.hset("cf:{0}:task:1", field, "junk")
     assert published.counts(1) is not None
     assert not is_whole(published)
-    Steward(Settings(), published).turn()
+    Steward(Settings(), published).tick()
     assert is_whole(published)
     assert published.audit() == []
     while crawl.work(published, 9):
@@ -254,7 +254,7 @@ def test_junk_in_any_hash(
         published.leases.replay(generation)
         # As half a minute later.
         steward._still = {key: (counts, 0.0) for key, (counts, _) in steward._still.items()}
-        steward.turn()
+        steward.tick()
         if Task.objects.get().state == "finished":
             break
     assert Task.objects.get().state == "finished", (
@@ -290,5 +290,5 @@ def test_numbers_of_generations_and_tasks_are_numbers(
     assert {row.name for row in published.rows.quarantined()} == {"generations junk", "tasks junk"}
     redis_client.set("cf:{0}:era", "junk")
     assert published.eras.read() == [(0, "doubted")]
-    Steward(Settings(), published).turn()
+    Steward(Settings(), published).tick()
     assert is_whole(published)

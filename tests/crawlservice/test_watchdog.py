@@ -26,8 +26,8 @@ Ask = Callable[[str], "Future[object]"]
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "LATE", 0.1)
-    monkeypatch.setattr(watchdog, "LOOK", 0.05)
+    monkeypatch.setattr(watchdog, "LATE_AFTER", 0.1)
+    monkeypatch.setattr(watchdog, "CHECK_EVERY", 0.05)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_an_answer_that_does_not_come_is_an_error_after_the_limit(ask: Ask, prox
         answer = ask("SELECT 1")
         with pytest.raises(psycopg2.OperationalError, match="has not answered for"):
             answer.result(30)
-        dog.look()
+        dog.check()
         assert dog.waits == ""
     assert set(told) == {"the database has not answered for more than 0.1 s"}
 

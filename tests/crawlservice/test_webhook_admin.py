@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from crawlservice.models import Action, Delivery, Event, Task, Webhook
 from crawlservice.security.sealing import seal, unseal
-from crawlservice.webhooks.deliveries import hand_out
+from crawlservice.webhooks.deliveries import create_deliveries
 from tests.crawlservice.receiver import Receiver
 from tests.crawlservice.web import log_in_as, texts
 
@@ -36,7 +36,7 @@ def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
 
 @pytest.fixture
 def log_in(ended_task: Task) -> Callable[[str], Client]:
-    hand_out()  # of what has happened before, nobody is told
+    create_deliveries()  # of what has happened before, nobody is told
 
     return log_in_as
 
@@ -128,7 +128,7 @@ def test_a_test_does_not_go_to_private_addresses(
 
 def deliver(problem: str = "", **fields: Any) -> Delivery:
     event = Event.objects.create(task=Task.objects.get(), kind="finished")
-    hand_out()
+    create_deliveries()
     delivery = Delivery.objects.get(event=event)
     Delivery.objects.filter(pk=delivery.pk).update(problem=problem, **fields)
     return delivery

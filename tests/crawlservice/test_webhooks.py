@@ -25,8 +25,15 @@ from crawlservice.security.sealing import seal, unseal
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import submit
 from crawlservice.webhooks import deliveries
-from crawlservice.webhooks.deliveries import claim, hand_out, new_secret, send_again, settle, trial
-from crawlservice.webhooks.sender import LIMITS, Post, try_out
+from crawlservice.webhooks.deliveries import (
+    claim,
+    create_deliveries,
+    new_secret,
+    sample_message,
+    send_again,
+    settle,
+)
+from crawlservice.webhooks.sender import LIMITS, WebhookSender, send_now
 from tests.crawlservice.receiver import Receiver, verify
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -57,9 +64,9 @@ def hook(ended_task: Task, receiver: Receiver) -> Hook:
 
 
 @pytest.fixture
-def post() -> Iterator[Post]:
+def post() -> Iterator[WebhookSender]:
     """Sends what is due until the end of the test."""
-    made = Post(OPEN)
+    made = WebhookSender(OPEN)
     yield made
     made.stop()
     deadline = time.monotonic() + 30
@@ -87,8 +94,8 @@ def arrived(count: int) -> None:
 
 def test_each_event_is_handed_out_once(hook: Hook) -> None:
     hook()
-    assert hand_out()
-    hand_out()
+    assert create_deliveries()
+    create_deliveries()
     delivery = Delivery.objects.get()
     assert delivery.event == Event.objects.get()
     assert (delivery.attempts, delivery.delivered_at, delivery.problem) == (0, None, "")
@@ -110,28 +117,28 @@ def test_each_event_is_handed_out_once(hook: Hook) -> None:
 )
 def test_only_who_wants_it_is_told(hook: Hook, fields: dict[str, Any], wanted: bool) -> None:
     hook(**fields)
-    hand_out()
+    create_deliveries()
     assert Delivery.objects.exists() == wanted
 
 
 def test_a_new_webhook_is_not_told_of_what_was_before(hook: Hook, ended_task: Task) -> None:
-    assert not hand_out()
+    assert not create_deliveries()
     hook()
-    assert not hand_out()
+    assert not create_deliveries()
     Event.objects.create(task=ended_task, kind="finished")
-    assert hand_out()
+    assert create_deliveries()
     assert Delivery.objects.count() == 1
 
 
 def test_more_events_than_go_at_a_time(
     hook: Hook, ended_task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "BATCH", 2)
+    monkeypatch.setattr(deliveries, "EVENTS_PER_ROUND", 2)
     hook("a")
     hook("b")
     Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(4))
     for expected in (4, 8, 10, 10):
-        hand_out()
+        create_deliveries()
         assert Delivery.objects.count() == expected
 
 
@@ -146,7 +153,7 @@ def test_two_who_believe_to_lead_hand_out_once(hook: Hook, ended_task: Task) -> 
         try:
             connection.ensure_connection()
             begin.wait()
-            hand_out()
+            create_deliveries()
         except BaseException as error:
             problems.append(error)
         finally:
@@ -199,12 +206,12 @@ def test_a_signed_letter_arrives(
     hook: Hook,
     ended_task: Task,
     receiver: Receiver,
-    post: Post,
+    post: WebhookSender,
     settings_with: Callable[..., None],
 ) -> None:
     settings_with(PUBLIC_URL="https://crawl.example.com")
     webhook = hook("in")
-    hand_out()
+    create_deliveries()
     post.keep_going()
     (told,) = receiver.wait(1)
     arrived(1)
@@ -236,17 +243,19 @@ def test_a_signed_letter_arrives(
     assert (delivery.attempts, delivery.next_at, delivery.problem) == (1, None, "")
 
 
-def test_it_is_tried_again_until_it_arrives(hook: Hook, receiver: Receiver, post: Post) -> None:
+def test_it_is_tried_again_until_it_arrives(
+    hook: Hook, receiver: Receiver, post: WebhookSender
+) -> None:
     receiver.answers["/in"] = 503
     hook("in")
-    hand_out()
+    create_deliveries()
     post.keep_going()
     receiver.wait(1)
     until(lambda: Delivery.objects.get().problem != "", "no problem is told")
     delivery = Delivery.objects.get()
     assert delivery.problem == "it answered 503: <b>sorry</b>"
     assert delivery.next_at is not None
-    assert 20 < (delivery.next_at - timezone.now()).total_seconds() <= deliveries.PAUSES[0]
+    assert 20 < (delivery.next_at - timezone.now()).total_seconds() <= deliveries.RETRY_PAUSES[0]
     receiver.answers.clear()
     Delivery.objects.update(next_at=timezone.now())
     first, second = receiver.wait(2)
@@ -257,9 +266,9 @@ def test_it_is_tried_again_until_it_arrives(hook: Hook, receiver: Receiver, post
 
 def test_pauses_grow_up_to_a_day_and_then_it_is_given_up(hook: Hook) -> None:
     hook()
-    hand_out()
+    create_deliveries()
     pauses = []
-    for _ in range(len(deliveries.PAUSES) + 1):
+    for _ in range(len(deliveries.RETRY_PAUSES) + 1):
         Delivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
         ((_, letter),) = claim([], 5)
         next_at = Delivery.objects.get().next_at
@@ -281,7 +290,7 @@ def test_pauses_grow_up_to_a_day_and_then_it_is_given_up(hook: Hook) -> None:
 
 def test_a_letter_whose_sender_died_is_sent_again(hook: Hook) -> None:
     hook()
-    hand_out()
+    create_deliveries()
     for attempt in range(1, 12):  # also after the last of all pauses
         ((_, letter),) = claim([], 5)  # and then kill -9
         assert letter.attempt == attempt
@@ -292,7 +301,7 @@ def test_a_letter_whose_sender_died_is_sent_again(hook: Hook) -> None:
 def test_one_at_a_time_goes_to_each_webhook(hook: Hook, ended_task: Task) -> None:
     hooks = [hook("a").pk, hook("b").pk]
     Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(3))
-    hand_out()
+    create_deliveries()
     assert [webhook for webhook, _ in claim([], 5)] == hooks
     assert [webhook for webhook, _ in claim([hooks[0]], 5)] == hooks[1:]
     assert list(claim(hooks, 5)) == []
@@ -301,9 +310,9 @@ def test_one_at_a_time_goes_to_each_webhook(hook: Hook, ended_task: Task) -> Non
 
 def test_a_disabled_webhook_is_not_sent_to(hook: Hook) -> None:
     hook()
-    assert hand_out()
+    assert create_deliveries()
     Webhook.objects.update(enabled=False)
-    assert not hand_out()
+    assert not create_deliveries()
     assert list(claim([], 5)) == []
 
 
@@ -316,7 +325,7 @@ def test_a_receiver_that_hangs_holds_up_nobody_else(
     Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(5))
     renew(published)
     steward = Steward(OPEN, published)
-    steward.turn()
+    steward.tick()
     receiver.wait(1, "/hangs")
     receiver.wait(6, "/good")
     # Chores go on: a node that dies meanwhile is replayed.
@@ -325,7 +334,7 @@ def test_a_receiver_that_hangs_holds_up_nobody_else(
     published.claim(1, 1, 10)
     published.leases.renew(1, 0.01)
     until(lambda: published.leases.left()[1] < 0, "the lease does not end")
-    steward.turn()
+    steward.tick()
     counts = published.counts(task.pk)
     assert counts is not None
     assert (counts.in_progress, counts.ready) == (0, 1)
@@ -344,7 +353,7 @@ def test_a_receiver_that_hangs_holds_up_nobody_else(
 
 
 def told_of(webhook: Webhook, node: Settings = OPEN) -> str:
-    return try_out(node, trial(webhook))
+    return send_now(node, sample_message(webhook))
 
 
 def test_a_trial(hook: Hook, receiver: Receiver) -> None:

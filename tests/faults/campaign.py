@@ -27,7 +27,7 @@ from tests.faults.memory import Memory
 T = TypeVar("T")
 
 SPIDER = "maze"
-PATIENCE = 120.0  # seconds in which something must move
+PROGRESS_TIMEOUT = 120.0  # seconds in which something must move
 GAP = 0.5  # seconds between two faults, on average
 
 
@@ -93,7 +93,7 @@ class Campaign:
         while not self._patiently(ready):
             counts = self._patiently(lambda: [self._frontier.counts(pk) for pk in self.tasks])
             if last != counts:
-                last, deadline = counts, time.monotonic() + PATIENCE
+                last, deadline = counts, time.monotonic() + PROGRESS_TIMEOUT
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{problem}: {counts}, {self._frontier.audit()}")
             self._cluster.heal()
@@ -101,7 +101,7 @@ class Campaign:
 
     def _patiently(self, question: Callable[[], T]) -> T:
         """Asks again while a server is away."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PROGRESS_TIMEOUT
         while True:
             try:
                 return question()

@@ -130,7 +130,7 @@ def test_broken_multi_handle_is_replaced(client: Client, site: Site) -> None:
 def test_transfer_that_libcurl_forgets_ends_too(
     client: Client, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curl, "PATIENCE", 0.1)
+    monkeypatch.setattr(curl, "STUCK_AFTER", 0.1)
     site.answer("/", b"fine")
 
     async def job(downloader: Any) -> bytes:

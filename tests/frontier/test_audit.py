@@ -26,7 +26,7 @@ class Broken(Bench):
         self.open(*self.requests(2), self.late)
         self.held, self.parked = self.claim()
         self.park(self.parked, version="v1")
-        self.trail = mark_of("v1")
+        self.tried = mark_of("v1")
         self.ready = self.request("ready", "c.example")
         self.frontier.admit(1, [self.ready])
 
@@ -87,28 +87,28 @@ DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
         "2 reasons for 1 parked requests",
     ),
     "parked one in its group": (
-        lambda b: b.redis.srem(b.key("STRANDED", f"1:{b.trail}"), b.parked.rid),
+        lambda b: b.redis.srem(b.key("PARKED_BY_TRIED", f"1:{b.tried}"), b.parked.rid),
         "is parked but no newer code can find it",
     ),
     "stranger in a group": (
-        lambda b: b.redis.sadd(b.key("STRANDED", f"1:{b.trail}"), b"x" * 16),
+        lambda b: b.redis.sadd(b.key("PARKED_BY_TRIED", f"1:{b.tried}"), b"x" * 16),
         "task 1 lists 2 requests for code other than ",
     ),
-    "task of a trail": (
-        lambda b: b.redis.srem(b.key("TRAIL", b.trail), 1),
+    "task of a tried list": (
+        lambda b: b.redis.srem(b.key("TASKS_BY_TRIED", b.tried), 1),
         "which newer code cannot find",
     ),
-    "task of a trail without such requests": (
-        lambda b: b.redis.sadd(b.key("TRAIL", b.trail), 2),
+    "task of a tried list without such requests": (
+        lambda b: b.redis.sadd(b.key("TASKS_BY_TRIED", b.tried), 2),
         "task 2 lists 0 requests for code other than ",
     ),
-    "trail": (
-        lambda b: b.redis.delete(b.key("TRAILS")),
+    "tried list": (
+        lambda b: b.redis.delete(b.key("TRIED_VERSIONS")),
         "1 requests are parked as 1:",
     ),
-    "trail without tasks": (
-        lambda b: b.redis.sadd(b.key("TRAILS"), "aaaaaaaa"),
-        "no task has requests of trail aaaaaaaa",
+    "tried list without tasks": (
+        lambda b: b.redis.sadd(b.key("TRIED_VERSIONS"), "aaaaaaaa"),
+        "no task has tried aaaaaaaa",
     ),
     "marks of a parked one": (
         lambda b: b.redis.hset(b.key("TRIES"), b.parked.rid, "0,0"),

@@ -12,8 +12,8 @@ from redis import Redis
 
 from crawlframe.errors import EraChanged
 from crawlframe.frontier import Claimed, Frontier, TaskLimits
+from crawlframe.frontier.call_log import FRESH
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.pulse import FRESH
 from crawlframe.frontier.scripts import UNGUARDED, verbs
 from tests.frontier.bench import Bench, dump
 from tests.frontier.snapshot import Snapshot
@@ -40,15 +40,15 @@ def lose(redis: Any, call: Callable[[], object]) -> None:
 
 def without_answer(bench: Bench, call: Callable[[], object]) -> None:
     """Redis does it, and the client does not learn of it."""
-    answered = dict(bench.store.pulse._answered)
+    answered = dict(bench.store.call_log._answered)
     call()
-    bench.store.pulse._answered = answered
+    bench.store.call_log._answered = answered
 
 
 def fall_silent(bench: Bench) -> None:
     """For so long that Redis may have forgotten the client."""
-    answered = bench.store.pulse.answered(0)
-    bench.store.pulse._answered[0] = (answered, time.monotonic() - FRESH - 1)
+    answered = bench.store.call_log.answered(0)
+    bench.store.call_log._answered[0] = (answered, time.monotonic() - FRESH - 1)
 
 
 def test_data_without_an_era_is_of_era_0(client: Callable[..., Frontier]) -> None:
@@ -168,7 +168,7 @@ def test_an_era_that_has_not_begun_is_neither_open_nor_doubted(
 ) -> None:
     """Redis went back to an earlier one."""
     late = client()
-    late.store.pulse.learn(0, 7)
+    late.store.call_log.learn(0, 7)
     for change in (late.eras.open, late.eras.doubt):
         with pytest.raises(EraChanged, match="it is 0 now, not 7"):
             change()
@@ -279,18 +279,18 @@ def test_a_loss_in_one_partition_is_noticed(
 
 def test_an_idle_node_writes_nothing(plain: Bench) -> None:
     plain.complete_all([plain.held, *plain.claim()])
-    assert plain.claim() == []  # it is no longer told to be hungry
+    assert plain.claim() == []  # it is no longer known to be starved
     changes = plain.redis.info("persistence")["rdb_changes_since_last_save"]
     assert plain.claim() == []
     assert plain.redis.info("persistence")["rdb_changes_since_last_save"] == changes
 
 
 def test_silent_clients_are_forgotten_without_a_false_alarm(plain: Bench) -> None:
-    key = plain.key("PULSE", plain.store.pulse.client)
+    key = plain.key("CALL_LOG", plain.store.call_log.client)
     assert 2 * FRESH - 5 < plain.redis.ttl(key) <= 2 * FRESH
     fall_silent(plain)
     plain.redis.delete(key)
     plain.frontier.eras.confirm()
     plain.release(plain.held)
     plain.frontier.eras.confirm()
-    assert int(plain.redis.get(key)) == plain.store.pulse.answered(0) > 0
+    assert int(plain.redis.get(key)) == plain.store.call_log.answered(0) > 0

@@ -125,11 +125,11 @@ def test_who_got_enough_is_left_no_more(bench: Bench) -> None:
     Holder(bench, 1).ask()
     poor = Holder(bench, 2, room=3)
     poor.ask()
-    assert bench.redis.zscore(bench.key("HUNGRY"), 2)
+    assert bench.redis.zscore(bench.key("STARVED"), 2)
     bench.frontier.admit(1, bench.requests(9)[1:])
     poor.ask()
     assert len(poor.held) == 3
-    assert bench.redis.zscore(bench.key("HUNGRY"), 2) is None
+    assert bench.redis.zscore(bench.key("STARVED"), 2) is None
 
 
 def test_nothing_is_left_to_a_dead_generation(bench: Bench) -> None:
@@ -140,7 +140,7 @@ def test_nothing_is_left_to_a_dead_generation(bench: Bench) -> None:
     bench.frontier.leases.replay(2)
     rich.turn()
     assert len(rich.held) == SLOTS
-    assert bench.redis.zrange(bench.key("HUNGRY"), 0, -1) == [b"1"]
+    assert bench.redis.zrange(bench.key("STARVED"), 0, -1) == [b"1"]
 
 
 def test_of_a_full_host_nothing_is_left(bench: Bench) -> None:

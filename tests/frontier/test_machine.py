@@ -109,7 +109,7 @@ class Machine(RuleBasedStateMachine):
         self.generations = [1, 2]  # alive
         self.fenced: list[int] = []
         self.sequences: dict[int, int] = defaultdict(int)
-        self.hungry: set[int] = set()  # got less than they asked for
+        self.starved: set[int] = set()  # got less than they asked for
         self.again: Any = None  # sends the last call again
 
     # -- words ------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ class Machine(RuleBasedStateMachine):
         poorer = self.poorer(generation)
         claim = self.frontier.claim(generation, sequence, n, told)
         assert len(claim.requests) <= n
-        (self.hungry.add if len(claim.requests) < n else self.hungry.discard)(generation)
+        (self.starved.add if len(claim.requests) < n else self.starved.discard)(generation)
         for task in self.tasks.values():
             for rid, place in task.places.items():
                 if place == "soon" and self.owner(rid) != "d":
@@ -363,7 +363,7 @@ class Machine(RuleBasedStateMachine):
         return sum(
             2 * held[partition, other] < held[partition, generation] - 1
             for partition in range(self.partitions)
-            for other in self.hungry - {generation}
+            for other in self.starved - {generation}
         )
 
     @rule(data=st.data(), failed=st.booleans(), cancelled=st.booleans(), delay=delays)
@@ -608,9 +608,9 @@ class Machine(RuleBasedStateMachine):
         for task in self.tasks.values():
             for rid in task.pending:
                 attempts, deliveries, kills = task.tries[rid]
-                trail = ".".join(mark_of(version) for version in task.versions[rid])
-                if attempts or deliveries or trail:
-                    rest = [trail] if trail else []
+                tried = ".".join(mark_of(version) for version in task.versions[rid])
+                if attempts or deliveries or tried:
+                    rest = [tried] if tried else []
                     expected["TRIES", rid] = ",".join([f"{attempts},{deliveries}", *rest]).encode()
                 if kills:
                     expected["KILLS", rid] = str(kills).encode()

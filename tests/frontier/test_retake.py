@@ -25,11 +25,11 @@ def park_all(bench: Bench, version: str) -> list[Claimed]:
     return held
 
 
-def trails(bench: Bench, partition: int = 0) -> set[bytes]:
-    return set(bench.redis.smembers(bench.key("TRAILS", "", partition)))
+def tried_lists(bench: Bench, partition: int = 0) -> set[bytes]:
+    return set(bench.redis.smembers(bench.key("TRIED_VERSIONS", "", partition)))
 
 
-def trail(*versions: str) -> bytes:
+def tried(*versions: str) -> bytes:
     return ".".join(map(mark_of, versions)).encode()
 
 
@@ -60,7 +60,7 @@ def test_two_versions_do_not_play_ping_pong(bench: Bench) -> None:
     park_all(bench, "a")
     assert bench.frontier.retake("b", 500) == 1
     park_all(bench, "b")
-    assert trails(bench) == {trail("a", "b")}
+    assert tried_lists(bench) == {tried("a", "b")}
     before = bench.dump()
     for version in ("a", "b", "a"):
         assert bench.frontier.retake(version, 500) == 0
@@ -85,7 +85,7 @@ def test_a_version_that_claims_it_again_adds_nothing(bench: Bench) -> None:
     park_all(bench, "old")
     bench.frontier.retake("new", 500)
     park_all(bench, "old")
-    assert trails(bench) == {trail("old")}
+    assert tried_lists(bench) == {tried("old")}
     assert bench.frontier.retake("new", 500) == 1
 
 
@@ -126,7 +126,7 @@ def test_unpark_does_not_ask_who_has_tried(bench: Bench) -> None:
     park_all(bench, "old")
     assert bench.frontier.unpark(1) == 2
     park_all(bench, "old")
-    assert trails(bench) == {trail("old")}
+    assert tried_lists(bench) == {tried("old")}
 
 
 @pytest.mark.parametrize("version", ["ü" * 40, "a" * 12 + "+" + "b" * 12, "a,b|c.d:e", "\n"])
@@ -143,7 +143,7 @@ def test_the_newest_8_versions_are_remembered(bench: Bench) -> None:
     for version in versions:
         bench.frontier.retake(version, 500)
         park_all(bench, version)
-    assert trails(bench) == {trail(*versions[3:])}
+    assert tried_lists(bench) == {tried(*versions[3:])}
     for version in versions[3:]:
         assert bench.frontier.retake(version, 500) == 0
     assert bench.frontier.retake("v2", 500) == 1
@@ -167,7 +167,7 @@ def test_marks_survive_whatever_happens_to_a_request(bench: Bench) -> None:
     [one] = bench.claim(generation=2)
     assert (one.attempts, one.deliveries) == (1, 2)
     bench.park(one, version="b", generation=2)
-    assert trails(bench) == {trail("a", "b")}
+    assert tried_lists(bench) == {tried("a", "b")}
     assert bench.frontier.retake("a", 500) == bench.frontier.retake("b", 500) == 0
     assert bench.frontier.retake("c", 500) == 1
     [one] = bench.claim(generation=2)
@@ -286,7 +286,7 @@ def test_a_cancelled_task_has_nothing_to_take(bench: Bench) -> None:
     bench.park(held, version="old")
     assert bench.places() == (1, 0, 0, 0)
     assert bench.frontier.retake("new", 500) == 0
-    assert trails(bench) == set()
+    assert tried_lists(bench) == set()
 
 
 def test_a_cancel_that_was_cut_short_is_left_to_who_finishes_it(bench: Bench) -> None:
@@ -333,7 +333,7 @@ def test_damage_does_not_stop_the_others(make_bench: Callable[..., Bench], damag
     bench.redis.hdel(bench.key(damage), one.rid)
     bench.frontier.retake("new", 500)
     assert {request.rid for request in bench.claim()} == {request.rid for request in others}
-    assert trails(bench) == set()
+    assert tried_lists(bench) == set()
     bench.redis.flushall()
 
 
@@ -342,7 +342,7 @@ def test_a_group_that_is_lost_does_not_stop_the_others(make_bench: Callable[...,
     for task in (1, 2):
         bench.open(bench.request("one", task=task), task=task)
     park_all(bench, "old")
-    bench.redis.delete(bench.key("STRANDED", f"1:{mark_of('old')}"))
+    bench.redis.delete(bench.key("PARKED_BY_TRIED", f"1:{mark_of('old')}"))
     assert bench.frontier.audit() != []
     assert bench.frontier.retake("new", 500) == 1
     assert [request.task for request in bench.claim()] == [2]

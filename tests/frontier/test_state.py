@@ -165,7 +165,7 @@ def test_all_steps_of_a_cancel_keep_to_its_time(
     waiting: Callable[[Bench], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tasks, "LOOK", 10)
+    monkeypatch.setattr(tasks, "KEYS_PER_SCAN", 10)
     bench = make_bench(store=PartitionedStore)
     waiting(bench)
     steps: list[str] = []

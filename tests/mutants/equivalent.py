@@ -13,7 +13,7 @@ TRUE = "Redis answers true as 1"
 # File -> line -> (changes, why). The changes are named as on the page.
 REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
     "_guard.lua": {
-        "if answered > 0 and (tonumber(call('GET', PULSE(client))) or 0) < answered then": [
+        "if answered > 0 and (tonumber(call('GET', CALL_LOG(client))) or 0) < answered then": [
             (
                 ("without `answered > 0 and`", "`>` becomes `>=`"),
                 "nobody knows of less than 0 calls; it saves a call",
@@ -100,7 +100,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if next_time > now then": [
             (("`>` becomes `>=`",), "in its very millisecond it is put off to that millisecond")
         ],
-        "local members = call('ZRANGE', LANES(host), 0, LOOK - 1)": [
+        "local members = call('ZRANGE', LANES(host), 0, MAX_LANES - 1)": [
             (("`-` becomes `+`",), "a bound: two lanes more")
         ],
         "elseif got < quota and not (polite and waits) then": [
@@ -127,8 +127,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if waits then call('HSET', HOST(host), 'n', integer(next_time)) end": [
             (("always",), "what is there is written once more, or a time that is past")
         ],
-        "if gone == #members and (gone < LOOK or call('EXISTS', LANES(host)) == 0) then": [
-            (("without `gone < LOOK or`",), SAVES)
+        "if gone == #members and (gone < MAX_LANES or call('EXISTS', LANES(host)) == 0) then": [
+            (("without `gone < MAX_LANES or`",), SAVES)
         ],
         "if got >= want then break end": [
             (
@@ -177,12 +177,12 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
     },
     "open.lua": {"return new and 1 or 0": [(("without `and 1`",), TRUE)]},
     "park.lua": {
-        "if string.find(trail, mark, 1, true) then return trail end": [
+        "if string.find(tried, mark, 1, true) then return tried end": [
             (("true becomes false",), "hex digits mean themselves in a pattern")
         ],
     },
     "retake.lua": {
-        "if not string.find(trail, mark, 1, true) then untried[#untried + 1] = trail end": [
+        "if not string.find(tried, mark, 1, true) then untried[#untried + 1] = tried end": [
             (("true becomes false",), "hex digits mean themselves in a pattern")
         ],
         "look = look - 4  -- it takes five times as long as passing over a task": [
@@ -256,7 +256,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
             (("removed", "`/` becomes `*`"), "only the sum of size and split counts from here on")
         ],
     },
-    "pulse.py": {
+    "call_log.py": {
         "return number if time.monotonic() - at <= FRESH else 0": [
             (("`<=` becomes `<`",), "no test meets that very moment, nor does it matter")
         ],

@@ -15,7 +15,7 @@ PROTOCOL = {
         *("Committer._work", "Committer._confirm", "Committer._write", "Committer._settle"),
         *("Committer._drop_known", "Committer._commit", "Committer._complete"),
     ),
-    "crawlframe/node/task_finisher.py": ("end_tasks", "Endings"),
+    "crawlframe/node/task_finisher.py": ("end_tasks", "TaskFinisher"),
     "crawlservice/ledger/store.py": (
         *("DjangoLedger.commit", "DjangoLedger.finish", "_write", "_close", "_named_errors"),
     ),
@@ -25,7 +25,7 @@ PROTOCOL = {
     "crawlservice/ledger/ending.py": ("end", "_may_end"),
     "crawlframe/frontier/scripts.py": ("source", "READING", "UNGUARDED", "UNCOUNTED"),
     "crawlframe/frontier/keys.py": ("LASTING",),
-    "crawlframe/frontier/pulse.py": ("Pulse",),
+    "crawlframe/frontier/call_log.py": ("CallLog",),
     "crawlframe/frontier/partitions.py": (
         *("REFUSALS", "PartitionedStore.run", "PartitionedStore._run", "PartitionedStore.era_of"),
         *("PartitionedStore.split", "PartitionedStore.partition_of"),
@@ -51,8 +51,8 @@ WORDS = {
     "UNGUARDED": (', "era"', ', "quarantine"'),
     "UNCOUNTED": ('"claim", ', ', "confirm"'),
     "LASTING": (
-        *('"ERA", ', '"INSTALLATION", ', '"PULSE", ', '"GENERATIONS", ', '"FENCED", ', '"NODES", '),
-        *('"SPIDERS", ', '"ROLLOUT",', '"COOKIES", ', '"QUARANTINE",'),
+        *('"ERA", ', '"INSTALLATION", ', '"CALL_LOG", ', '"GENERATIONS", ', '"FENCED", '),
+        *('"NODES", ', '"SPIDERS", ', '"ROLLOUT",', '"COOKIES", ', '"QUARANTINE",'),
     ),
     "REFUSALS": (
         *('"FENCED": Fenced,', '"ERA": EraChanged,', '"LOST": EraChanged,'),

@@ -54,7 +54,7 @@ SAMPLES = [
     ),
     Sample(
         "_guard.lua",
-        "call('SET', PULSE(client), number, 'EX', PULSE_LASTS)",
+        "call('SET', CALL_LOG(client), number, 'EX', CALL_LOG_LASTS)",
         "removed",
         "test_eras.py::test_the_loss_of_a_single_call_is_noticed[complete]",
     ),
@@ -66,7 +66,7 @@ SAMPLES = [
     ),
     Sample(
         "eras.py",
-        "self._store.pulse.learn(partition, number)",
+        "self._store.call_log.learn(partition, number)",
         "removed",
         "test_eras.py::test_an_era_begins_closed_and_is_opened[1]",
     ),

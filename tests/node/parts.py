@@ -6,4 +6,4 @@ from typing import cast
 
 from crawlframe.node.services import Services
 
-NO_SERVICES = cast(Services, None)  # of a crew that forks nothing
+NO_SERVICES = cast(Services, None)  # of a pool that forks nothing

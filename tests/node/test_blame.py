@@ -15,11 +15,11 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed
 from crawlframe.node.child_process import Child
 from crawlframe.node.master import blame
-from crawlframe.node.master import worker_pool as crew_module
+from crawlframe.node.master import worker_pool as pool_module
 from crawlframe.node.master.blame import Shortage, blamed
-from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import child_line
-from crawlframe.node.running_marks import LOOP, Marks
+from crawlframe.node.running_marks import LOOP, RunningMarks
 from tests.node.parts import NO_SERVICES
 
 A, B, C, STRANGER = (bytes([n]) * 16 for n in range(1, 5))
@@ -27,12 +27,12 @@ KILLED, CRASHED, FAILED = -signal.SIGKILL, -signal.SIGSEGV, 1
 
 
 @pytest.fixture
-def marks() -> Marks:
-    return Marks(1, threads=2)
+def marks() -> RunningMarks:
+    return RunningMarks(1, threads=2)
 
 
 @pytest.fixture
-def worker(marks: Marks) -> Iterator[Child]:
+def worker(marks: RunningMarks) -> Iterator[Child]:
     """It holds three requests."""
     ours, theirs = child_line()
     with closing(ours), closing(theirs):
@@ -43,12 +43,14 @@ def worker(marks: Marks) -> Iterator[Child]:
 
 
 @pytest.mark.parametrize("code", [KILLED, CRASHED, FAILED, None])
-def test_those_whose_callbacks_were_running(worker: Child, marks: Marks, code: int | None) -> None:
+def test_those_whose_callbacks_were_running(
+    worker: Child, marks: RunningMarks, code: int | None
+) -> None:
     marks.write(0, LOOP, A)
     assert blamed(worker, code, lack_of_memory=False) == {A}
     marks.write(0, LOOP + 1, C)
     assert blamed(worker, code, lack_of_memory=False) == {A, C}
-    assert worker.legacy({A, C}) == [
+    assert worker.requests_to_release({A, C}) == [
         (A, "a.example", 1), (B, "a.example", 0), (C, "a.example", 1),
     ]  # fmt: skip
 
@@ -71,19 +73,21 @@ def test_nor_is_ours_of_a_worker_that_stood_still(worker: Child) -> None:
     assert blamed(worker, KILLED, lack_of_memory=False) == {A, B, C}
 
 
-def test_nobody_when_it_did_not_leave_in_time(worker: Child, marks: Marks) -> None:
+def test_nobody_when_it_did_not_leave_in_time(worker: Child, marks: RunningMarks) -> None:
     """A reload or a stop is no fault of a callback that takes long."""
     marks.write(0, LOOP, A)
     worker.dismissed = True
     assert blamed(worker, KILLED, lack_of_memory=False) == frozenset()
 
 
-def test_nobody_when_it_ended_as_it_should(worker: Child, marks: Marks) -> None:
+def test_nobody_when_it_ended_as_it_should(worker: Child, marks: RunningMarks) -> None:
     marks.write(0, LOOP, A)
     assert blamed(worker, 0, lack_of_memory=False) == frozenset()
 
 
-def test_nobody_beside_a_callback_whose_request_others_have(worker: Child, marks: Marks) -> None:
+def test_nobody_beside_a_callback_whose_request_others_have(
+    worker: Child, marks: RunningMarks
+) -> None:
     marks.write(0, LOOP, STRANGER)
     assert blamed(worker, CRASHED, lack_of_memory=False) == frozenset()
 
@@ -110,15 +114,15 @@ def test_a_lack_of_memory_of_before_is_over(
     events.write_text("oom_kill 2\n")
     now = [1000.0]
     monkeypatch.setattr(blame, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(crew_module, "Shortage", lambda: Shortage([events]))
-    crew = Crew(Settings(), NO_SERVICES, selectors.DefaultSelector())
-    crew.watch()
+    monkeypatch.setattr(pool_module, "Shortage", lambda: Shortage([events]))
+    pool = WorkerPool(Settings(), NO_SERVICES, selectors.DefaultSelector())
+    pool.check()
     events.write_text("oom_kill 3\n")
-    now[0] += blame.LOOK
-    crew.watch()
-    assert crew._shortage.is_here()
+    now[0] += blame.POLL_EVERY
+    pool.check()
+    assert pool._shortage.is_here()
     now[0] += blame.TOGETHER
-    assert not crew._shortage.is_here()
+    assert not pool._shortage.is_here()
 
 
 def test_where_the_kernel_tells_nothing_memory_is_never_short(tmp_path: Path) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from crawlframe.node.worker.callbacks import AT_A_TIME, Pace
+from crawlframe.node.worker.callbacks import AT_A_TIME, CallbackThrottle
 
 MANY = 5 * AT_A_TIME
 
 
 def test_others_come_in_between() -> None:
     async def main() -> list[str]:
-        pace, seen = Pace(), []
+        throttle, seen = CallbackThrottle(), []
 
         async def callback() -> None:
-            await pace.turn()
+            await throttle.acquire()
             seen.append("callback")
 
         async def others() -> None:
@@ -32,10 +32,10 @@ def test_others_come_in_between() -> None:
 
 def test_first_come_first_served_and_the_cancelled_are_passed_over() -> None:
     async def main() -> list[int]:
-        pace, seen = Pace(), []
+        throttle, seen = CallbackThrottle(), []
 
         async def callback(number: int) -> None:
-            await pace.turn()
+            await throttle.acquire()
             seen.append(number)
 
         tasks = [asyncio.create_task(callback(number)) for number in range(MANY)]
@@ -51,8 +51,8 @@ def test_first_come_first_served_and_the_cancelled_are_passed_over() -> None:
 
 def test_nobody_waits_for_nothing() -> None:
     async def main() -> None:
-        pace = Pace()
+        throttle = CallbackThrottle()
         for _ in range(MANY):
-            await asyncio.wait_for(pace.turn(), 10)
+            await asyncio.wait_for(throttle.acquire(), 10)
 
     asyncio.run(main())

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from crawlframe.conf import Settings
-from crawlframe.node.running_marks import LOOP, Marks
+from crawlframe.node.running_marks import LOOP, RunningMarks
 from crawlframe.node.worker.callbacks import SLOW, Call, Callbacks
 
 RID = b"r" * 16
@@ -22,7 +22,7 @@ class Desk:
     """Callbacks of one worker with a place in shared memory."""
 
     def __init__(self, deadline: float = 60) -> None:
-        self.marks = Marks(1, threads=4)
+        self.marks = RunningMarks(1, threads=4)
         place = self.place = self.marks.take()
         settings = Settings(concurrency=4, deadline=deadline)
         self.callbacks = Callbacks(settings, lambda slot, rid: self.marks.write(place, slot, rid))
@@ -226,7 +226,7 @@ def test_of_threads_only_the_overdue_one_stays_marked() -> None:
 
 
 def test_a_place_is_unmarked_for_its_next_owner() -> None:
-    marks = Marks(1, threads=2)
+    marks = RunningMarks(1, threads=2)
     place = marks.take()
     marks.write(place, LOOP, RID)
     marks.write(place, 2, b"t" * 16)

@@ -13,8 +13,8 @@ from redis import Redis
 from crawlframe.frontier import Claimed, Frontier
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.claims import AWAY, IDLE, RETAKE, Claims
-from crawlframe.node.master.deferred_calls import Errands
+from crawlframe.node.master.claims import AWAY_PAUSE, IDLE_PAUSE, RETAKE_EVERY, Claims
+from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.messages import child_line
 from tests.frontier.bench import Bench
 
@@ -28,13 +28,13 @@ def bench(redis_client: Redis) -> Bench:
 
 
 @pytest.fixture
-def errands() -> Errands:
-    return Errands(lambda: None)
+def deferred_calls() -> DeferredCalls:
+    return DeferredCalls(lambda: None)
 
 
 @pytest.fixture
-def claims(errands: Errands) -> Claims:
-    return Claims(errands)
+def claims(deferred_calls: DeferredCalls) -> Claims:
+    return Claims(deferred_calls)
 
 
 @pytest.fixture
@@ -78,14 +78,14 @@ class Parked(Frontier):
 
 def test_parked_requests_are_looked_for_once_in_a_while(claims: Claims, bench: Bench) -> None:
     parked = Parked(PartitionedStore(bench.redis))
-    for seconds in (0.0, RETAKE / 2, RETAKE, 1.5 * RETAKE):
+    for seconds in (0.0, RETAKE_EVERY / 2, RETAKE_EVERY, 1.5 * RETAKE_EVERY):
         claims.retake(parked, "v1", 8, NOW + seconds)
     assert parked.looks == 2
     claims.hurry()
-    claims.retake(parked, "v1", 8, NOW + 1.5 * RETAKE)
+    claims.retake(parked, "v1", 8, NOW + 1.5 * RETAKE_EVERY)
     assert parked.looks == 2
     claims.hurry(retake=True)  # there is a new worker
-    claims.retake(parked, "v1", 8, NOW + 1.5 * RETAKE)
+    claims.retake(parked, "v1", 8, NOW + 1.5 * RETAKE_EVERY)
     assert parked.looks == 3
 
 
@@ -94,7 +94,7 @@ def test_while_some_are_found_they_are_claimed_without_a_pause(
 ) -> None:
     bench.open()
     assert claim(claims, bench, child, 8) == []
-    assert NOW < claims.due(taking=True) <= NOW + IDLE
+    assert NOW < claims.due(taking=True) <= NOW + IDLE_PAUSE
     parked = Parked(PartitionedStore(bench.redis))
     parked.left = 3
     claims.retake(parked, "v1", 8, NOW)
@@ -104,11 +104,11 @@ def test_while_some_are_found_they_are_claimed_without_a_pause(
 
 
 def test_nothing_is_asked_of_a_redis_that_is_away(
-    claims: Claims, errands: Errands, bench: Bench
+    claims: Claims, deferred_calls: DeferredCalls, bench: Bench
 ) -> None:
     assert claims.make(Away(PartitionedStore(bench.redis)), GENERATION, 1, NOW) is None
-    assert errands.away
-    assert claims.due(taking=True) == NOW + AWAY
+    assert deferred_calls.away
+    assert claims.due(taking=True) == NOW + AWAY_PAUSE
     parked = Parked(PartitionedStore(bench.redis))
     claims.retake(parked, "v1", 8, NOW + 60)
     assert parked.looks == 0

@@ -13,10 +13,10 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.code_reload import AGAIN, KILLS, MAX_PROBLEM, UNSTEADY, Renewal
-from crawlframe.node.master.supervisor_link import Oversight
+from crawlframe.node.master.code_reload import KILLS, MAX_PROBLEM, RETRY_PAUSE, UNSTEADY, CodeReload
+from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.template import Template
-from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import (
     CheckoutPulled,
     CodeReport,
@@ -59,7 +59,7 @@ class NoTemplate(Template):
         self.ended = True
 
 
-class NoForks(Crew):
+class NoForks(WorkerPool):
     """Its templates are no processes."""
 
     def __init__(self, stack: ExitStack) -> None:
@@ -78,53 +78,53 @@ class NoForks(Crew):
 
 
 class Node:
-    """A master's renewal, with the time and the line to the supervisor."""
+    """A master's code_reload, with the time and the line to the supervisor."""
 
     def __init__(self, stack: ExitStack) -> None:
         near, far = socket.socketpair()
         stack.callback(near.close)
         stack.callback(far.close)
-        self.crew = NoForks(stack)
-        self.renewal = Renewal(SETTINGS, self.crew, Oversight(from_master(near)))
+        self.pool = NoForks(stack)
+        self.code_reload = CodeReload(SETTINGS, self.pool, SupervisorLink(from_master(near)))
         self.now = 1000.0
         self._supervisor = to_master(far)
 
     @property
     def live(self) -> str:
-        return self.renewal.state.version
+        return self.code_reload.state.version
 
     @property
     def state(self) -> str:
-        return self.renewal.state.state
+        return self.code_reload.state.state
 
     @property
     def trial(self) -> NoTemplate:
         """The template that was started last."""
-        return self.crew.templates[-1]
+        return self.pool.templates[-1]
 
     def told(self) -> list[FromMaster]:
         """What the supervisor has heard since, without signs of life."""
         heard = self._supervisor.receive()
         return [message for message in heard if not isinstance(message, StillLoading)]
 
-    def turn(self, seconds: float = 0.0, workers: int = 1) -> int:
+    def tick(self, seconds: float = 0.0, workers: int = 1) -> int:
         """So much time passes. Returns how many templates were started then."""
-        before = len(self.crew.templates)
+        before = len(self.pool.templates)
         self.now += seconds
-        self.renewal.turn(workers, self.now)
-        return len(self.crew.templates) - before
+        self.code_reload.tick(workers, self.now)
+        return len(self.pool.templates) - before
 
     def says(self, *messages: FromTemplate, template: NoTemplate | None = None) -> None:
         for message in messages:
-            self.renewal.hear((template or self.trial).child, message, self.now)
+            self.code_reload.on_message((template or self.trial).child, message, self.now)
 
     def dies(self, code: int, template: NoTemplate | None = None) -> None:
-        self.renewal.bury((template or self.trial).child, code, self.now)
+        self.code_reload.on_exit((template or self.trial).child, code, self.now)
 
     def change(self) -> NoTemplate:
         """The code changed; the template that loads it."""
-        self.renewal.reload(Reload(self.now, "", ""))
-        assert self.turn() == 1
+        self.code_reload.reload(Reload(self.now, "", ""))
+        assert self.tick() == 1
         return self.trial
 
     def lives(self, version: str, **broken: str) -> NoTemplate:
@@ -153,21 +153,21 @@ def live(node: Node) -> Node:
 
 
 def test_the_first_version_goes_live(node: Node) -> None:
-    assert node.turn(workers=0) == 1
+    assert node.tick(workers=0) == 1
     assert (node.state, node.trial.cold) == ("loading", True)
     node.says(LoadingVersion("1"), ImportingModule("shops.shop"), ImportingModule(""))
-    assert (node.state, node.renewal.state.candidate) == ("loading", "1")
+    assert (node.state, node.code_reload.state.candidate) == ("loading", "1")
     node.says(loaded("1"))
-    assert (node.live, node.state, node.renewal.state.candidate) == ("1", "live", "")
-    assert node.renewal.live is node.trial
-    assert node.turn() == 0
+    assert (node.live, node.state, node.code_reload.state.candidate) == ("1", "live", "")
+    assert node.code_reload.live is node.trial
+    assert node.tick() == 0
 
 
 def test_of_the_first_version_whatever_loads_is_accepted(node: Node) -> None:
-    node.turn()
+    node.tick()
     node.says(loaded("1", shop="shop.py:1: error"))
     assert (node.live, node.state) == ("1", "live")
-    assert node.renewal.state.problem == "shop.py:1: error"
+    assert node.code_reload.state.problem == "shop.py:1: error"
 
 
 def test_a_good_version_follows(live: Node) -> None:
@@ -175,14 +175,14 @@ def test_a_good_version_follows(live: Node) -> None:
     template = live.change()
     assert (live.state, template.cold) == ("checking", False)
     live.says(LoadingVersion("2"))
-    assert (live.live, live.renewal.state.candidate) == ("1", "2")
+    assert (live.live, live.code_reload.state.candidate) == ("1", "2")
     assert not before.ended
     live.says(loaded("2"))
-    assert (live.live, live.state, live.renewal.state.candidate) == ("2", "live", "")
+    assert (live.live, live.state, live.code_reload.state.candidate) == ("2", "live", "")
     assert before.ended
-    assert live.renewal.live is template
+    assert live.code_reload.live is template
     assert not template.ended
-    assert live.renewal.accepted == loaded("2")
+    assert live.code_reload.accepted == loaded("2")
 
 
 def test_the_supervisor_hears_each_step(live: Node) -> None:
@@ -192,21 +192,25 @@ def test_the_supervisor_hears_each_step(live: Node) -> None:
     assert all(isinstance(message, CodeReport) for message in told)
     states = [(one.state.state, one.state.version) for one in told if isinstance(one, CodeReport)]
     assert states == [("checking", "1"), ("checking", "1"), ("live", "2")]
-    assert told[-1] == CodeReport(live.renewal.state, loaded("2").summary)
+    assert told[-1] == CodeReport(live.code_reload.state, loaded("2").summary)
 
 
 def test_what_was_broken_before_may_stay_so(live: Node) -> None:
     live.change()
     live.says(loaded("2", bad="bad.py:2: error"))
-    assert (live.live, live.state, live.renewal.state.problem) == ("2", "live", "bad.py:2: error")
+    assert (live.live, live.state, live.code_reload.state.problem) == (
+        "2",
+        "live",
+        "bad.py:2: error",
+    )
 
 
 def test_code_that_lives_already_begins_nothing(live: Node) -> None:
-    before = live.renewal.live
+    before = live.code_reload.live
     template = live.change()
     live.says(loaded("1", bad="bad.py:1: error"))
     assert (live.live, live.state) == ("1", "live")
-    assert live.renewal.live is before
+    assert live.code_reload.live is before
     assert template.ended
 
 
@@ -214,40 +218,40 @@ def test_the_first_worker_ends_the_reload(live: Node) -> None:
     def ready(template: NoTemplate) -> None:
         worker = Child("worker", 0, template.child.channel)
         worker.origin = template.loaded
-        live.renewal.worker_ready(worker, live.now)
+        live.code_reload.worker_ready(worker, live.now)
 
     first = live.trial
     live.now += 1.0
     ready(first)
-    assert live.renewal.state.reloads == 0  # it is the start of the node
+    assert live.code_reload.state.reloads == 0  # it is the start of the node
     template = live.change()
     live.now += 2.0
     live.says(loaded("2"))
     ready(first)  # of the version before
-    assert (live.renewal.state.reloads, live.renewal.state.seconds) == (0, 1.0)
+    assert (live.code_reload.state.reloads, live.code_reload.state.seconds) == (0, 1.0)
     live.now += 0.5
     ready(template)
-    assert (live.renewal.state.reloads, live.renewal.state.seconds) == (1, 2.5)
+    assert (live.code_reload.state.reloads, live.code_reload.state.seconds) == (1, 2.5)
     assert live.told()[-1] == Serving()
     live.now += 5.0
     ready(template)
-    assert (live.renewal.state.reloads, live.renewal.state.seconds) == (1, 2.5)
+    assert (live.code_reload.state.reloads, live.code_reload.state.seconds) == (1, 2.5)
 
 
 # -- refused --------------------------------------------------------------------------------------
 
 
 def test_a_version_that_breaks_a_module_is_refused(live: Node) -> None:
-    before = live.renewal.live
+    before = live.code_reload.live
     template = live.change()
     live.says(LoadingVersion("2"), loaded("2", shop="shop.py:3: error", bad="bad.py:1: error"))
-    state = live.renewal.state
+    state = live.code_reload.state
     assert (live.live, live.state, state.candidate) == ("1", "refused", "2")
     assert state.problem == "shop.py:3: error"  # not that of what was broken before
-    assert live.renewal.live is before
+    assert live.code_reload.live is before
     assert template.ended
-    assert live.turn(SILENT) == 0  # until the code changes again
-    assert not live.renewal.given_up
+    assert live.tick(SILENT) == 0  # until the code changes again
+    assert not live.code_reload.given_up
 
 
 def test_what_was_mended_must_stay_so(live: Node) -> None:
@@ -262,45 +266,45 @@ def test_back_to_what_lives_after_a_refusal(live: Node) -> None:
     live.says(loaded("2", shop="error"))
     live.change()
     live.says(loaded("1", bad="bad.py:1: error"))
-    assert (live.live, live.state, live.renewal.state.candidate) == ("1", "live", "")
+    assert (live.live, live.state, live.code_reload.state.candidate) == ("1", "live", "")
 
 
 def test_long_problems_are_cut(live: Node) -> None:
     live.change()
     live.says(loaded("2", shop="x" * 2 * MAX_PROBLEM))
-    assert len(live.renewal.state.problem) == MAX_PROBLEM
-    live.renewal.refuse("3", "x" * 2 * MAX_PROBLEM)
-    assert len(live.renewal.state.problem) == MAX_PROBLEM
+    assert len(live.code_reload.state.problem) == MAX_PROBLEM
+    live.code_reload.refuse("3", "x" * 2 * MAX_PROBLEM)
+    assert len(live.code_reload.state.problem) == MAX_PROBLEM
 
 
 def test_a_master_that_is_to_follow_gives_up_what_is_worse(node: Node) -> None:
-    node.renewal.follow(InitialState([1], ["bad"], 900.0, "origin/main", "ab", "", 6, 7))
-    state = node.renewal.state
+    node.code_reload.follow(InitialState([1], ["bad"], 900.0, "origin/main", "ab", "", 6, 7))
+    state = node.code_reload.state
     assert (state.follows, state.pulled, state.rollout) == ("origin/main", "ab", 6)
-    node.turn(workers=0)
+    node.tick(workers=0)
     assert not node.trial.cold
     node.says(loaded("2", shop="error", bad="error"))
     assert node.state == "refused"
-    assert node.renewal.given_up
-    assert node.renewal.live is None
+    assert node.code_reload.given_up
+    assert node.code_reload.live is None
 
 
 def test_a_master_that_is_to_follow_takes_what_is_no_worse(node: Node) -> None:
-    node.renewal.follow(InitialState([1], ["bad"], 900.0, "", "", "", 0, 0))
-    node.turn(workers=0)
+    node.code_reload.follow(InitialState([1], ["bad"], 900.0, "", "", "", 0, 0))
+    node.tick(workers=0)
     node.says(loaded("2", bad="error"))
     assert (node.live, node.state) == ("2", "live")
     node.change()
     node.says(loaded("3", shop="error"))
     assert node.state == "refused"
-    assert not node.renewal.given_up  # there is something to go on with
+    assert not node.code_reload.given_up  # there is something to go on with
 
 
 def test_what_the_supervisor_refuses_and_pulls_is_reported(live: Node) -> None:
-    live.renewal.refuse("2+", "its master died")
-    assert (live.state, live.renewal.state.candidate) == ("refused", "2+")
-    live.renewal.pulled(CheckoutPulled("cd", "dirty", 8))
-    state = live.renewal.state
+    live.code_reload.refuse("2+", "its master died")
+    assert (live.state, live.code_reload.state.candidate) == ("refused", "2+")
+    live.code_reload.pulled(CheckoutPulled("cd", "dirty", 8))
+    state = live.code_reload.state
     assert (state.pulled, state.pull_problem, state.rollout) == ("cd", "dirty", 8)
     assert [type(message) for message in live.told()] == [CodeReport, CodeReport]
 
@@ -310,10 +314,10 @@ def test_what_the_supervisor_refuses_and_pulls_is_reported(live: Node) -> None:
 
 def test_what_changes_during_a_trial_gets_another(live: Node) -> None:
     live.change()
-    live.renewal.reload(Reload(live.now, "", ""))
-    assert live.turn() == 0
+    live.code_reload.reload(Reload(live.now, "", ""))
+    assert live.tick() == 0
     live.says(loaded("2"))
-    assert live.turn() == 1
+    assert live.tick() == 1
     live.says(loaded("3"))
     assert live.live == "3"
 
@@ -322,8 +326,8 @@ def test_code_that_changed_while_it_was_loaded_is_loaded_again(live: Node) -> No
     template = live.change()
     live.says(LoadingVersion("2"), Unsteady("shop.py changed"))
     assert not template.child.staying
-    assert live.turn() == 0
-    assert live.turn(AGAIN) == 1
+    assert live.tick() == 0
+    assert live.tick(RETRY_PAUSE) == 1
     live.says(loaded("3"))
     assert live.live == "3"
 
@@ -332,19 +336,19 @@ def test_code_that_changes_all_the_time_is_refused(live: Node) -> None:
     live.change()
     for _ in range(UNSTEADY - 1):
         live.says(LoadingVersion("2"), Unsteady("shop.py changed"))
-        assert live.turn(AGAIN) == 1
+        assert live.tick(RETRY_PAUSE) == 1
     live.says(LoadingVersion("2"), Unsteady("shop.py changed"))
-    assert live.turn(AGAIN) == 0
+    assert live.tick(RETRY_PAUSE) == 0
     assert (live.live, live.state) == ("1", "refused")
-    assert live.renewal.state.problem == f"shop.py changed, {UNSTEADY} times one after another"
+    assert live.code_reload.state.problem == f"shop.py changed, {UNSTEADY} times one after another"
 
 
 def test_without_anything_else_it_is_taken_as_it_is(node: Node) -> None:
-    node.turn(workers=0)
+    node.tick(workers=0)
     for number in range(UNSTEADY):
         assert not node.trial.tolerant
         node.says(Unsteady("shop.py changed"))
-        assert node.turn(AGAIN, workers=0) == 1, number
+        assert node.tick(RETRY_PAUSE, workers=0) == 1, number
     assert node.trial.tolerant
     node.says(Unsteady("shop.py changed"), loaded("1"))
     assert (node.live, node.state) == ("1", "live")
@@ -355,12 +359,12 @@ def test_a_template_that_was_killed_is_tried_again(live: Node) -> None:
     for _ in range(KILLS):
         live.says(LoadingVersion("2"), ImportingModule("shop"))
         live.dies(KILLED)
-        assert live.turn() == 0
-        assert live.turn(AGAIN) == 1
+        assert live.tick() == 0
+        assert live.tick(RETRY_PAUSE) == 1
     live.says(LoadingVersion("2"), ImportingModule("shop"))
     live.dies(KILLED)
     assert (live.live, live.state) == ("1", "refused")
-    assert live.renewal.state.problem == "shop: the process that imports it died (SIGKILL)"
+    assert live.code_reload.state.problem == "shop: the process that imports it died (SIGKILL)"
 
 
 @pytest.mark.parametrize(("killed", "times"), [(True, KILLS), (False, UNSTEADY - 1)])
@@ -372,7 +376,7 @@ def test_troubles_of_two_changes_are_not_added(live: Node, killed: bool, times: 
                 live.dies(KILLED)
             else:
                 live.says(Unsteady("shop.py changed"))
-            assert live.turn(AGAIN) == 1
+            assert live.tick(RETRY_PAUSE) == 1
         live.says(loaded(version))
         assert live.live == version
 
@@ -381,15 +385,15 @@ def test_a_module_that_ends_its_process_is_refused(live: Node) -> None:
     live.change()
     live.says(LoadingVersion("2"), ImportingModule("shop"))
     live.dies(7)
-    assert (live.state, live.renewal.state.candidate) == ("refused", "2")
-    assert live.renewal.state.problem == "shop: the process that imports it died (exit code 7)"
+    assert (live.state, live.code_reload.state.candidate) == ("refused", "2")
+    assert live.code_reload.state.problem == "shop: the process that imports it died (exit code 7)"
 
 
 def test_a_module_that_ended_its_process_before_is_left_out(live: Node) -> None:
     live.change()
     live.says(ImportingModule("bad"))
     live.dies(7)
-    assert live.turn(AGAIN) == 1
+    assert live.tick(RETRY_PAUSE) == 1
     assert live.trial.skip.keys() == {"bad"}
     live.says(loaded("2", bad="the process that imports it died"))
     assert (live.live, live.state) == ("2", "live")
@@ -398,10 +402,10 @@ def test_a_module_that_ended_its_process_before_is_left_out(live: Node) -> None:
 
 
 def test_without_anything_else_such_a_module_is_left_out(node: Node) -> None:
-    node.turn(workers=0)
+    node.tick(workers=0)
     node.says(ImportingModule("shop"))
     node.dies(7)
-    assert node.turn(AGAIN, workers=0) == 1
+    assert node.tick(RETRY_PAUSE, workers=0) == 1
     assert node.trial.skip.keys() == {"shop"}
 
 
@@ -409,25 +413,27 @@ def test_a_template_that_says_nothing_is_killed_and_refused(live: Node) -> None:
     template = live.change()
     live.says(LoadingVersion("2"), ImportingModule("shop"))
     template.child.last_beat = live.now
-    assert live.turn(SETTINGS.load_timeout) == 0
+    assert live.tick(SETTINGS.load_timeout) == 0
     assert not template.ended
-    live.turn(SILENT)
+    live.tick(SILENT)
     assert template.ended
     live.dies(KILLED)
     assert live.state == "refused"
-    assert live.renewal.state.problem.startswith("shop: the process that imports it said nothing")
+    assert live.code_reload.state.problem.startswith(
+        "shop: the process that imports it said nothing"
+    )
 
 
 def test_a_template_that_dies_while_its_version_lives_is_loaded_again(live: Node) -> None:
     before = live.trial
     live.dies(KILLED, before)
-    assert live.renewal.live is None
-    assert live.turn() == 0
-    assert live.turn(AGAIN) == 1
+    assert live.code_reload.live is None
+    assert live.tick() == 0
+    assert live.tick(RETRY_PAUSE) == 1
     live.says(loaded("1", bad="bad.py:1: error"))
     assert live.live == "1"
-    assert live.renewal.live is not None
-    assert live.renewal.live.child is live.trial.child
+    assert live.code_reload.live is not None
+    assert live.code_reload.live.child is live.trial.child
     assert live.trial.loaded is before.loaded  # so its workers count as those of before
 
 
@@ -435,33 +441,33 @@ def test_a_template_that_dies_while_its_version_lives_is_loaded_again(live: Node
 
 
 def test_what_is_loaded_ahead_is_judged_when_it_is_asked_for(live: Node) -> None:
-    live.renewal.preload(live.now)
+    live.code_reload.preload(live.now)
     template = live.trial
     live.says(LoadingVersion("2"), loaded("2"))
     assert (live.live, live.state, live.told()) == ("1", "live", [])  # nobody hears of it
-    live.renewal.reload(Reload(live.now, "digest 2", "r2"))
-    assert (live.live, live.renewal.live) == ("2", template)
-    assert live.turn() == 0
+    live.code_reload.reload(Reload(live.now, "digest 2", "r2"))
+    assert (live.live, live.code_reload.live) == ("2", template)
+    assert live.tick() == 0
 
 
 def test_it_may_be_asked_for_while_it_loads(live: Node) -> None:
-    live.renewal.preload(live.now)
+    live.code_reload.preload(live.now)
     live.says(LoadingVersion("2"))
-    live.renewal.reload(Reload(live.now, "digest 2", "r2"))
-    assert (live.state, live.renewal.state.candidate) == ("checking", "2")
+    live.code_reload.reload(Reload(live.now, "digest 2", "r2"))
+    assert (live.state, live.code_reload.state.candidate) == ("checking", "2")
     live.says(loaded("2"))
     assert live.live == "2"
-    assert live.turn() == 0
+    assert live.tick() == 0
 
 
 @pytest.mark.parametrize(("digest", "revision"), [("digest 3", "r2"), ("digest 2", "r3")])
 def test_what_is_not_what_was_asked_for_is_loaded_again(
     live: Node, digest: str, revision: str
 ) -> None:
-    live.renewal.preload(live.now)
+    live.code_reload.preload(live.now)
     ahead = live.trial
     live.says(loaded("2"))
-    live.renewal.reload(Reload(live.now, digest, revision))
+    live.code_reload.reload(Reload(live.now, digest, revision))
     assert live.live == "1"
     assert ahead.ended
     assert live.trial is not ahead
@@ -470,34 +476,34 @@ def test_what_is_not_what_was_asked_for_is_loaded_again(
 
 
 def test_what_is_not_asked_for_ends(live: Node) -> None:
-    live.renewal.preload(live.now)
+    live.code_reload.preload(live.now)
     live.says(loaded("2"))
-    live.renewal.drop_preload()
+    live.code_reload.drop_preload()
     assert live.trial.ended
-    assert (live.live, live.turn()) == ("1", 0)
+    assert (live.live, live.tick()) == ("1", 0)
 
 
 def test_what_fails_ahead_is_no_news(live: Node) -> None:
     for failure in (Unsteady("shop.py changed"), None):
-        live.renewal.preload(live.now)
+        live.code_reload.preload(live.now)
         if failure:
             live.says(failure)
         else:
             live.says(ImportingModule("shop"))
             live.dies(7)
-        assert (live.state, live.told(), live.turn(AGAIN)) == ("live", [], 0)
+        assert (live.state, live.told(), live.tick(RETRY_PAUSE)) == ("live", [], 0)
 
 
 def test_nothing_is_loaded_ahead_of_a_trial(live: Node) -> None:
     live.change()
-    before = len(live.crew.templates)
-    live.renewal.preload(live.now)
-    assert len(live.crew.templates) == before
+    before = len(live.pool.templates)
+    live.code_reload.preload(live.now)
+    assert len(live.pool.templates) == before
 
 
 def test_at_the_end_no_template_is_left(live: Node) -> None:
     first, trial = live.trial, live.change()
-    live.renewal.end()
+    live.code_reload.end()
     assert first.ended
     assert trial.ended
-    assert live.renewal.live is None
+    assert live.code_reload.live is None

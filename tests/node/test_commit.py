@@ -110,7 +110,7 @@ class Desk:
 
 @pytest.fixture
 def desk(make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(commit, "PAUSES", (0.01,))
+    monkeypatch.setattr(commit, "RETRY_PAUSES", (0.01,))
     monkeypatch.setattr("os._exit", _fail)
     desk = Desk(make_bench(store=PartitionedStore))
     yield desk
@@ -287,7 +287,7 @@ def test_results_wait_while_one_is_away(
 def test_it_tells_for_what_results_wait(
     desk: Desk, break_at: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit, "PAUSES", (0.1,))
+    monkeypatch.setattr(commit, "RETRY_PAUSES", (0.1,))
     break_at(",".join(f"known.before:{n}:error" for n in range(1, 20)))
     committer = desk.committer()
     assert committer.waits == ""
@@ -304,7 +304,7 @@ def test_it_tells_for_what_results_wait(
 
 def test_who_is_dead_writes_no_more(desk: Desk) -> None:
     desk.bench.frontier.eras.begin(5)
-    desk.bench.frontier.store.pulse.learn(0, 4)
+    desk.bench.frontier.store.call_log.learn(0, 4)
     desk.write(desk.outcome("/a", "/d"))
     assert desk.fenced == 1
     assert desk.bench.places() == (0, 3, 0, 0)
@@ -326,7 +326,7 @@ def test_redis_is_asked_whether_it_knows_what_it_said(
     committer.run()
     assert desk.fenced == 0
     desk.bench.frontier.eras.begin(5)
-    desk.bench.frontier.store.pulse.learn(0, 4)
+    desk.bench.frontier.store.call_log.learn(0, 4)
     committer.confirm()
     committer.close()
     committer.run()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from crawlframe.node.code import Code
-from crawlframe.node.supervisor.debounce import BUSY_LOOK, BUSY_WARN, PACKAGES_QUIET, Changes
+from crawlframe.node.supervisor.debounce import BUSY_POLL, BUSY_WARN, PACKAGES_QUIET, Changes
 
 QUIET = 0.25  # seconds
 AT = 1000.0  # of the first change, seconds
@@ -81,16 +81,16 @@ def test_git_is_waited_for(changes: Changes, disk: Disk, caplog: pytest.LogCaptu
     changes.add(AT, SPIDER, again=False)
     disk.busy, now = True, AT + QUIET
     assert not changes.are_due(now)
-    assert changes.left(now) == pytest.approx(BUSY_LOOK)
+    assert changes.left(now) == pytest.approx(BUSY_POLL)
     while now < AT + QUIET + BUSY_WARN:
         assert not changes.are_due(now)
-        now += BUSY_LOOK
+        now += BUSY_POLL
     assert caplog.text == ""
     with caplog.at_level(logging.WARNING):
-        assert not changes.are_due(now + BUSY_LOOK)
+        assert not changes.are_due(now + BUSY_POLL)
     assert "remove /c/.git/index.lock" in caplog.text
     disk.busy = False
-    assert changes.are_due(now + 2 * BUSY_LOOK)
+    assert changes.are_due(now + 2 * BUSY_POLL)
     changes.take()
     caplog.clear()
     disk.busy, now = True, now + 2 * BUSY_WARN
@@ -118,5 +118,5 @@ def test_what_cannot_be_dealt_with_is_due_again_soon(changes: Changes) -> None:
     changes.add(AT, SPIDER, again=True)
     changes.wait(AT + QUIET)
     assert not changes.are_due(AT + QUIET)
-    assert changes.are_due(AT + QUIET + BUSY_LOOK)
+    assert changes.are_due(AT + QUIET + BUSY_POLL)
     assert changes.again

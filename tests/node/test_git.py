@@ -408,7 +408,7 @@ def test_a_git_at_work_is_waited_for(
     timer.start()
     assert follower.pull() == Pulled(tip, "")
     timer.join()
-    monkeypatch.setattr(git, "PATIENCE", 0.2)
+    monkeypatch.setattr(git, "GIT_BUSY_TIMEOUT", 0.2)
     lock.touch()
     refused(follower.pull(), node, "another git is at work", f"remove {lock}")
 

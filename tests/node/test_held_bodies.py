@@ -193,11 +193,11 @@ def test_an_idempotent_one_is_fetched_again_without_retries(
 
 
 def test_as_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_waits, "MAX_STARVED", 2)
+    monkeypatch.setattr(memory_waits, "MAX_MEMORY_WAITS", 2)
     memory = TransferMemory()
     account = memory.account()
     account.wait_begins()
-    excused = memory_waits.Starved()
+    excused = memory_waits.MemoryWaits()
     for rid in (b"a", b"b", b"c"):
         assert excused.excuses(rid, ConnectionLost(), account)
     assert [rid in excused for rid in (b"a", b"b", b"c")] == [False, True, True]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlframe.node.supervisor.master_processes import Ward
+from crawlframe.node.supervisor.master_processes import MasterProcess
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,12 @@ from crawlframe.node.supervisor.master_processes import Ward
 def test_the_first_line_of_a_failure_names_the_error(
     tmp_path: Path, program: str, first: str
 ) -> None:
-    ward = Ward.start([sys.executable, "-c", program, "--"], tmp_path, "", 0.0, captured=True)
-    _, status = os.waitpid(ward.pid, 0)
-    ward.channel.close()
-    lines = ward.failure(os.waitstatus_to_exitcode(status)).splitlines()
+    master = MasterProcess.start(
+        [sys.executable, "-c", program, "--"], tmp_path, "", 0.0, captured=True
+    )
+    _, status = os.waitpid(master.pid, 0)
+    master.channel.close()
+    lines = master.failure(os.waitstatus_to_exitcode(status)).splitlines()
     assert lines[0] == f"its master died {first}"
     if "ValueError" in first:
         assert lines[1] == "Traceback (most recent call last):"

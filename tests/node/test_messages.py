@@ -46,7 +46,7 @@ ROLLOUT_FIELDS = {
 # What each message is on the line. Versions that run somewhere send and expect just this: change
 # nothing here, and add what is new at the end of a message, or as another message.
 TO_MASTER: list[tuple[Message, list[Any]]] = [
-    (messages.Welcome(INITIAL), ["welcome", INITIAL_FIELDS]),
+    (messages.HelloReply(INITIAL), ["welcome", INITIAL_FIELDS]),
     (messages.Preload(1.5), ["prepare", 1.5]),
     (messages.DropPreload(), ["forget"]),
     (messages.Reload(1.5, "digest", "revision"), ["ask", 1.5, "digest", "revision"]),
@@ -154,7 +154,7 @@ def test_what_a_supervisor_leaves_to_the_one_that_it_becomes(
     later = text.replace('"fd"', '"later":1,"fd"').replace('"rollout"', '"later":[],"rollout"')
     for given in (text, later):
         monkeypatch.setenv("SUPERVISOR_ADOPTS", given)
-        assert reexec.follows()
-        assert reexec.inherited() == left
+        assert reexec.is_reexecuted()
+        assert reexec.inherited_state() == left
         assert "SUPERVISOR_ADOPTS" not in os.environ
-    assert reexec.inherited() is None
+    assert reexec.inherited_state() is None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from crawlframe.node.supervisor.missing_tables import Tables
+from crawlframe.node.supervisor.missing_tables import MissingTables
 
 
 @pytest.fixture
-def tables() -> Tables:
-    made = Tables()
+def tables() -> MissingTables:
+    made = MissingTables()
     assert not made.learn("1")
     return made
 
 
-def test_it_is_tried_once_for_each_migration(tables: Tables) -> None:
+def test_it_is_tried_once_for_each_migration(tables: MissingTables) -> None:
     tables.begin()
     assert not tables.lack()
     assert not tables.learn("1")  # another steward says the same
@@ -25,13 +25,13 @@ def test_it_is_tried_once_for_each_migration(tables: Tables) -> None:
     assert tables.learn("3")
 
 
-def test_a_migration_while_it_was_tried(tables: Tables) -> None:
+def test_a_migration_while_it_was_tried(tables: MissingTables) -> None:
     tables.begin()
     assert not tables.learn("2")
     assert tables.lack()
 
 
-def test_what_was_refused_for_another_reason_is_not_tried_again(tables: Tables) -> None:
+def test_what_was_refused_for_another_reason_is_not_tried_again(tables: MissingTables) -> None:
     tables.begin()
     assert not tables.learn("2")
     assert not tables.learn("3")

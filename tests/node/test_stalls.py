@@ -14,10 +14,16 @@ from crawlframe.conf import Settings
 from crawlframe.frontier import Claimed
 from crawlframe.node.child_process import Child
 from crawlframe.node.master import stalls
-from crawlframe.node.master.stalls import AGAIN, HEARD, SILENCE, STALL, Relief
-from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.master.stalls import (
+    KNOWN_AFTER,
+    SILENT_AFTER,
+    STALL,
+    STALL_AGAIN,
+    StallMonitor,
+)
+from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import child_line
-from crawlframe.node.running_marks import LOOP, Marks
+from crawlframe.node.running_marks import LOOP, RunningMarks
 from crawlframe.request import Request
 from tests.node.parts import NO_SERVICES
 
@@ -30,9 +36,9 @@ Given = list[tuple[bytes, str, int]]
 class World:
     """One worker with three requests, its process and the time."""
 
-    def __init__(self, crew: Crew, marks: Marks, child: Child, given: Given) -> None:
-        self.crew, self.marks, self.child, self.given = crew, marks, child, given
-        self.relief = Relief(crew, given.extend)
+    def __init__(self, pool: WorkerPool, marks: RunningMarks, child: Child, given: Given) -> None:
+        self.pool, self.marks, self.child, self.given = pool, marks, child, given
+        self.stall_monitor = StallMonitor(pool, given.extend)
         self.now = child.born
         self.worked = self.worked_in_loop = 0.0
         self.status = psutil.STATUS_SLEEPING
@@ -40,27 +46,27 @@ class World:
     def pass_by(self, seconds: float, *, works: str = "") -> list[bytes]:
         """So much time passes in which it ``works`` in the "loop", in a "thread", or not at all.
         Returns the rids that it keeps, if it is relieved."""
-        self.relief.turn(self.now)
+        self.stall_monitor.tick(self.now)
         self.now += seconds
         self.worked += seconds if works else 0.0
         self.worked_in_loop += seconds if works == "loop" else 0.0
-        self.relief.turn(self.now)
+        self.stall_monitor.tick(self.now)
         return sorted(self.child.held) if self.child.relieved else []
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     given: Given = []
-    crew = Crew(Settings(), NO_SERVICES, selectors.DefaultSelector())
-    marks = Marks(1, threads=2)
+    pool = WorkerPool(Settings(), NO_SERVICES, selectors.DefaultSelector())
+    marks = RunningMarks(1, threads=2)
     ours, theirs = child_line()
     with closing(ours), closing(theirs):
         child = Child("worker", 1, ours, marks, marks.take())
         child.ready = True
         for rid in (A, B, C):
             child.hold(Claimed(rid, 1, "a.example", 0, 0, RECORD))
-        crew.members.append(child)
-        world = World(crew, marks, child, given)
+        pool.members.append(child)
+        world = World(pool, marks, child, given)
         threads = [SimpleNamespace(id=1), SimpleNamespace(id=2)]
         process = SimpleNamespace(pid=1, status=lambda: world.status, threads=lambda: threads)
         monkeypatch.setattr(stalls, "_worked", lambda _: _worked(world))
@@ -79,7 +85,7 @@ def test_a_callback_in_the_event_loop(world: World, works: str) -> None:
     assert world.pass_by(STALL - 0.2, works=works) == []
     assert world.pass_by(0.3, works=works) == [A]
     assert [rid for rid, _, _ in world.given] == [B, C]
-    assert world.crew.aside_wanted == bool(works)
+    assert world.pool.cpu_wanted == bool(works)
 
 
 def test_one_that_waits_for_its_turn_on_a_busy_machine(world: World) -> None:
@@ -98,7 +104,7 @@ def test_a_thread_that_keeps_the_lock_from_a_callback_in_the_event_loop(world: W
 @pytest.mark.parametrize("works", ["thread", ""], ids=["computes", "waits"])
 def test_a_thread_that_keeps_the_lock_from_the_event_loop(world: World, works: str) -> None:
     world.marks.write(0, LOOP + 1, B)
-    assert world.pass_by(SILENCE - 0.5, works=works) == []
+    assert world.pass_by(SILENT_AFTER - 0.5, works=works) == []
     assert world.pass_by(0.6, works=works) == []  # now it is silent
     assert world.pass_by(STALL + 0.1, works=works) == [B]
 
@@ -107,7 +113,7 @@ def test_a_silent_worker_that_waits_for_its_turn_on_a_busy_machine(world: World)
     world.marks.write(0, LOOP + 1, B)
     world.status = psutil.STATUS_RUNNING
     for _ in range(3):
-        assert world.pass_by(SILENCE) == []
+        assert world.pass_by(SILENT_AFTER) == []
 
 
 def test_threads_that_leave_the_event_loop_its_time(world: World) -> None:
@@ -118,18 +124,18 @@ def test_threads_that_leave_the_event_loop_its_time(world: World) -> None:
 
 
 def test_who_holds_the_loop_although_known_is_relieved_later(world: World) -> None:
-    """A coroutine that blocks is no better in a thread: each relief costs a worker."""
-    world.relief.learn(1, "parse", False, world.now)
-    world.now += HEARD + 1
+    """A coroutine that blocks is no better in a thread: each time costs a worker."""
+    world.stall_monitor.mark_slow(1, "parse", False, world.now)
+    world.now += KNOWN_AFTER + 1
     world.marks.write(0, LOOP, A)
     assert world.pass_by(2 * STALL) == []
-    assert world.pass_by(AGAIN) == [A]
+    assert world.pass_by(STALL_AGAIN) == [A]
 
 
-@pytest.mark.parametrize("role", ["aside", "lone"])
+@pytest.mark.parametrize("role", ["cpu", "isolated"])
 def test_every_kind_of_worker_but_the_one_that_has_a_single_request(
     world: World, role: str
 ) -> None:
     world.child.role = role
     world.marks.write(0, LOOP, A)
-    assert world.pass_by(2 * STALL) == ([A] if role == "aside" else [])
+    assert world.pass_by(2 * STALL) == ([A] if role == "cpu" else [])

@@ -27,6 +27,7 @@ from crawlframe.node.messages import (
     FromMaster,
     HandOver,
     Hello,
+    HelloReply,
     Inheritance,
     InitialState,
     LoadedCode,
@@ -41,13 +42,16 @@ from crawlframe.node.messages import (
     Serving,
     StillLoading,
     ToMaster,
-    Welcome,
     from_master,
     to_master,
 )
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.git import Follower
-from crawlframe.node.supervisor.master_processes import PAUSES, Ward, Wards
+from crawlframe.node.supervisor.master_processes import (
+    RESTART_PAUSES,
+    MasterProcess,
+    MasterProcesses,
+)
 from crawlframe.node.supervisor.supervisor import HAND_OVER, Supervisor
 
 SETTINGS = Settings(load_timeout=5.0, quiet=0.25)
@@ -77,7 +81,7 @@ class Disk(Code):
         return f"{self.revision}+{self.tree}"
 
 
-class NoMaster(Ward):
+class NoMaster(MasterProcess):
     """Of no process. ``signals``: what it got."""
 
     def __init__(self, pid: int, engine: str, now: float, stack: ExitStack) -> None:
@@ -96,14 +100,14 @@ class NoMaster(Ward):
         return self.line.receive()
 
 
-class NoForks(Wards):
+class NoForks(MasterProcesses):
     """Its masters are no processes. ``broken``: none can be started."""
 
     def __init__(self, stack: ExitStack) -> None:
         super().__init__(["command"])
         stack.callback(self.selector.close)
         self._stack = stack
-        self._dead: list[tuple[Ward, int]] = []
+        self._dead: list[tuple[MasterProcess, int]] = []
         self.started: list[NoMaster] = []
         self.broken = False
 
@@ -118,7 +122,7 @@ class NoForks(Wards):
     def die(self, master: NoMaster, code: int) -> None:
         self._dead.append((master, code))
 
-    def dead(self) -> Iterator[tuple[Ward, int]]:
+    def dead(self) -> Iterator[tuple[MasterProcess, int]]:
         dead, self._dead = self._dead, []
         yield from dead
 
@@ -220,7 +224,7 @@ def test_the_first_master_is_welcomed(fresh: Node) -> None:
     assert fresh.turn() == 0
     fresh.says(fresh.first, Hello())
     initial = InitialState([], None, started, "origin/main", "", "", 0, 0)
-    assert fresh.first.told() == [Welcome(initial)]
+    assert fresh.first.told() == [HelloReply(initial)]
 
 
 def test_one_whose_framework_changed_meanwhile_is_dropped(fresh: Node) -> None:
@@ -249,7 +253,7 @@ def test_what_was_pulled_before_is_in_the_welcome(fresh: Node) -> None:
     fresh.turn()
     fresh.says(fresh.first, Hello())
     assert fresh.first.told() == [
-        Welcome(InitialState([], None, 1000.0, "origin/main", "ab", "dirty", 0, 0))
+        HelloReply(InitialState([], None, 1000.0, "origin/main", "ab", "dirty", 0, 0))
     ]
 
 
@@ -265,7 +269,7 @@ def test_the_supervisor_before_this_one_left_its_master(
 ) -> None:
     near, far = socket.socketpair()
     left = Inheritance(("ab", "", 6), 7, AdoptedMaster(1, near.detach(), "f1"))
-    monkeypatch.setattr(reexec, "inherited", lambda: left)
+    monkeypatch.setattr(reexec, "inherited_state", lambda: left)
     fresh.supervisor.begin()
     line = from_master(far)
     assert line.receive() == [SendCodeReport()]
@@ -362,9 +366,9 @@ def test_a_rollout_is_pulled_and_answered(node: Node) -> None:
     node.supervisor.mailbox.put(PullEnded("cd", "", 0))
     node.turn()
     assert node.first.told() == [CheckoutPulled("ab", "", 7), CheckoutPulled("cd", "", 7)]
-    welcome = node.follow().told()[0]
-    assert isinstance(welcome, Welcome)
-    assert (welcome.state.rollout, welcome.state.answered) == (7, 7)
+    state = node.follow().told()[0]
+    assert isinstance(state, HelloReply)
+    assert (state.state.rollout, state.state.answered) == (7, 7)
 
 
 # -- changes of the framework ---------------------------------------------------------------------
@@ -374,8 +378,8 @@ def test_a_rollout_is_pulled_and_answered(node: Node) -> None:
 def reborn(monkeypatch: pytest.MonkeyPatch) -> list[Inheritance]:
     """What the supervisor leaves, each time that it would become a fresh one."""
     left: list[Inheritance] = []
-    monkeypatch.setattr(reexec, "rehearse", lambda command: "")
-    monkeypatch.setattr(reexec, "become", lambda command, cwd, state: left.append(state))
+    monkeypatch.setattr(reexec, "check", lambda command: "")
+    monkeypatch.setattr(reexec, "execute", lambda command, cwd, state: left.append(state))
     return left
 
 
@@ -383,7 +387,7 @@ def test_a_node_is_handed_over(node: Node, reborn: list[Inheritance]) -> None:
     follower = node.follow()
     assert node.first.told() == [DropPreload()]
     initial = InitialState([1], ["bad"], 1000.0, "origin/main", "", "", 0, 0)
-    assert follower.told() == [Welcome(initial)]
+    assert follower.told() == [HelloReply(initial)]
     assert follower.engine == "f1x"
     node.report(follower)
     assert node.first.told() == []
@@ -451,7 +455,7 @@ def test_a_supervisor_that_did_not_find_the_spiders_becomes_a_fresh_one(
 def test_a_supervisor_that_would_not_work_is_not_become(
     node: Node, reborn: list[Inheritance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reexec, "rehearse", lambda command: "SyntaxError")
+    monkeypatch.setattr(reexec, "check", lambda command: "SyntaxError")
     node.serves(node.follow())
     node.dies(node.first, HANDED_OVER)
     assert reborn == []
@@ -577,7 +581,7 @@ def test_a_master_of_a_later_version_may_say_more(node: Node) -> None:
 @pytest.mark.parametrize("code", [-signal.SIGKILL, 1])
 def test_a_master_that_dies_is_followed_by_another(node: Node, code: int) -> None:
     assert node.dies(node.first, code) == 1  # at once
-    for pause in PAUSES[1:]:
+    for pause in RESTART_PAUSES[1:]:
         assert node.dies(node.last, 1) == 0
         assert node.turn(pause - 0.1) == 0
         assert node.turn(0.2) == 1

@@ -14,22 +14,22 @@ from crawlframe.frontier import Frontier
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.rollouts import Rollout
 from crawlframe.node.master import supervisor_link
-from crawlframe.node.master.supervisor_link import PROGRESS, Oversight
+from crawlframe.node.master.supervisor_link import PROGRESS, SupervisorLink
 from crawlframe.node.messages import (
     HandOver,
     Hello,
+    HelloReply,
     InitialState,
     ReplayDead,
     RolloutAnnounced,
     StillLoading,
     ToMasterLine,
-    Welcome,
     from_master,
     to_master,
 )
 
 INITIAL = InitialState([3], None, 1.5, "origin/main", "ab", "", 0, 0)
-Ends = tuple[Oversight, ToMasterLine]
+Ends = tuple[SupervisorLink, ToMasterLine]
 
 
 @pytest.fixture
@@ -37,15 +37,15 @@ def ends() -> Iterator[Ends]:
     """The master's, and the supervisor's."""
     near, far = socket.socketpair()
     with closing(near), closing(far):
-        yield Oversight(from_master(near)), to_master(far)
+        yield SupervisorLink(from_master(near)), to_master(far)
 
 
 def test_a_master_is_greeted(ends: Ends) -> None:
     master, supervisor = ends
     supervisor.send(ReplayDead())
-    supervisor.send(Welcome(INITIAL))
+    supervisor.send(HelloReply(INITIAL))
     supervisor.send(HandOver())
-    assert master.greet() == INITIAL
+    assert master.shake_hands() == INITIAL
     assert master.beside == (3,)
     assert supervisor.receive() == [Hello()]
     assert master.receive() == [ReplayDead(), HandOver()]  # what came with the welcome
@@ -55,14 +55,14 @@ def test_a_master_is_greeted(ends: Ends) -> None:
 def test_a_supervisor_that_says_nothing(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_link, "GREETING", 0.0)
     with pytest.raises(ConfigError, match="no supervisor speaks"):
-        ends[0].greet()
+        ends[0].shake_hands()
 
 
 def test_a_supervisor_that_ends(ends: Ends) -> None:
     master, supervisor = ends
     supervisor.close()
     with pytest.raises(ConfigError, match="ended before this master began"):
-        master.greet()
+        master.shake_hands()
     assert master.receive() == []
     assert master.gone
 
@@ -70,18 +70,18 @@ def test_a_supervisor_that_ends(ends: Ends) -> None:
 def test_signs_of_life_once_a_second(ends: Ends) -> None:
     master, supervisor = ends
     for seconds in (0.0, 0.9 * PROGRESS, PROGRESS, 1.5 * PROGRESS):
-        master.tell_progress(1000.0 + seconds)
+        master.send_progress(1000.0 + seconds)
     assert supervisor.receive() == [StillLoading(), StillLoading()]
 
 
 def test_an_announcement_is_passed_on_once(ends: Ends, redis_client: Redis) -> None:
     master, supervisor = ends
     frontier = Frontier(PartitionedStore(redis_client))
-    supervisor.send(Welcome(INITIAL))
-    master.greet()
+    supervisor.send(HelloReply(INITIAL))
+    master.shake_hands()
     supervisor.receive()
     rollout = frontier.rollouts.announce(Rollout("abcdefabcdef", "main"))
     frontier.rollouts.announce(Rollout("123456123456", "other"))
     for _ in range(2):
-        master.tell_rollout(frontier, "one")
+        master.forward_rollout(frontier, "one")
     assert supervisor.receive() == [RolloutAnnounced(rollout)]

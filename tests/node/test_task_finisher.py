@@ -7,7 +7,7 @@ from redis import Redis
 
 from crawlframe.frontier import Frontier, TaskLimits
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.node.task_finisher import EVERY, Endings
+from crawlframe.node.task_finisher import EVERY, TaskFinisher
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Task
 
@@ -30,37 +30,37 @@ def states() -> set[str]:
 
 def test_the_first_is_ended_at_once_and_others_gather(redis_client: Redis) -> None:
     frontier = Frontier(PartitionedStore(redis_client))
-    endings = Endings(frontier, DjangoLedger())
-    assert endings.left(NOW) is None
+    finisher = TaskFinisher(frontier, DjangoLedger())
+    assert finisher.left(NOW) is None
     first, *others = tasks(frontier, 4)
-    endings.add([first])
-    assert endings.left(NOW) == 0
-    endings.end(NOW)
-    assert endings.left(NOW) is None
+    finisher.add([first])
+    assert finisher.left(NOW) == 0
+    finisher.end(NOW)
+    assert finisher.left(NOW) is None
     assert frontier.open_tasks() == others
     for task in others:
-        endings.add([task])
-    assert endings.left(NOW) == EVERY
-    assert endings.left(NOW + EVERY) == 0
-    endings.end(NOW)
+        finisher.add([task])
+    assert finisher.left(NOW) == EVERY
+    assert finisher.left(NOW + EVERY) == 0
+    finisher.end(NOW)
     assert frontier.open_tasks() == []
     assert states() == {"finished"}
 
 
 def test_what_is_not_over_is_not_ended(redis_client: Redis) -> None:
     frontier = Frontier(PartitionedStore(redis_client))
-    endings = Endings(frontier, DjangoLedger())
+    finisher = TaskFinisher(frontier, DjangoLedger())
     over, unknown = tasks(frontier, 1)[0], 77
     missing = Task.objects.create(spider="s", seeds=b"").pk  # of which Redis does not know
-    endings.add([over, unknown, missing])
-    endings.end(NOW)
+    finisher.add([over, unknown, missing])
+    finisher.end(NOW)
     assert Task.objects.get(pk=over).state == "finished"
     assert Task.objects.get(pk=missing).state == "running"
 
 
 def test_with_several_partitions_stewards_end_tasks(redis_client: Redis) -> None:
     frontier = Frontier(PartitionedStore(redis_client, partitions=2))
-    endings = Endings(frontier, DjangoLedger())
-    endings.add(tasks(frontier, 1))
-    assert endings.left(NOW) is None
+    finisher = TaskFinisher(frontier, DjangoLedger())
+    finisher.add(tasks(frontier, 1))
+    assert finisher.left(NOW) is None
     assert states() == {"running"}

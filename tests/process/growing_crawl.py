@@ -30,8 +30,8 @@ from tests.process.growing_spider import (
 )
 from tests.repository import Repository
 
-LOOK = 0.05  # seconds between two looks
-PATIENCE = 60.0  # seconds in which something must move
+POLL_EVERY = 0.05  # seconds between two looks
+PROGRESS_TIMEOUT = 60.0  # seconds in which something must move
 
 
 class GrowingCrawl:
@@ -146,16 +146,16 @@ class GrowingCrawl:
 
     def _until(self, ready: Callable[[], bool], problem: str) -> None:
         """Counters and queues agree at every look. What moves may take as long as it likes."""
-        before, deadline = self._counts(), time.monotonic() + PATIENCE
+        before, deadline = self._counts(), time.monotonic() + PROGRESS_TIMEOUT
         while not ready():
             problems = self._look.frontier.audit()
             assert not problems, problems
             now = self._counts()
             self.most_parked = max(self.most_parked, sum(c.parked for c in now))
             if now != before:
-                before, deadline = now, time.monotonic() + PATIENCE
+                before, deadline = now, time.monotonic() + PROGRESS_TIMEOUT
             assert time.monotonic() < deadline, f"{problem}: {now}\n{self._words()}"
-            time.sleep(LOOK)
+            time.sleep(POLL_EVERY)
 
     def _words(self) -> str:
         """What the nodes said last."""
@@ -233,7 +233,7 @@ class GrowingCrawl:
         """Those of a node: usually one."""
         return self._children(self.nodes[name].process.pid)
 
-    def crew(self, name: str) -> list[psutil.Process]:
+    def children(self, name: str) -> list[psutil.Process]:
         """Workers, templates and steward of a node."""
         return [c for master in self.masters(name) for c in self._children(master.pid)]
 

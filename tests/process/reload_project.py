@@ -225,7 +225,7 @@ def is_gone(process: psutil.Process) -> bool:
         return True
 
 
-class Household:
+class NodeStarter:
     """Starts nodes, and ends whatever they left. A master outlives its supervisor for the grace
     time, and would else speak to the next test's Redis."""
 

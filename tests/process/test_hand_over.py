@@ -19,7 +19,7 @@ from crawlservice.steward.steward import Steward
 from tests.conftest import CHECKOUT
 from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import STOCK, Look, OddWeb, wait_for
-from tests.process.reload_project import Gate, Household, Project, View, is_gone, shop
+from tests.process.reload_project import Gate, NodeStarter, Project, View, is_gone, shop
 
 pytestmark = pytest.mark.process
 
@@ -33,10 +33,10 @@ def database(request: pytest.FixtureRequest, new_database: Callable[[str], str])
 
 
 @pytest.fixture
-def household(look: Look, tmp_path: Path) -> Iterator[Household]:
-    household = Household(look, tmp_path)
-    yield household
-    household.end()
+def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
+    starter = NodeStarter(look, tmp_path)
+    yield starter
+    starter.end()
 
 
 @pytest.fixture
@@ -58,16 +58,16 @@ def _without_bytecode(directory: str, names: list[str]) -> list[str]:
 
 
 @pytest.fixture
-def node(odd_env: dict[str, str], household: Household, project: Project) -> View:
+def node(odd_env: dict[str, str], starter: NodeStarter, project: Project) -> View:
     """A node of that checkout, ready."""
     odd_env["CRAWLFRAME_GRACE"] = "20"
-    node = household.node(project.env(odd_env), manage=project.root / "manage.py")
+    node = starter.node(project.env(odd_env), manage=project.root / "manage.py")
     node.ready()
     return node
 
 
 def test_a_new_master_takes_over(
-    node: View, household: Household, project: Project, web: OddWeb
+    node: View, starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
     before, old_master = node.code.version, psutil.Process(node.node.pid)
     web.delays = gate = Gate()
@@ -113,7 +113,7 @@ def test_a_new_master_takes_over(
     node.until(lambda: node.running.output.count("a new master is started beside") == 2)
     node.until(lambda: len(_masters(node)) == 2)
     assert node.running.stop() == 0
-    node.until(lambda: not household.processes())
+    node.until(lambda: not starter.processes())
     assert node.look.frontier.audit() == []
 
 
@@ -204,7 +204,7 @@ def _masters(node: View) -> list[psutil.Process]:
 
 
 def test_a_node_that_is_killed_after_a_refused_hand_over_is_missed(
-    node: View, household: Household, project: Project, redis_url: str
+    node: View, starter: NodeStarter, project: Project, redis_url: str
 ) -> None:
     def fates() -> list[str]:
         return [*Generation.objects.order_by("pk").values_list("fate", flat=True)]
@@ -215,11 +215,11 @@ def test_a_node_that_is_killed_after_a_refused_hand_over_is_missed(
     node.until(lambda: "left" in fates())
     assert fates() == ["", "left"], "the old master goes on"
     assert node.node.pid == master
-    household.end()
+    starter.end()
     steward = Steward(Settings(lease=3), node.look.frontier)
 
     def missed() -> bool:
-        steward.turn()
+        steward.tick()
         return bool(lives.offline())
 
     with redis_at(redis_url):

@@ -107,7 +107,7 @@ def test_a_page_that_kills_workers_ends_as_poison_alone(
     assert (task.nf, task.ne) == (32, 1)
     # Only the page whose callback was running is blamed, not its neighbours.
     assert {page.deliveries for page in pages.values() if page is not killer} == {0}
-    assert (node.output.count("worker "), node.output.count("lone ")) >= (1, 1)
+    assert (node.output.count("worker "), node.output.count("isolated ")) >= (1, 1)
     assert node.output.count(" died (") == 2
 
 

@@ -17,7 +17,7 @@ import pytest
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from tests.process.conftest import Look, OddWeb
-from tests.process.reload_project import Gate, Household, Project, View, is_gone, shop
+from tests.process.reload_project import Gate, NodeStarter, Project, View, is_gone, shop
 
 pytestmark = pytest.mark.process
 
@@ -33,10 +33,10 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def household(look: Look, tmp_path: Path) -> Iterator[Household]:
-    household = Household(look, tmp_path)
-    yield household
-    household.end()
+def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
+    starter = NodeStarter(look, tmp_path)
+    yield starter
+    starter.end()
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def env(odd_env: dict[str, str], project: Project) -> dict[str, str]:
 
 
 def test_every_kind_of_change_goes_live(
-    env: dict[str, str], household: Household, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
     reads = (
         "from pathlib import Path\nfrom outside import OUTSIDE\n"
@@ -72,7 +72,7 @@ def test_every_kind_of_change_goes_live(
     project.write("rates.csv", "rates")
     project.write("tables/one.csv", "table")
     first = project.commit()
-    node = household.node(env)
+    node = starter.node(env)
     assert node.ready().version == first
     assert node.crawl(web.url) == "x inside outside data rates table"
     reloads = 0
@@ -159,7 +159,7 @@ def test_every_kind_of_change_goes_live(
 
 
 def test_a_tree_without_git_behind_a_link(
-    env: dict[str, str], household: Household, tmp_path: Path, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, tmp_path: Path, web: OddWeb
 ) -> None:
     for number in (1, 2):
         Project.make(tmp_path / f"release{number}", git=False)
@@ -169,7 +169,7 @@ def test_a_tree_without_git_behind_a_link(
     project.package.rmdir()
     project.package.symlink_to("../release1/shops")
     (tmp_path / "release2/shops/shop.py").write_text(shop("release 2"))
-    node = household.node(project.env(env))
+    node = starter.node(project.env(env))
     first = node.ready().version
     assert first.startswith("+")
     assert node.crawl(web.url) == "first"
@@ -186,7 +186,7 @@ def test_a_tree_without_git_behind_a_link(
 
 
 def test_a_changed_middleware_goes_live(
-    env: dict[str, str], household: Household, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
     team = """
 from crawlframe import Response, Spider
@@ -203,7 +203,7 @@ class Team(Spider):
     source = source.replace('"code": CODE', '"code": response.headers["Stamp"]')
     project.write("shops/team.py", team)
     project.write("shops/shop.py", f"from shops.team import Team\n{source}")
-    node = household.node(env)
+    node = starter.node(env)
     node.ready()
     assert node.crawl(web.url) == "first"
     project.write("shops/team.py", team.replace("first", "second"))
@@ -218,9 +218,9 @@ class Team(Spider):
 
 
 def test_renewal_and_git(
-    env: dict[str, str], household: Household, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
-    node = household.node(env)
+    node = starter.node(env)
     before = node.ready().version
     _pages_in_flight(node, project, web)
     after = node.code.version
@@ -366,7 +366,7 @@ pathlib.Path(__file__).with_name("now.txt").write_text(str(time.time_ns()))
 
 
 def test_broken_versions_are_refused(
-    env: dict[str, str], household: Household, look: Look, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, look: Look, project: Project, web: OddWeb
 ) -> None:
     env["CRAWLFRAME_LOAD_TIMEOUT"] = "1"
     # A node of another cluster meets what takes longest to refuse.
@@ -374,8 +374,8 @@ def test_broken_versions_are_refused(
     stubborn_env = stubborn_project.env(env, CRAWLFRAME_KEY_PREFIX="other")
     other = Look.__new__(Look)
     other.frontier = Frontier.connect(env["REDIS_URL"], Settings(key_prefix="other"), follows=True)
-    stubborn = household.node(stubborn_env, name="other", look=other)
-    node = household.node(env)
+    stubborn = starter.node(stubborn_env, name="other", look=other)
+    node = starter.node(env)
     good = node.ready().version
     stubborn.ready()
     stubborn_project.write("shops/swallows.py", SWALLOWS)
@@ -431,12 +431,12 @@ def test_broken_versions_are_refused(
 
 
 def test_a_cold_start_with_broken_code(
-    env: dict[str, str], household: Household, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
     project.write("shops/torn.py", "def (\n")
     project.write("shops/deadly.py", "import os\nos._exit(3)\n")
     project.commit()
-    node = household.node(env)
+    node = starter.node(env)
     code = node.ready()
     assert code.state == "live"
     assert "torn.py:1: SyntaxError" in code.problem
@@ -498,13 +498,13 @@ def details(code: str, method: str = "detail", keywords: str = ", rank", calls: 
 
 
 def test_requests_whose_code_is_gone_come_back_with_it(
-    env: dict[str, str], household: Household, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
     good = details("good")
     project.write("shops/another.py", shop("another", name="another"))
     project.write("shops/shop.py", good)
     project.commit()
-    node = household.node(env)
+    node = starter.node(env)
     node.ready()
     web.pages["/"] = ["/held/list"]
     web.pages["/held/list"] = [f"/detail/{n}" for n in range(5)]
@@ -536,7 +536,7 @@ def test_requests_whose_code_is_gone_come_back_with_it(
 
 
 def test_a_node_takes_what_another_of_older_code_parked(
-    env: dict[str, str], household: Household, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
     """Both run code that lacks a callback; then one of them gets it."""
     project.write("shops/shop.py", details("old", method="other"))
@@ -545,8 +545,8 @@ def test_a_node_takes_what_another_of_older_code_parked(
     author = project.clone("author")
     author.write("shops/shop.py", details("new"))
     new = author.commit()
-    left = household.node(env, name="left")
-    right = household.node(clone.env(env), name="right")
+    left = starter.node(env, name="left")
+    right = starter.node(clone.env(env), name="right")
     left.ready()
     right.ready()
     web.pages["/"] = ["/list"]
@@ -567,9 +567,9 @@ def test_a_node_takes_what_another_of_older_code_parked(
 
 
 def test_kills_around_reloads(
-    env: dict[str, str], household: Household, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
-    node = household.node(env)
+    node = starter.node(env)
     node.ready()
     node.until(lambda: len(node.children()) == 3)  # one that loaded ahead for nothing is gone
     steward, template, worker = node.children()
@@ -607,19 +607,19 @@ def test_kills_around_reloads(
 
 
 def test_the_supervisor_dies(
-    env: dict[str, str], household: Household, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
     """Its master finishes what it fetches, and another node of that name begins beside it."""
-    node = household.node(env)
+    node = starter.node(env)
     node.ready()
     web.delays = gate = Gate()
     web.pages["/"] = [f"/held/{n}" for n in range(5)]
     pk = node.start(web.url)
     node.until(lambda: web.hits.total() == 6)
     node.running.stop(signal.SIGKILL)
-    old = household.processes()
+    old = starter.processes()
     assert old
-    again = household.node(env)
+    again = starter.node(env)
     again.until(lambda: again.node.generation == 2 and again.code.seconds)
     assert again.crawl(f"{web.url}other") == "first"
     assert [life.leaving for life in again.nodes] == [True, False]
@@ -629,7 +629,7 @@ def test_the_supervisor_dies(
     assert max(web.hits.values()) == 1
     again.until(lambda: all(map(is_gone, old)))
     assert again.running.stop() == 0
-    assert household.processes() == []
+    assert starter.processes() == []
 
 
 HELPER = """import subprocess
@@ -639,17 +639,17 @@ subprocess.Popen(["sleep", "{}"], start_new_session=True)
 
 
 def test_what_a_module_starts_at_import_ends_with_its_version(
-    env: dict[str, str], household: Household, project: Project, web: OddWeb
+    env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
     """Also when the whole node is killed; and at no time before that."""
     words = ["sleep", str(10_000 + os.getpid())]
     project.write("shops/helper.py", HELPER.format(words[1]))
-    node = household.node(env)
+    node = starter.node(env)
     node.ready()
     assert "processes that the import of the spiders started: 1;" in node.running.output
 
     def helpers() -> set[psutil.Process]:
-        return {one for one in household.processes() if _words(one) == words}
+        return {one for one in starter.processes() if _words(one) == words}
 
     (first,) = helpers()
     project.write("shops/shop.py", shop("second"))
@@ -662,7 +662,7 @@ def test_what_a_module_starts_at_import_ends_with_its_version(
     node.until(lambda: len(helpers()) == 1 and second not in helpers())
     assert node.running.stop() == 0
     node.until(lambda: not helpers())
-    node.until(lambda: not household.processes())
+    node.until(lambda: not starter.processes())
 
 
 def _words(process: psutil.Process) -> list[str]:

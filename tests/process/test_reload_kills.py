@@ -95,7 +95,7 @@ def test_kills_during_reloads_change_nothing(
 def kill(crawl: GrowingCrawl, chance: random.Random) -> str:
     """Kills one process of one node; answers what it was."""
     name = chance.choice(NODES)
-    role = chance.choices(("supervisor", "master", "crew"), (1, 3, 8))[0]
+    role = chance.choices(("supervisor", "master", "children"), (1, 3, 8))[0]
     if role == "supervisor":
         # Its master leaves in order, and makes room for that of the next supervisor.
         crawl.nodes[name].process.kill()
@@ -104,7 +104,7 @@ def kill(crawl: GrowingCrawl, chance: random.Random) -> str:
         return role
     while True:
         try:
-            kill_one(crawl.masters(name) if role == "master" else crawl.crew(name), chance)
+            kill_one(crawl.masters(name) if role == "master" else crawl.children(name), chance)
             return role
         except (IndexError, psutil.NoSuchProcess):
             time.sleep(0.02)  # those of a moment ago have ended, and the next ones are not there

@@ -51,7 +51,7 @@ def test_the_others_go_on(
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("computes", [False, True], ids=["in a worker", "in the worker aside"])
+@pytest.mark.parametrize("computes", [False, True], ids=["in a worker", "in the cpu worker"])
 def test_the_others_go_on_when_a_thread_keeps_the_interpreters_lock(
     odd_env: dict[str, str],
     start_manage: Callable[..., Running],
@@ -87,11 +87,11 @@ def test_what_computes_has_a_worker_of_its_own(
     gate = tmp_path / "gate"
     pk = submit("computing", url=web.url, gate=gate)
     node.wait_for("is for callbacks that compute")
-    (aside,) = re.findall(r"worker (\d+) is for callbacks", node.output)
-    look.wait(pk, lambda task: int(aside) in _pids(look, pk, "heavy"))
+    (cpu_worker,) = re.findall(r"worker (\d+) is for callbacks", node.output)
+    look.wait(pk, lambda task: int(cpu_worker) in _pids(look, pk, "heavy"))
     gate.touch()
     assert look.wait(pk).ne == 0
-    assert int(aside) not in _pids(look, pk, "light")
+    assert int(cpu_worker) not in _pids(look, pk, "light")
 
 
 def _pids(look: Look, pk: int, kind: str) -> set[int]:

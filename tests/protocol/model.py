@@ -25,7 +25,7 @@ MUTANTS: dict[str, tuple[int, ...]] = {
     "the parent completes before its children are in": (0, 0, 0, 0),
     "complete is not idempotent": (0, 0, 0, 1),
     "replay moves what it read before": (0, 0, 1, 0),
-    "no pulse": (0, 0, 1, 0),
+    "no call log": (0, 0, 1, 0),
     "claim without a sequence number": (0, 0, 0, 1),
     "the end is not told once": (0, 0, 0, 0),
     "release without a look at the owner": (0, 0, 0, 1),
@@ -268,7 +268,7 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
     if redis.era != node.era:
         yield step(call, state._replace(nodes=over))
         return
-    if number in redis.lacks and mutant != "no pulse":
+    if number in redis.lacks and mutant != "no call log":
         yield step(call, state._replace(redis=redis._replace(state="doubted"), nodes=over))
         return
 

@@ -125,7 +125,7 @@ class Real:
         node.lives.append(Generation.objects.create(node=node.version, pid=1).pk)
         node.frontier.leases.renew(node.life, LEASE)
         node.sequence = 0
-        node.be("idle", generation=len(node.lives), era=node.frontier.store.pulse.eras[0])
+        node.be("idle", generation=len(node.lives), era=node.frontier.store.call_log.eras[0])
 
     def _renew(self, node: RealNode, after: model.Node, broken_off: str) -> None:
         node.frontier.leases.renew(node.life, LEASE)
@@ -259,9 +259,9 @@ class Real:
         pipe.hmget(self.key("TASK", self.task.pk), "na", "nf", "cancelled", "state")
         pipe.smembers(self.key("SEEN", f"{self.task.pk}:0"))
         pipe.smembers(self.key("FENCED"))
-        pulses = [node.frontier.store.pulse for node in self.nodes]
-        for pulse in pulses:
-            pipe.get(self.key("PULSE", pulse.client))
+        call_logs = [node.frontier.store.call_log for node in self.nodes]
+        for call_log in call_logs:
+            pipe.get(self.key("CALL_LOG", call_log.client))
         requests, owners, tries, cursors, counts, seen, fenced, *kept = pipe.execute()
         places = {self.pages[rid]: own.decode().split("|")[0] for rid, own in owners.items()}
         era, state = self.reader.store.era_of(0)
@@ -290,8 +290,8 @@ class Real:
             cursors=frozenset(self.pages[rid] for rid in cursors),
             lacks=frozenset(
                 number
-                for number, (pulse, known) in enumerate(zip(pulses, kept, strict=True))
-                if pulse.answered(0) > int(known or 0)
+                for number, (call_log, known) in enumerate(zip(call_logs, kept, strict=True))
+                if call_log.answered(0) > int(known or 0)
             ),
             fenced=frozenset(self._life(generation) for generation in fenced),
             leases=frozenset(self._life(generation) for generation in leases),

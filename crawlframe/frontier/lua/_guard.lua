@@ -3,18 +3,18 @@
 -- When Redis knows only of earlier calls it has lost something (an older copy, a replica that was
 -- behind), and with it perhaps more.
 -- Errors ERA, LOST.
-local PULSE_LASTS = 600  -- seconds; to a client that was silent for half of it nothing counts as answered
+local CALL_LOG_LASTS = 600  -- seconds; to a client that was silent for half of it nothing counts as answered
 
 local era, state = read_era()
 local known_era, client, answered, number = string.match(table.remove(ARGV), '^(%d+) (%w+) (%d+) (%d+)$')
 answered = tonumber(answered)
 if era ~= known_era then return redis.error_reply('ERA it is ' .. era .. ' now, not ' .. known_era) end
-if answered > 0 and (tonumber(call('GET', PULSE(client))) or 0) < answered then
+if answered > 0 and (tonumber(call('GET', CALL_LOG(client))) or 0) < answered then
   return redis.error_reply('LOST what ' .. client .. ' was told is done')
 end
 
 local function keep_pulse()
-  call('SET', PULSE(client), number, 'EX', PULSE_LASTS)
+  call('SET', CALL_LOG(client), number, 'EX', CALL_LOG_LASTS)
 end
 
 local function closed()

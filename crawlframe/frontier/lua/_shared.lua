@@ -162,25 +162,25 @@ local function split_own(own)
   return holder, lane, hold
 end
 
--- <attempts>,<deliveries>[,<trail>]; a trail is the marks of the code versions that could not run the
+-- <attempts>,<deliveries>[,<tried>]; tried: the marks of the code versions that could not run the
 -- request, oldest first, joined by dots.
 local function tries_of(rid)
   local tries = call('HGET', TRIES, rid)
   if not tries then return 0, 0, '' end
-  local attempts, deliveries, trail = string.match(tries, '^(%d+),(%d+),?([%x.]*)$')
-  return tonumber(attempts) or 0, tonumber(deliveries) or 0, trail or ''
+  local attempts, deliveries, tried = string.match(tries, '^(%d+),(%d+),?([%x.]*)$')
+  return tonumber(attempts) or 0, tonumber(deliveries) or 0, tried or ''
 end
 
-local function set_tries(rid, attempts, deliveries, trail)
-  if attempts + deliveries > 0 or trail ~= '' then
-    call('HSET', TRIES, rid, attempts .. ',' .. deliveries .. (trail ~= '' and ',' .. trail or ''))
+local function set_tries(rid, attempts, deliveries, tried)
+  if attempts + deliveries > 0 or tried ~= '' then
+    call('HSET', TRIES, rid, attempts .. ',' .. deliveries .. (tried ~= '' and ',' .. tried or ''))
   else call('HDEL', TRIES, rid) end
 end
 
 local function add_tries(rid, attempts, deliveries)
-  local a, d, trail = tries_of(rid)
+  local a, d, tried = tries_of(rid)
   if d == 0 then call('HDEL', KILLS, rid) end  -- they are left of an earlier life of this request
-  set_tries(rid, a + attempts, d + deliveries, trail)
+  set_tries(rid, a + attempts, d + deliveries, tried)
 end
 
 -- A kill is a delivery as well, so whatever has kills has tries. Kills stand apart because nodes of
@@ -198,21 +198,21 @@ local function forget_tries(rids)
   if call('EXISTS', KILLS) == 1 then call('HDEL', KILLS, unpack(rids)) end
 end
 
--- Parked requests by group (<task>:<trail>), so that a version passes over those it has tried at one
+-- Parked requests by group (<task>:<tried>), so that a version passes over those it has tried at one
 -- stroke.
 local function strand(group, rids)
-  local id, trail = string.match(group, '^(%d+):(.+)$')
-  call('SADD', STRANDED(group), unpack(rids))
-  call('SADD', TRAIL(trail), id)
-  call('SADD', TRAILS, trail)
+  local id, tried = string.match(group, '^(%d+):(.+)$')
+  call('SADD', PARKED_BY_TRIED(group), unpack(rids))
+  call('SADD', TASKS_BY_TRIED(tried), id)
+  call('SADD', TRIED_VERSIONS, tried)
 end
 
 local function unstrand(group, rids)
-  if #rids > 0 then call('SREM', STRANDED(group), unpack(rids)) end
-  if call('EXISTS', STRANDED(group)) == 1 then return end
-  local id, trail = string.match(group, '^(%d+):(.+)$')
-  call('SREM', TRAIL(trail), id)
-  if call('EXISTS', TRAIL(trail)) == 0 then call('SREM', TRAILS, trail) end
+  if #rids > 0 then call('SREM', PARKED_BY_TRIED(group), unpack(rids)) end
+  if call('EXISTS', PARKED_BY_TRIED(group)) == 1 then return end
+  local id, tried = string.match(group, '^(%d+):(.+)$')
+  call('SREM', TASKS_BY_TRIED(tried), id)
+  if call('EXISTS', TASKS_BY_TRIED(tried)) == 0 then call('SREM', TRIED_VERSIONS, tried) end
 end
 
 -- Takes rid from where `own` says it is. Answers the lane. The caller removes or rewrites OWN, and
@@ -231,8 +231,8 @@ local function leave(rid, own, freed, groups)
   elseif holder == 'p' then
     call('HDEL', PARKED(id), rid)
     count(task, 'parked', -1)
-    local _, _, trail = tries_of(rid)
-    if trail ~= '' then append(groups, id .. ':' .. trail, rid) end
+    local _, _, tried = tries_of(rid)
+    if tried ~= '' then append(groups, id .. ':' .. tried, rid) end
   else
     append(left_by, holder, rid)
     count(task, 'inprogress', -1)

@@ -4,10 +4,10 @@
 -- ARGV[1] most pending requests to walk; beyond, only the counters are compared. As many buckets of
 --         seen fingerprints are counted.
 -- Answer: {1 if everything was walked else 0, problem in plain words, ...}
-local MOST = 1000  -- problems named
-local problems, per_task, active, held, ready, stranded = {1}, {}, {}, {}, {}, {}
+local MAX_PROBLEMS = 1000  -- problems named
+local problems, per_task, active, held, ready, parked_by_tried = {1}, {}, {}, {}, {}, {}
 local function problem(...)
-  if #problems <= MOST then problems[#problems + 1] = string.format(...) end
+  if #problems <= MAX_PROBLEMS then problems[#problems + 1] = string.format(...) end
 end
 local function hex(rid) return (string.gsub(rid, '.', function(c) return string.format('%02x', string.byte(c)) end)) end
 local function add(counters, key, n) counters[key] = (counters[key] or 0) + n end
@@ -85,10 +85,10 @@ walk(OWN, function(rid, own)
   elseif holder == 'p' then
     mine.parked = mine.parked + 1
     if call('HEXISTS', PARKED(id), rid) == 0 then problem('%s is parked without a reason', hex(rid)) end
-    local _, _, trail = tries_of(rid)
-    if trail ~= '' then
-      add(stranded, id .. ':' .. trail, 1)
-      if call('SISMEMBER', STRANDED(id .. ':' .. trail), rid) == 0 then
+    local _, _, tried = tries_of(rid)
+    if tried ~= '' then
+      add(parked_by_tried, id .. ':' .. tried, 1)
+      if call('SISMEMBER', PARKED_BY_TRIED(id .. ':' .. tried), rid) == 0 then
         problem('%s is parked but no newer code can find it', hex(rid))
       end
     end
@@ -153,19 +153,19 @@ for generation, difference in pairs(held) do
   end
   if difference < 0 then problem('generation %s lists %d requests it does not hold', generation, -difference) end
 end
-for _, trail in ipairs(call('SMEMBERS', TRAILS)) do
-  if call('EXISTS', TRAIL(trail)) == 0 then problem('no task has requests of trail %s', trail) end
-  for _, id in ipairs(call('SMEMBERS', TRAIL(trail))) do
-    local group = id .. ':' .. trail
-    local listed = call('SCARD', STRANDED(group))
-    if listed ~= stranded[group] then
-      problem('task %s lists %d requests for code other than %s, %d are parked', id, listed, trail,
-        stranded[group] or 0)
+for _, tried in ipairs(call('SMEMBERS', TRIED_VERSIONS)) do
+  if call('EXISTS', TASKS_BY_TRIED(tried)) == 0 then problem('no task has tried %s', tried) end
+  for _, id in ipairs(call('SMEMBERS', TASKS_BY_TRIED(tried))) do
+    local group = id .. ':' .. tried
+    local listed = call('SCARD', PARKED_BY_TRIED(group))
+    if listed ~= parked_by_tried[group] then
+      problem('task %s lists %d requests for code other than %s, %d are parked', id, listed, tried,
+        parked_by_tried[group] or 0)
     end
-    stranded[group] = nil
+    parked_by_tried[group] = nil
   end
 end
-for group, parked in pairs(stranded) do
+for group, parked in pairs(parked_by_tried) do
   problem('%d requests are parked as %s, which newer code cannot find', parked, group)
 end
 for id, mine in pairs(per_task) do

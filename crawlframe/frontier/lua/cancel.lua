@@ -4,7 +4,7 @@
 -- ARGV[1] task; ARGV[2] msgpack list of lanes, at most 500
 -- Answer: how many of the lanes, in order, are empty now; call again with the others. At most 500
 --         entries are taken in one call. The lane of the task's last request is passed over. A task in another state, or not known, is left alone (-1).
-local MOST = 500
+local MAX_TAKEN = 500
 local id, lanes = ARGV[1], cmsgpack.unpack(ARGV[2])
 local task = task_of(id)
 if not task or task.state ~= 'cancelling' then return -1 end
@@ -34,7 +34,7 @@ end
 local taken, emptied = 0, 0
 for _, lane in ipairs(lanes) do
   if not is_last(lane) then
-    local some = taken < MOST and call('LPOP', LANE(lane), MOST - taken) or {}
+    local some = taken < MAX_TAKEN and call('LPOP', LANE(lane), MAX_TAKEN - taken) or {}
     taken = taken + #some
     if #some > 0 then drop(some) end
     if call('EXISTS', LANE(lane)) == 1 then break end

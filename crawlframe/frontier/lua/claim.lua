@@ -8,7 +8,7 @@
 -- Answer: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}}
 -- Sent again with the same sequence number it answers the same batch. It counts as a change for the
--- pulse when it is told of fetches or gives requests. Errors FENCED, ERA when the era is not open.
+-- call log when it is told of fetches or gives requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
 if refusal then return refusal end
 local generation, sequence, want = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -41,12 +41,12 @@ end_fetches(cmsgpack.unpack(ARGV[4]))
 -- The claim of a node that has just freed a slot, or pushed follow-ups, comes before those of others,
 -- which would get nothing for as long as little is due at a time. So it leaves one request to each
 -- generation that asked in vain and holds less than half as much.
-local PATIENCE = 250  -- ms that a request may wait for such a generation; a node asks every 100 ms
+local STARVED_FOR = 250  -- ms that a request may wait for such a generation; a node asks every 100 ms
 local LEFT = 20  -- ms in which a claim that left some need not come back for them
 
 local function count_poorer()
   local n, mine = 0, nil
-  for _, other in ipairs(call('ZRANGEBYSCORE', HUNGRY, integer(now - PATIENCE), '+inf')) do
+  for _, other in ipairs(call('ZRANGEBYSCORE', STARVED, integer(now - STARVED_FOR), '+inf')) do
     if other ~= generation then
       mine = mine or call('SCARD', INPROGRESS(generation))
       if 2 * call('SCARD', INPROGRESS(other)) < mine - 1 then n = n + 1 end
@@ -147,7 +147,7 @@ local function take_lane(lane, n)
   return got, call('EXISTS', LANE(lane)) == 0
 end
 
-local LOOK = 16  -- lanes of a host that a claim looks at
+local MAX_LANES = 16  -- lanes of a host that a claim looks at
 
 -- Takes up to `quota` requests of one host. Every host looked at either gives some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always comes to an end.
@@ -158,7 +158,7 @@ local function take(host, quota)
     call('ZADD', HOSTS, integer(next_time), host)
     return 0
   end
-  local members = call('ZRANGE', LANES(host), 0, LOOK - 1)
+  local members = call('ZRANGE', LANES(host), 0, MAX_LANES - 1)
   local got, gone, kept, limit, waits = 0, 0, 0, math.huge, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
@@ -205,7 +205,7 @@ local function take(host, quota)
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
   if waits then call('HSET', HOST(host), 'n', integer(next_time)) end
-  if gone == #members and (gone < LOOK or call('EXISTS', LANES(host)) == 0) then
+  if gone == #members and (gone < MAX_LANES or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
     if active <= 0 then rest_host(host) end
   elseif active >= limit then
@@ -236,10 +236,10 @@ sooner(call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
 sooner(call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES'))
 if left > 0 then wait = LEFT end
 if got < want and call('EXISTS', REQ) == 1 then  -- an idle node writes nothing
-  call('ZADD', HUNGRY, integer(now), generation)
-  call('PEXPIRE', HUNGRY, PATIENCE)
+  call('ZADD', STARVED, integer(now), generation)
+  call('PEXPIRE', STARVED, STARVED_FOR)
 else
-  call('ZREM', HUNGRY, generation)
+  call('ZREM', STARVED, generation)
 end
 save_tasks()
 if #rids > 0 then

@@ -2,17 +2,17 @@
 -- that is being cancelled they go back to their lanes instead, to be ended.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, reason}
--- ARGV[3] mark of the code version that could not run them, 8 hex digits; it joins their trails, of
+-- ARGV[3] mark of the code version that could not run them, 8 hex digits; it joins what they tried, of
 --         which the newest 8 marks are kept. '' = the code is not to blame: what others tried is
 --         forgotten, and only unpark brings them back.
 -- Answer: how many this generation held. Others are left alone.
-local TRAIL_LENGTH = 8 * 8 + 7
+local TRIED_LENGTH = 8 * 8 + 7
 local mark = ARGV[3]
 
-local function longer(trail)
-  if mark == '' or trail == '' then return mark end
-  if string.find(trail, mark, 1, true) then return trail end
-  return string.sub(trail .. '.' .. mark, -TRAIL_LENGTH)
+local function longer(tried)
+  if mark == '' or tried == '' then return mark end
+  if string.find(tried, mark, 1, true) then return tried end
+  return string.sub(tried .. '.' .. mark, -TRIED_LENGTH)
 end
 
 local freed, moved, queues, groups = {}, 0, {}, {}
@@ -32,10 +32,10 @@ for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
       call('HSET', OWN, rid, 'p|' .. lane)
       call('HSET', PARKED(id), rid, reason)
       count(task, 'parked', 1)
-      local attempts, deliveries, trail = tries_of(rid)
-      trail = longer(trail)
-      set_tries(rid, attempts, deliveries, trail)
-      if trail ~= '' then append(groups, id .. ':' .. trail, rid) end
+      local attempts, deliveries, tried = tries_of(rid)
+      tried = longer(tried)
+      set_tries(rid, attempts, deliveries, tried)
+      if tried ~= '' then append(groups, id .. ':' .. tried, rid) end
     end
     moved = moved + 1
   end

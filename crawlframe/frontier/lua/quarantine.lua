@@ -5,7 +5,7 @@
 --         that could not be read, '' of a set; ARGV[4] 0: it stays where it is, and is only told of
 -- Answer: 1 if it was taken out, or is told of for the first time; 0 when it is gone or another one
 --         already.
-local MOST = 1000  -- rows kept; what comes then is dropped
+local MAX_ROWS = 1000  -- rows kept; what comes then is dropped
 local LONG = 200  -- bytes kept of a field, and of a value
 local key, field, value = TAG .. ARGV[1], ARGV[2], ARGV[3]
 local kind = call('TYPE', key).ok
@@ -15,7 +15,7 @@ if not there then return 0 end
 local row = ARGV[1] .. ' ' .. string.sub(field, 1, LONG)
 local told = call('HEXISTS', QUARANTINE, row) == 1
 if ARGV[4] == '0' and told then return 0 end
-if told or call('HLEN', QUARANTINE) < MOST then
+if told or call('HLEN', QUARANTINE) < MAX_ROWS then
   call('HSET', QUARANTINE, row, integer(now_ms()) .. ' ' .. string.sub(value, 1, LONG))
 end
 if ARGV[4] == '0' then return 1 end

@@ -25,6 +25,6 @@ local left = call('SCARD', INPROGRESS(generation))
 if left == 0 then
   call('DEL', BATCH(generation))
   call('ZREM', GENERATIONS, generation)
-  call('ZREM', HUNGRY, generation)
+  call('ZREM', STARVED, generation)
 end
 return {moved, left}

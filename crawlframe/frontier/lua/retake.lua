@@ -3,22 +3,22 @@
 -- KEYS[1] tag of the partition
 -- ARGV[1] mark of the version; ARGV[2] how many at most; ARGV[3] a name of this call, never used again
 -- Answer: how many were moved. Sent again within a minute it answers the same.
--- Looks at up to 500 trails and 500 tasks, drawn by lot when there are more: those that cannot move
+-- Looks at up to 500 lists and 500 tasks, drawn by lot when there are more: those that cannot move
 -- now never stand in the way for good.
 local mark, most, name = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local before = call('GET', RETAKEN(name))
 if before then return tonumber(before) or 0 end
 
 local untried = {}
-for _, trail in ipairs(call('SRANDMEMBER', TRAILS, 500)) do
-  if not string.find(trail, mark, 1, true) then untried[#untried + 1] = trail end
+for _, tried in ipairs(call('SRANDMEMBER', TRIED_VERSIONS, 500)) do
+  if not string.find(tried, mark, 1, true) then untried[#untried + 1] = tried end
 end
 
 local queues, moved, look = {}, 0, 500
-local function take(id, trail)
+local function take(id, tried)
   look = look - 4  -- it takes five times as long as passing over a task
-  local group = id .. ':' .. trail
-  local rids = call('SRANDMEMBER', STRANDED(group), most - moved)
+  local group = id .. ':' .. tried
+  local rids = call('SRANDMEMBER', PARKED_BY_TRIED(group), most - moved)
   local parked = {}
   for i, own in ipairs(#rids > 0 and call('HMGET', OWN, unpack(rids)) or {}) do
     local holder, lane = split_own(own or '|')
@@ -35,12 +35,12 @@ local function take(id, trail)
   moved = moved + #parked
 end
 
-for i, trail in ipairs(untried) do
+for i, tried in ipairs(untried) do
   local share = math.ceil(look / (#untried - i + 1))
-  for _, id in ipairs(call('SRANDMEMBER', TRAIL(trail), math.max(0, share))) do
+  for _, id in ipairs(call('SRANDMEMBER', TASKS_BY_TRIED(tried), math.max(0, share))) do
     if moved >= most or look <= 0 then break end
     look = look - 1
-    if call('HGET', TASK(id), 'state') == 'running' then take(id, trail) end
+    if call('HGET', TASK(id), 'state') == 'running' then take(id, tried) end
   end
 end
 enqueue(queues, true)

@@ -11,7 +11,7 @@ from crawlframe.node.child_process import Child
 
 CGROUP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 VMSTAT = Path("/proc/vmstat")
-LOOK = 1.0  # seconds between two looks at the count
+POLL_EVERY = 1.0  # seconds between two looks at the count
 TOGETHER = 5.0  # seconds in which one lack of memory may kill several workers
 
 
@@ -39,21 +39,21 @@ class Shortage:
         self._sources = (_own_cgroup(), VMSTAT) if sources is None else sources
         self._count = self._read()
         self._seen = -TOGETHER  # time.monotonic() at which the count had grown
-        self._next_look = 0.0
+        self._next_poll = 0.0
 
     def watch(self) -> None:
         """To be called all the time, for the count does not say when it grew."""
-        if time.monotonic() >= self._next_look:
-            self._look()
+        if time.monotonic() >= self._next_poll:
+            self._poll()
 
     def is_here(self) -> bool:
         """Has it killed just now?"""
-        self._look()
+        self._poll()
         return time.monotonic() - self._seen < TOGETHER
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         now = time.monotonic()
-        before, self._count, self._next_look = self._count, self._read(), now + LOOK
+        before, self._count, self._next_poll = self._count, self._read(), now + POLL_EVERY
         if self._count > before:
             self._seen = now
 

@@ -11,21 +11,21 @@ from itertools import islice
 from crawlframe.frontier import Claim, Fetched, Frontier
 from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.deferred_calls import Errands
+from crawlframe.node.master.deferred_calls import DeferredCalls
 
 log = logging.getLogger(__name__)
 
-IDLE = 0.1  # seconds between claims while nothing is due
-RETAKE = 1.0  # seconds between two looks for parked requests that this code has not tried
-AWAY = 0.5  # seconds after a claim that failed
-PATIENCE = 0.01  # seconds that fetches wait to be told when no worker has a free slot
+IDLE_PAUSE = 0.1  # seconds between claims while nothing is due
+RETAKE_EVERY = 1.0  # seconds between two looks for parked requests that this code has not tried
+AWAY_PAUSE = 0.5  # seconds after a claim that failed
+REPORT_DELAY = 0.01  # seconds that fetches wait to be told when no worker has a free slot
 
 
 class Claims:
     """Of one master. ``now`` is time.monotonic()."""
 
-    def __init__(self, errands: Errands) -> None:
-        self._errands = errands
+    def __init__(self, deferred_calls: DeferredCalls) -> None:
+        self._deferred = deferred_calls
         self._over: dict[Fetched, None] = {}
         self._next_retake = 0.0
         self.start_over()
@@ -35,16 +35,16 @@ class Claims:
         self._sequence = 0
         self._over.clear()
         self._answered = True
-        self._next = self._next_telling = 0.0
+        self._next = self._next_report = 0.0
         self._astray: Collection[bytes] = ()
 
     def retake(self, frontier: Frontier, version: str, n: int, now: float) -> None:
         """Lets the next claim find up to n parked requests that this version has not tried, once
         in a while."""
-        if self._errands.away or now < self._next_retake:  # claims ask if it is back
+        if self._deferred.away or now < self._next_retake:  # claims ask if it is back
             return
-        self._next_retake = now + RETAKE
-        if self._errands.attempt(lambda: frontier.retake(version, n)):
+        self._next_retake = now + RETAKE_EVERY
+        if self._deferred.attempt(lambda: frontier.retake(version, n)):
             self.hurry(retake=True)
 
     def hurry(self, *, retake: bool = False) -> None:
@@ -56,7 +56,7 @@ class Claims:
     def end_fetches(self, child: Child, over: Iterable[tuple[bytes, int]], now: float) -> None:
         """A worker says (rid, number of the claim) of fetches that are over."""
         if not self._over:
-            self._next_telling = now + PATIENCE
+            self._next_report = now + REPORT_DELAY
         for rid, claim in over:
             held = child.held.get(rid)
             if held is not None and held.claim == claim:
@@ -65,23 +65,23 @@ class Claims:
     def due(self, *, taking: bool) -> float:
         """When the next one is. ``taking``: has any worker a free slot?"""
         # What an answer that was lost gave is given again, and somebody must be there to take it.
-        telling = self._next_telling if self._over and self._answered else math.inf
-        return min(telling, self._next) if taking else telling
+        reporting = self._next_report if self._over and self._answered else math.inf
+        return min(reporting, self._next) if taking else reporting
 
     def make(self, frontier: Frontier, generation: int, n: int, now: float) -> Claim | None:
         """Claims up to n requests; None when Redis is away or the generation dead."""
         sequence, fetched = self._sequence, [*islice(self._over, MAX_ENTRIES)]
-        claim = self._errands.attempt(lambda: frontier.claim(generation, sequence, n, fetched))
+        claim = self._deferred.attempt(lambda: frontier.claim(generation, sequence, n, fetched))
         self._answered = claim is not None
         if claim is None:
-            self._next = now + AWAY
+            self._next = now + AWAY_PAUSE
             return None
         self._sequence += 1
         for one in fetched:
             del self._over[one]
-        self._next_telling = now
+        self._next_report = now
         if not claim.requests or claim.wait != 0:
-            pause = IDLE if claim.wait < 0 else min(IDLE, claim.wait / 1000)
+            pause = IDLE_PAUSE if claim.wait < 0 else min(IDLE_PAUSE, claim.wait / 1000)
             self._next = now + max(0.001, pause)
         return claim
 
@@ -91,7 +91,7 @@ class Claims:
         """What Redis says this generation holds though no worker does, now and at the look before:
         Redis has lost the end of a request, and all who were told of it are gone; or a claim that
         was given up reached it after all. In the form of ``release``."""
-        if not self._answered or self._errands.owing:
+        if not self._answered or self._deferred.pending:
             return []  # some of it is on its way
         hosts, before = frontier.leases.strays(generation, held), self._astray
         self._astray = hosts.keys()

@@ -1,4 +1,4 @@
-"""Renewal: which version of the spiders' code lives on this node, and which is on trial."""
+"""CodeReload: which version of the spiders' code lives on this node, and which is on trial."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crawlframe import faults
 from crawlframe.conf import Settings
 from crawlframe.frontier.nodes import CodeState
 from crawlframe.node.child_process import Child, describe_exit
-from crawlframe.node.master.supervisor_link import Oversight
+from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.template import Template
-from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import (
     CheckoutPulled,
     CodeReport,
@@ -33,28 +33,29 @@ from crawlframe.node.messages import (
 
 log = logging.getLogger(__name__)
 
-AGAIN = 0.2  # seconds before a tree that changed while it was read is read again
-SILENCE = (2.0, 10.0)  # seconds beyond the time limit of an import that a template may be silent
+RETRY_PAUSE = 0.2  # seconds before a tree that changed while it was read is read again
+# Seconds beyond the time limit of an import that a template may be silent: at least, at most.
+TEMPLATE_SILENCE = (2.0, 10.0)
 UNSTEADY = 5  # times the code may change while it is loaded until that is the problem
 KILLS = 3  # times a template may be killed from outside until its code is blamed
 MAX_PROBLEM = 16384  # characters of tracebacks that the cluster is told
 
 
-class Renewal:
-    """Starts templates among the processes of the master (``crew``) and judges what they load.
+class CodeReload:
+    """Starts templates among the processes of the master (``pool``) and judges what they load.
 
     The supervisor, if there is one, is sent each change of ``state``. A version is refused when it
     breaks a module that works in the live one; when nothing lives, whatever loads is accepted.
     ``now`` is time.monotonic()."""
 
-    def __init__(self, settings: Settings, crew: Crew, oversight: Oversight | None) -> None:
-        self._crew = crew
-        self._oversight = oversight
+    def __init__(self, settings: Settings, pool: WorkerPool, link: SupervisorLink | None) -> None:
+        self._pool = pool
+        self._link = link
         self.live: Template | None = None
         self.accepted: Loaded | None = None  # what lived last, also when its template has died
         self.strict = False  # nothing lives here, but a master beside this one does
         self._known: frozenset[str] = frozenset()  # modules that are broken in what lives
-        more = min(max(SILENCE[0], settings.load_timeout), SILENCE[1])
+        more = min(max(TEMPLATE_SILENCE[0], settings.load_timeout), TEMPLATE_SILENCE[1])
         self._silence = settings.load_timeout + more  # seconds
         self.state = CodeState(changed_at=time.time())
         self._trial: Template | None = None
@@ -93,7 +94,7 @@ class Renewal:
             return
         trial.ahead, trial.changed_at = False, change.changed_at
         trial.expected = (change.digest, change.revision)
-        self._tell(state="checking", candidate=trial.version)
+        self._update(state="checking", candidate=trial.version)
         if trial.loaded is not None:
             self._judge(trial, trial.loaded)
 
@@ -102,7 +103,7 @@ class Renewal:
         self.strict = initial.broken is not None
         self._known = frozenset(initial.broken or ())
         self._wanted = initial.changed_at
-        self._tell(
+        self._update(
             follows=initial.follows,
             pulled=initial.pulled,
             pull_problem=initial.pull_problem,
@@ -111,11 +112,11 @@ class Renewal:
 
     def pulled(self, pulled: CheckoutPulled) -> None:
         """The checkout was brought to a revision, or was not."""
-        self._tell(pulled=pulled.revision, pull_problem=pulled.problem, rollout=pulled.rollout)
+        self._update(pulled=pulled.revision, pull_problem=pulled.problem, rollout=pulled.rollout)
 
     # -- trials -----------------------------------------------------------------------------------
 
-    def turn(self, workers: int, now: float) -> None:
+    def tick(self, workers: int, now: float) -> None:
         """Starts a trial when there is reason for one. ``workers``: how many work now."""
         trial = self._trial
         if trial is not None:
@@ -137,18 +138,18 @@ class Renewal:
     def _begin(self, changed_at: float, *, ahead: bool = False) -> None:
         self._wanted = None
         cold = self.accepted is None and not self.strict
-        self._trial = self._crew.start_template(
+        self._trial = self._pool.start_template(
             self._deadly, cold=cold, tolerant=cold and self._unsteady >= UNSTEADY
         )
         self._trial.changed_at, self._trial.ahead = changed_at, ahead
         if not ahead:
-            self._tell(state="checking" if self.accepted else "loading", candidate="")
+            self._update(state="checking" if self.accepted else "loading", candidate="")
 
     # -- what templates say -----------------------------------------------------------------------
 
-    def hear(self, child: Child, message: FromTemplate, now: float) -> None:
-        if self._oversight is not None:
-            self._oversight.tell_progress(now)
+    def on_message(self, child: Child, message: FromTemplate, now: float) -> None:
+        if self._link is not None:
+            self._link.send_progress(now)
         trial = self._trial
         if trial is None or trial.child is not child:
             return
@@ -158,7 +159,7 @@ class Renewal:
             case LoadingVersion(version):
                 trial.version = version
                 if not trial.ahead:
-                    self._tell(candidate=version)
+                    self._update(candidate=version)
             case ImportingModule(module):
                 trial.loading = module
             case Unsteady(problem):
@@ -205,7 +206,7 @@ class Renewal:
             else:
                 trial.end()
             log.info("version %s is what lives already", loaded.version)
-            self._tell(state="live", candidate="", problem=_texts(loaded.broken))
+            self._update(state="live", candidate="", problem=_join_texts(loaded.broken))
         else:
             self._accept(trial, loaded)
 
@@ -218,8 +219,8 @@ class Renewal:
         self._counting = True
         self.live, self.accepted, self.strict = trial, loaded, False
         self._known = frozenset(loaded.broken)
-        self._tell(
-            state="live", version=loaded.version, candidate="", problem=_texts(loaded.broken)
+        self._update(
+            state="live", version=loaded.version, candidate="", problem=_join_texts(loaded.broken)
         )
 
     def worker_ready(self, child: Child, now: float) -> None:
@@ -229,31 +230,31 @@ class Renewal:
             seconds = now - self.live.changed_at
             first = self.state.reloads == 0 and self.state.seconds == 0.0
             log.info("version %s is live after %.2f s", self.state.version, seconds)
-            self._tell(seconds=round(seconds, 3), reloads=self.state.reloads + (not first))
-        if self._oversight is not None:
-            self._oversight.tell(Serving())
+            self._update(seconds=round(seconds, 3), reloads=self.state.reloads + (not first))
+        if self._link is not None:
+            self._link.send(Serving())
 
     def _refuse(self, trial: Template, broken: dict[str, str]) -> None:
         trial.end()
-        self.refuse(trial.version, _texts(broken))
+        self.refuse(trial.version, _join_texts(broken))
 
     def refuse(self, version: str, problem: str) -> None:
         """Records that a version does not go live and why."""
         log.error("version %s is refused, %s goes on: %s", version, self.state.version, problem)
-        self._tell(state="refused", candidate=version, problem=problem[:MAX_PROBLEM])
+        self._update(state="refused", candidate=version, problem=problem[:MAX_PROBLEM])
 
     # -- dying ------------------------------------------------------------------------------------
 
-    def bury(self, child: Child, code: int | None, now: float) -> None:
+    def on_exit(self, child: Child, code: int | None, now: float) -> None:
         """A template died."""
         if self.live is not None and self.live.child is child:
             log.warning("the template of version %s died; it is loaded again", self.live.version)
             self.live = None
-            self._not_before = now + AGAIN
+            self._not_before = now + RETRY_PAUSE
         elif self._trial is not None and self._trial.child is child:
-            self._lose(self._trial, code, now)
+            self._on_trial_exit(self._trial, code, now)
 
-    def _lose(self, trial: Template, code: int | None, now: float) -> None:
+    def _on_trial_exit(self, trial: Template, code: int | None, now: float) -> None:
         how = "ended" if code is None else f"died ({describe_exit(code)})"
         if not trial.child.staying:
             how = f"said nothing for {self._silence:g} s and was killed"
@@ -285,7 +286,7 @@ class Renewal:
     def _again(self, trial: Template, now: float) -> None:
         self._trial = None
         self._wanted = trial.changed_at if self._wanted is None else self._wanted
-        self._not_before = now + AGAIN
+        self._not_before = now + RETRY_PAUSE
 
     def end(self) -> None:
         """No more trials; the templates end."""
@@ -294,7 +295,7 @@ class Renewal:
                 template.end()
         self.live = self._trial = None
 
-    def _tell(self, **changes: Any) -> None:
+    def _update(self, **changes: Any) -> None:
         if changes.get("state", self.state.state) != self.state.state:
             changes["changed_at"] = time.time()
         self.state = msgspec.structs.replace(self.state, **changes)
@@ -302,10 +303,10 @@ class Renewal:
 
     def report(self) -> None:
         """Sends the supervisor which code lives and what became of the last change."""
-        if self._oversight is not None:
+        if self._link is not None:
             loaded = self.accepted.summary if self.accepted else None
-            self._oversight.tell(CodeReport(self.state, loaded))
+            self._link.send(CodeReport(self.state, loaded))
 
 
-def _texts(broken: Mapping[str, str]) -> str:
+def _join_texts(broken: Mapping[str, str]) -> str:
     return "\n\n".join(broken.values())[:MAX_PROBLEM]

@@ -1,4 +1,4 @@
-"""Errands: what a master asks of Redis, which may be away for a while."""
+"""DeferredCalls: what a master asks of Redis, which may be away for a while."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import TypeVar
 from redis import RedisError
 
 from crawlframe.errors import Fenced
-from crawlframe.frontier.wording import complaint
+from crawlframe.frontier.wording import error_text
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
-class Errands:
+class DeferredCalls:
     """Runs verbs of the frontier and never raises for Redis being away.
 
     ``on_fenced`` is called when a verb is refused because the generation was declared dead."""
 
     def __init__(self, on_fenced: Callable[[], None]) -> None:
         self._on_fenced = on_fenced
-        self._owed: list[Callable[[], object]] = []
+        self._pending: list[Callable[[], object]] = []
         self.away = False
 
     def attempt(self, verb: Callable[[], T]) -> T | None:
@@ -35,7 +35,7 @@ class Errands:
             return None
         except (RedisError, OSError) as error:
             if not self.away:
-                log.warning("claiming waits: %s", complaint(error))
+                log.warning("claiming waits: %s", error_text(error))
             self.away = True
             return None
         if self.away:
@@ -43,25 +43,25 @@ class Errands:
         self.away = False
         return answer
 
-    def owe(self, verb: Callable[[], object]) -> None:
+    def enqueue(self, verb: Callable[[], object]) -> None:
         """Does a verb that must not be forgotten: now, or as soon as Redis is back."""
-        self._owed.append(verb)
+        self._pending.append(verb)
         if not self.away:  # a server that hangs costs a timeout for each question
-            self.pay()
+            self.flush()
 
-    def pay(self) -> None:
+    def flush(self) -> None:
         """Does what is owed, in order, as far as Redis lets it."""
-        while self._owed:
-            self.attempt(self._owed[0])
+        while self._pending:
+            self.attempt(self._pending[0])
             if self.away:
                 return
-            del self._owed[:1]
+            del self._pending[:1]
 
     @property
-    def owing(self) -> bool:
+    def pending(self) -> bool:
         """Is anything owed?"""
-        return bool(self._owed)
+        return bool(self._pending)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drops what is owed: its generation is dead."""
-        self._owed.clear()
+        self._pending.clear()

@@ -18,7 +18,7 @@ from crawlframe import faults, processes
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError, EraChanged, Fenced, FrontierError
 from crawlframe.frontier import Frontier, NodeInfo
-from crawlframe.frontier.nodes import CodeState, Fitness
+from crawlframe.frontier.nodes import CodeState, NodeHealth
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.messages import Loaded
 from crawlframe.node.services import Services
@@ -56,8 +56,8 @@ class Life:
             self._waiting = True
             return False
         self.alive, self._waiting, self._published = True, False, None
-        crew = f"{self.me.workers} workers of {self._concurrency} requests"
-        log.info("node %s, generation %d: %s", self.me.node, self.generation, crew)
+        pool = f"{self.me.workers} workers of {self._concurrency} requests"
+        log.info("node %s, generation %d: %s", self.me.node, self.generation, pool)
         return True
 
     def end(self) -> None:
@@ -81,11 +81,11 @@ class Life:
         replay_dead(self.me, self._services, frontier)
 
     def publish(
-        self, frontier: Frontier, code: CodeState, loaded: Loaded | None, fitness: Fitness
+        self, frontier: Frontier, code: CodeState, loaded: Loaded | None, health: NodeHealth
     ) -> None:
         """Tells the cluster who it is now and, if those changed, the spiders that it has loaded."""
         infos = loaded.infos if loaded else []
-        self.change(spiders=tuple(info.name for info in infos), code=code, fitness=fitness)
+        self.change(spiders=tuple(info.name for info in infos), code=code, health=health)
         frontier.leases.announce(self.me)
         if loaded is not self._published:
             frontier.spiders.publish(infos)

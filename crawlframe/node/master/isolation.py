@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from crawlframe.frontier import Claim, Claimed
 from crawlframe.frontier.records import TaskView
-from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import Run
 
 LINE = 2  # requests that wait here; each keeps the slot of its host
 LATER = 500  # milliseconds after which those for which there is no room may be claimed again
 STALE = 2.0  # seconds for which what a claim said of their tasks is relied on
-IDLE = 10.0  # seconds after the last such request until their worker ends
+IDLE_FOR = 10.0  # seconds after the last such request until their worker ends
 
 
 class _Waiting(NamedTuple):
@@ -28,8 +28,10 @@ class Isolation:
     """Of one master. ``defer`` is called with (rid, host, milliseconds) of held requests that are
     to wait in the frontier, for this node or another. ``now`` is time.monotonic()."""
 
-    def __init__(self, crew: Crew, defer: Callable[[list[tuple[bytes, str, int]]], None]) -> None:
-        self._crew = crew
+    def __init__(
+        self, pool: WorkerPool, defer: Callable[[list[tuple[bytes, str, int]]], None]
+    ) -> None:
+        self._pool = pool
         self._defer = defer
         self._line: deque[_Waiting] = deque()
         self._idle_at = 0.0  # time.monotonic() from which on their worker is not needed
@@ -49,21 +51,21 @@ class Isolation:
         self._put_off(alone[room:])
         return [request for request in claim.requests if not request.alone]
 
-    def turn(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Gives the next one to their worker, when that holds nothing. Those that have waited for
         long are claimed anew first: their tasks may be paused or cancelled by now."""
         stale = now - STALE
         self._put_off([waiting.request for waiting in self._line if waiting.since < stale])
         self._line = deque(waiting for waiting in self._line if waiting.since >= stale)
-        workers = [child for child in self._crew.members if child.role == "lone"]
+        workers = [child for child in self._pool.members if child.role == "isolated"]
         if self._line or any(child.held for child in workers):
-            self._idle_at = now + IDLE
-        self._crew.lone_wanted = now < self._idle_at
+            self._idle_at = now + IDLE_FOR
+        self._pool.isolated_wanted = now < self._idle_at
         free = [child for child in workers if child.ready and child.staying and not child.held]
         if self._line and free:
             request, view, _ = self._line.popleft()
             free[0].hold(request)
-            self._crew.say(free[0], Run([request], {request.task: view}))
+            self._pool.send(free[0], Run([request], {request.task: view}))
 
     def empty(self) -> list[tuple[bytes, str, int]]:
         """Nobody waits here any more. Returns those that did, in the form of ``release``."""

@@ -17,20 +17,20 @@ from crawlframe.frontier import Claim, Frontier
 from crawlframe.node import messages
 from crawlframe.node.child_process import HANDED_OVER, Child, adopt_orphans
 from crawlframe.node.master.claims import Claims
-from crawlframe.node.master.code_reload import Renewal
-from crawlframe.node.master.deferred_calls import Errands
+from crawlframe.node.master.code_reload import CodeReload
+from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.master.generation import Life
 from crawlframe.node.master.isolation import Isolation
-from crawlframe.node.master.stalls import LOOK, Relief
-from crawlframe.node.master.supervisor_link import Oversight
-from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.master.stalls import CHECK_EVERY, StallMonitor
+from crawlframe.node.master.supervisor_link import SupervisorLink
+from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import FromTemplate
 from crawlframe.node.services import Services
 from crawlframe.node.signals import Signals
 
 log = logging.getLogger(__name__)
 
-FULL_TURN = 0.5  # seconds a turn waits at most
+MAX_WAIT = 0.5  # seconds a turn waits at most
 ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
 BEGIN_AGAIN = 0.1  # seconds between two tries to begin a life
 SPAWN_CHECK = 0.05  # seconds a turn waits at most while templates or workers are missing
@@ -45,42 +45,42 @@ class Master:
         services: Services,
         *,
         once: bool = False,
-        oversight: Oversight | None = None,
+        link: SupervisorLink | None = None,
     ) -> None:
-        """``once``: end when no open task has anything left that can run. ``oversight``: the line
-        to the supervisor, which tells of changed code."""
+        """``once``: end when no open task has anything left that can run. ``link``: the line
+        to the supervisor, which reports changed code."""
         self._settings = settings
         self._services = services
         self._once = once
-        self._oversight = oversight
+        self._link = link
         self._selector = selectors.DefaultSelector()
-        self._crew = Crew(settings, services, self._selector)
-        self._relief = Relief(self._crew, self._give_back)
-        self._isolation = Isolation(self._crew, self._defer)
-        self._renewal = Renewal(settings, self._crew, oversight)
+        self._pool = WorkerPool(settings, services, self._selector)
+        self._stall_monitor = StallMonitor(self._pool, self._give_back)
+        self._isolation = Isolation(self._pool, self._defer)
+        self._code_reload = CodeReload(settings, self._pool, link)
         self._stopping_since: float | None = None
         self._code = 0  # the exit code
         self._next_beat = self._next_once = 0.0
-        self._unparked = self._untold = False
-        self._errands = Errands(self._start_over)
-        self._claims = Claims(self._errands)
+        self._unparked = self._announce_due = False
+        self._deferred = DeferredCalls(self._start_over)
+        self._claims = Claims(self._deferred)
 
     def run(self) -> int:
         """Works until told to stop. Answers the exit code."""
         adopt_orphans()
         gc.collect()
         gc.freeze()  # nor do forks of this process go through what it has imported
-        if self._oversight is not None:
-            self._renewal.follow(self._oversight.greet())
-            self._selector.register(self._oversight.channel, selectors.EVENT_READ, self._oversight)
+        if self._link is not None:
+            self._code_reload.follow(self._link.shake_hands())
+            self._selector.register(self._link.channel, selectors.EVENT_READ, self._link)
         self._frontier: Frontier = self._services.frontier()
         self._life = Life(self._settings, self._services)
         self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
         self._selector.register(self._signals, selectors.EVENT_READ, None)
-        if self._oversight is not None:
-            self._listen(self._oversight)  # what came with the welcome
+        if self._link is not None:
+            self._receive_from_supervisor(self._link)  # what came with the welcome
         while not self._ended():
-            self._turn()
+            self._tick()
         self._leave()
         return self._code
 
@@ -90,24 +90,24 @@ class Master:
         if time.monotonic() < self._next_beat:
             return
         self._next_beat = time.monotonic() + BEGIN_AGAIN
-        if self._life.begin(self._frontier, self._oversight.beside if self._oversight else ()):
+        if self._life.begin(self._frontier, self._link.beside if self._link else ()):
             self._next_beat = 0.0
-            self._untold = True
+            self._announce_due = True
             self._claims.start_over()
 
-    def _turn(self) -> None:
+    def _tick(self) -> None:
         self._take_signals()
         self._reap()
-        self._crew.watch()
+        self._pool.check()
         self._begin()
         self._renew_code()
         if self._life.alive:
-            self._relief.turn(time.monotonic())
-            self._isolation.turn(time.monotonic())
+            self._stall_monitor.tick(time.monotonic())
+            self._isolation.tick(time.monotonic())
             self._renew_lease()
             self._retake()
             self._claim()
-            self._tell()
+            self._announce()
         self._wait()
 
     # -- signals and the supervisor ---------------------------------------------------------------
@@ -121,41 +121,41 @@ class Master:
                 self._stop()
             else:
                 log.info("stopping at once")
-                self._crew.hurried = True
+                self._pool.hurried = True
 
     def _stop(self, code: int = 0) -> None:
         self._stopping_since, self._code = time.monotonic(), code
         self._life.change(leaving=True)
-        self._untold = True
-        self._renewal.end()
-        self._crew.dismiss()
+        self._announce_due = True
+        self._code_reload.end()
+        self._pool.dismiss()
         self._give_back(self._isolation.empty())
 
-    def _listen(self, oversight: Oversight) -> None:
+    def _receive_from_supervisor(self, link: SupervisorLink) -> None:
         """Does what the supervisor says."""
-        for message in oversight.receive():
+        for message in link.receive():
             if self._stopping_since is not None:
                 continue
             match message:
                 case messages.Preload(changed_at):
-                    self._renewal.preload(changed_at)
+                    self._code_reload.preload(changed_at)
                 case messages.DropPreload():
-                    self._renewal.drop_preload()
+                    self._code_reload.drop_preload()
                 case messages.Reload():
-                    self._renewal.reload(message)
+                    self._code_reload.reload(message)
                 case messages.RefuseVersion(version, problem):
-                    self._renewal.refuse(version, problem)
+                    self._code_reload.refuse(version, problem)
                 case messages.CheckoutPulled():
-                    self._renewal.pulled(message)
+                    self._code_reload.pulled(message)
                 case messages.SendCodeReport():
-                    self._renewal.report()
+                    self._code_reload.report()
                 case messages.ReplayDead():
-                    self._errands.owe(lambda: self._life.replay_dead(self._frontier))
+                    self._deferred.enqueue(lambda: self._life.replay_dead(self._frontier))
                 case messages.HandOver():
                     log.info("handing over to the new master; finishing what is in flight")
                     self._stop(HANDED_OVER)
-        if oversight.gone:
-            self._selector.unregister(oversight.channel)
+        if link.gone:
+            self._selector.unregister(link.channel)
             if self._stopping_since is None:
                 log.warning("the supervisor is gone; stopping")
                 self._stop()
@@ -163,20 +163,20 @@ class Master:
     # -- code and children ------------------------------------------------------------------------
 
     def _renew_code(self) -> None:
-        if self._renewal.given_up and self._stopping_since is None:
+        if self._code_reload.given_up and self._stopping_since is None:
             self._stop(HANDED_OVER)  # the supervisor keeps the master that was there before
-        if self._stopping_since is not None or not self._crew.may_spawn:
+        if self._stopping_since is not None or not self._pool.may_spawn:
             return
-        if not any(child.role == "steward" and child.staying for child in self._crew):
-            self._crew.start_steward()
-        working = sum(child.staying for child in self._crew.workers)
-        self._renewal.turn(working, time.monotonic())
-        if self._renewal.live is not None and self._life.alive:
-            self._crew.staff(self._renewal.live, self._life.generation)
+        if not any(child.role == "steward" and child.staying for child in self._pool):
+            self._pool.start_steward()
+        working = sum(child.staying for child in self._pool.workers)
+        self._code_reload.tick(working, time.monotonic())
+        if self._code_reload.live is not None and self._life.alive:
+            self._pool.staff(self._code_reload.live, self._life.generation)
 
-    def _hear(self, child: Child) -> None:
+    def _on_message(self, child: Child) -> None:
         """Does what a child says."""
-        for message in self._crew.hear(child):
+        for message in self._pool.receive(child):
             now = time.monotonic()
             match message:
                 case messages.WorkerReport(credits, fetched, settled):
@@ -186,62 +186,62 @@ class Master:
                 case messages.WorkerReady(credits):
                     self._on_ready(child, credits, now)
                 case messages.SlowCallback(task, callback, computes):
-                    self._relief.learn(task, callback, computes, now)
-                case messages.Migrations() if self._oversight is not None:
-                    self._oversight.tell(message)
+                    self._stall_monitor.mark_slow(task, callback, computes, now)
+                case messages.Migrations() if self._link is not None:
+                    self._link.send(message)
                 case _ if isinstance(message, FromTemplate):
-                    self._renewal.hear(child, message, now)
+                    self._code_reload.on_message(child, message, now)
 
     def _on_ready(self, worker: Child, credits: int, now: float) -> None:
         worker.credits = credits
         self._claims.hurry(retake=True)
-        self._relief.brief(worker)
-        self._renewal.worker_ready(worker, now)
+        self._stall_monitor.send_slow(worker)
+        self._code_reload.worker_ready(worker, now)
         if not self._unparked:
             self._unparked = True
             # What was missing may be there now; what still lacks it is parked again.
-            self._errands.owe(self._frontier.unpark_all)
+            self._deferred.enqueue(self._frontier.unpark_all)
 
     def _reap(self) -> None:
-        for child, code in self._crew.dead():
-            self._hear(child)  # what it said before it died
-            self._crew.remove(child, code)
+        for child, code in self._pool.dead():
+            self._on_message(child)  # what it said before it died
+            self._pool.remove(child, code)
             if child.role == "template":
-                self._renewal.bury(child, code, time.monotonic())
+                self._code_reload.on_exit(child, code, time.monotonic())
             if child.held:
-                self._give_back(child.legacy(self._crew.blamed(child, code)))
+                self._give_back(child.requests_to_release(self._pool.blamed(child, code)))
             child.forget()
 
     def _give_back(self, requests: list[tuple[bytes, str, int]]) -> None:
         """Requests of a worker that has died or stands still are claimable again at once."""
         generation = self._life.generation
-        self._errands.owe(lambda: self._frontier.release(generation, requests))
+        self._deferred.enqueue(lambda: self._frontier.release(generation, requests))
 
     def _defer(self, requests: list[tuple[bytes, str, int]]) -> None:
         generation = self._life.generation
-        self._errands.owe(lambda: self._frontier.defer(generation, requests))
+        self._deferred.enqueue(lambda: self._frontier.defer(generation, requests))
 
     # -- claim and dispatch -----------------------------------------------------------------------
 
     def _retake(self) -> None:
         """Requests that other nodes parked for lack of code that lives here go to the head of their
         queues, and so into the next claim."""
-        credits = sum(child.credits for child in self._crew.workers if child.taking)
+        credits = sum(child.credits for child in self._pool.workers if child.taking)
         if credits and self._stopping_since is None:
-            version, now = self._renewal.state.version, time.monotonic()
+            version, now = self._code_reload.state.version, time.monotonic()
             self._claims.retake(self._frontier, version, credits, now)
 
     @property
     def _claim_due(self) -> float:
         if self._stopping_since is not None or not self._life.alive:
             return math.inf
-        return self._claims.due(taking=any(child.taking for child in self._crew.workers))
+        return self._claims.due(taking=any(child.taking for child in self._pool.workers))
 
     def _claim(self) -> None:
         now = time.monotonic()
         if now < self._claim_due:
             return
-        workers = [child for child in self._crew.workers if child.taking]
+        workers = [child for child in self._pool.workers if child.taking]
         credits = sum(child.credits for child in workers)
         claim = self._claims.make(self._frontier, self._life.generation, credits, now)
         if claim is not None:
@@ -250,9 +250,9 @@ class Master:
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
         faults.at("dispatch.before")
         together = self._isolation.take(claim, time.monotonic())
-        for child, requests in self._relief.share_out(together, workers):
+        for child, requests in self._stall_monitor.dispatch(together, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}
-            self._crew.say(child, messages.Run(requests, views))
+            self._pool.send(child, messages.Run(requests, views))
         faults.at("dispatch.after")
 
     # -- lease, Redis -----------------------------------------------------------------------------
@@ -261,31 +261,31 @@ class Master:
         now = time.monotonic()
         if now >= self._next_beat:
             self._next_beat = now + self._settings.beat
-            self._errands.attempt(self._beat)
-            if not self._errands.away:
-                self._errands.pay()
+            self._deferred.attempt(self._beat)
+            if not self._deferred.away:
+                self._deferred.flush()
 
     def _beat(self) -> None:
         leases = self._frontier.leases
         forgotten = not leases.knows(self._life.generation)
         leases.renew(self._life.generation, self._settings.lease)
         if forgotten:  # Redis was emptied, is older than we are, or could not read what it was told
-            self._untold = True
+            self._announce_due = True
             self._life.forget_published()
-        held = self._crew.held | self._isolation.held
+        held = self._pool.held | self._isolation.held
         self._give_back(self._claims.strays(self._frontier, self._life.generation, held))
-        self._untold |= self._crew.fitness != self._life.me.fitness
-        if self._oversight is not None:
-            self._oversight.tell_rollout(self._frontier, self._life.me.node)
+        self._announce_due |= self._pool.health != self._life.me.health
+        if self._link is not None:
+            self._link.forward_rollout(self._frontier, self._life.me.node)
 
-    def _tell(self) -> None:
-        self._untold |= self._renewal.state is not self._life.me.code
-        if self._untold and not self._errands.away:
-            self._untold = self._errands.attempt(self._publish) is None
+    def _announce(self) -> None:
+        self._announce_due |= self._code_reload.state is not self._life.me.code
+        if self._announce_due and not self._deferred.away:
+            self._announce_due = self._deferred.attempt(self._publish) is None
 
     def _publish(self) -> bool:
-        code, loaded = self._renewal.state, self._renewal.accepted
-        self._life.publish(self._frontier, code, loaded, self._crew.fitness)
+        code, loaded = self._code_reload.state, self._code_reload.accepted
+        self._life.publish(self._frontier, code, loaded, self._pool.health)
         return True
 
     def _start_over(self) -> None:
@@ -294,9 +294,9 @@ class Master:
         if not self._life.alive:
             return
         log.warning("generation %d was declared dead; starting as a new one", self._life.generation)
-        self._crew.abandon()
+        self._pool.abandon()
         self._isolation.empty()
-        self._errands.forget()
+        self._deferred.clear()
         self._life.end()
         self._next_beat = 0.0
 
@@ -304,33 +304,33 @@ class Master:
 
     def _wait(self) -> None:
         now = time.monotonic()
-        timeout = min(FULL_TURN, max(0.0, min(self._next_beat, self._claim_due) - now))
-        if self._renewal.live is None and self._stopping_since is None:
+        timeout = min(MAX_WAIT, max(0.0, min(self._next_beat, self._claim_due) - now))
+        if self._code_reload.live is None and self._stopping_since is None:
             timeout = min(timeout, SPAWN_CHECK)
-        if any(child.held for child in self._crew):
-            timeout = min(timeout, LOOK)
+        if any(child.held for child in self._pool):
+            timeout = min(timeout, CHECK_EVERY)
         if self._signals.pending:
             timeout = 0.0
         for key, events in self._selector.select(timeout):
             who = key.data
             if who is None:
                 self._signals.drain()
-            elif isinstance(who, Oversight):
-                self._listen(who)
+            elif isinstance(who, SupervisorLink):
+                self._receive_from_supervisor(who)
             else:
                 if events & selectors.EVENT_WRITE:
-                    self._crew.flush(who)
+                    self._pool.flush(who)
                 if events & selectors.EVENT_READ:
-                    self._hear(who)
+                    self._on_message(who)
 
     def _ended(self) -> bool:
         if self._stopping_since is not None:
-            return not self._crew.members
+            return not self._pool.members
         if self._once and time.monotonic() >= self._next_once:
             self._next_once = time.monotonic() + ONCE_CHECK
-            busy = self._crew.held or self._isolation.held
-            ready = any(child.ready for child in self._crew.workers)
-            if ready and not busy and self._errands.attempt(self._nothing_left):
+            busy = self._pool.held or self._isolation.held
+            ready = any(child.ready for child in self._pool.workers)
+            if ready and not busy and self._deferred.attempt(self._nothing_left):
                 log.info("no task is left that could go on")
                 self._stop()
         return False
@@ -343,6 +343,6 @@ class Master:
 
     def _leave(self) -> None:
         self._life.leave()
-        if self._life.alive and not self._errands.away:  # else the next life of this node does it
-            self._errands.attempt(lambda: self._life.replay(self._frontier))
+        if self._life.alive and not self._deferred.away:  # else the node's next life does it
+            self._deferred.attempt(lambda: self._life.replay(self._frontier))
         log.info("node %s ended (process %d)", self._settings.node, os.getpid())

@@ -1,4 +1,4 @@
-"""Relief: when callbacks hold up a worker, in its event loop or in a thread that keeps the
+"""StallMonitor: when callbacks hold up a worker, in its event loop or in a thread that keeps the
 interpreter's lock, other workers take over what waits behind them. The callbacks go on to their
 end, and their worker with them."""
 
@@ -17,18 +17,18 @@ import psutil
 from crawlframe.errors import BadRequest
 from crawlframe.frontier import Claimed
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.worker_pool import Crew
+from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import KeepOnly, SlowCallback
 from crawlframe.record import read_head
 
 log = logging.getLogger(__name__)
 
 STALL = 0.5  # seconds in one callback, after which the others need not wait any longer
-AGAIN = 5.0  # the same, of one that is known to be slow and still holds the event loop
-SILENCE = 2.5  # seconds without a beat, after which a thread must be holding the interpreter's lock
-LOOK = 0.1  # seconds between two looks
-MOST = 16  # workers that may be left in such callbacks; each costs memory
-HEARD = 2.0  # seconds after which every worker knows which callbacks are slow
+STALL_AGAIN = 5.0  # the same, of one that is known to be slow and still holds the event loop
+SILENT_AFTER = 2.5  # seconds without a beat: a thread must be holding the interpreter's lock
+CHECK_EVERY = 0.1  # seconds between two looks
+MAX_STALLED = 16  # workers that may be left in such callbacks; each costs memory
+KNOWN_AFTER = 2.0  # seconds after which every worker knows which callbacks are slow
 REMEMBERED = 1000  # slow callbacks
 AFFINITY_SLACK = 4  # requests more than the least loaded worker that a host's own worker may hold
 
@@ -60,49 +60,49 @@ class _Stall(NamedTuple):
     in_loop: bool
 
 
-class Relief:
+class StallMonitor:
     """Of one master. ``give_back`` is called with (rid, host, 0) of requests that others may have.
     ``now`` is time.monotonic()."""
 
     def __init__(
-        self, crew: Crew, give_back: Callable[[list[tuple[bytes, str, int]]], None]
+        self, pool: WorkerPool, give_back: Callable[[list[tuple[bytes, str, int]]], None]
     ) -> None:
-        self._crew = crew
+        self._pool = pool
         self._give_back = give_back
         self._sights: dict[int, _Sight] = {}
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._code: object = None  # what _slow is about
         self._slow: dict[tuple[int, str], tuple[bool, float]] = {}  # -> computes, time.monotonic()
         self._computing: set[int] = set()  # tasks
 
-    def brief(self, child: Child) -> None:
+    def send_slow(self, child: Child) -> None:
         """Tells a new worker which callbacks are slow. Another version's are judged anew."""
         if child.origin is not self._code:
             self._code = child.origin
             self._slow.clear()
             self._computing.clear()
-            self._crew.aside_wanted = False
+            self._pool.cpu_wanted = False
         for (task, name), (computes, _) in self._slow.items():
-            self._crew.say(child, SlowCallback(task, name, computes))
+            self._pool.send(child, SlowCallback(task, name, computes))
 
-    def turn(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Looks at the workers, and relieves those that stand still."""
-        if now < self._next_look:
+        if now < self._next_check:
             return
-        self._next_look = now + LOOK
+        self._next_check = now + CHECK_EVERY
         for stall in [*self._stalls(now)]:
-            if sum(member.relieved for member in self._crew) < MOST:
+            if sum(child.relieved for child in self._pool) < MAX_STALLED:
                 self._relieve(stall, now)
 
     def _relieve(self, stall: _Stall, now: float) -> None:
         seconds = now - stall.since
         names = {(one.task, name): None for one in stall.requests for name in _callbacks(one)}
-        if stall.in_loop and seconds < AGAIN:
+        if stall.in_loop and seconds < STALL_AGAIN:
             learnt = [self._slow[name][1] for name in names if name in self._slow]
-            if any(stall.since > moment + HEARD for moment in learnt):
+            if any(stall.since > moment + KNOWN_AFTER for moment in learnt):
                 return  # it should be in a thread, and cannot: it is async, or no callback yet
         for task, name in names:
-            self.learn(task, name, stall.computes, now)
+            self.mark_slow(task, name, stall.computes, now)
         rids = [one.rid for one in stall.requests]
         others = stall.child.relieve(rids)
         log.warning(
@@ -112,9 +112,9 @@ class Relief:
             seconds, len(others),
         )  # fmt: skip
         self._give_back(others)
-        self._crew.say(stall.child, KeepOnly(rids))
+        self._pool.send(stall.child, KeepOnly(rids))
 
-    def learn(self, task: int, name: str, computes: bool, now: float) -> None:
+    def mark_slow(self, task: int, name: str, computes: bool, now: float) -> None:
         """A callback is slow, because it computes or because it waits. All workers are told."""
         if len(self._slow) >= REMEMBERED:
             del self._slow[next(iter(self._slow))]
@@ -122,23 +122,23 @@ class Relief:
         self._slow[task, name] = computes, learnt
         if computes:
             self._computing.add(task)
-            self._crew.aside_wanted = True
-        for member in self._crew:
-            if member.origin is self._code:
-                self._crew.say(member, SlowCallback(task, name, computes))
+            self._pool.cpu_wanted = True
+        for child in self._pool:
+            if child.origin is self._code:
+                self._pool.send(child, SlowCallback(task, name, computes))
 
-    def share_out(
+    def dispatch(
         self, requests: list[Claimed], workers: list[Child]
     ) -> list[tuple[Child, list[Claimed]]]:
         """Gives each request to a worker; those whose callbacks compute to one of their own, as far
         as it has credits."""
-        aside = self._crew.aside if self._computing else None
-        if aside is None:
-            return share_out(requests, workers)
-        theirs = [request for request in requests if self._computes(request)][: aside.credits]
+        cpu_worker = self._pool.cpu_worker if self._computing else None
+        if cpu_worker is None:
+            return assign(requests, workers)
+        theirs = [request for request in requests if self._computes(request)][: cpu_worker.credits]
         rids = {request.rid for request in theirs}
         others = [request for request in requests if request.rid not in rids]
-        return share_out(others, workers) + share_out(theirs, [aside])
+        return assign(others, workers) + assign(theirs, [cpu_worker])
 
     def _computes(self, request: Claimed) -> bool:
         return request.task in self._computing and any(
@@ -148,13 +148,13 @@ class Relief:
     def _stalls(self, now: float) -> Iterator[_Stall]:
         """Workers that stand still. One that has a single request anyway need not be relieved."""
         before, self._sights = self._sights, {}
-        for child in self._crew:
-            if not child.works or child.role == "lone" or not child.staying:
+        for child in self._pool:
+            if not child.works or child.role == "isolated" or not child.staying:
                 continue
             rid = child.in_loop
             if rid not in child.held:
                 rid = None
-                if now - child.last_beat < SILENCE or child.running.isdisjoint(child.held):
+                if now - child.last_beat < SILENT_AFTER or child.running.isdisjoint(child.held):
                     continue
             try:
                 process = psutil.Process(child.pid)
@@ -214,7 +214,7 @@ def _callbacks(request: Claimed) -> list[str]:
     return [name for name in (asked.callback, asked.errback) if name]
 
 
-def share_out(requests: list[Claimed], workers: list[Child]) -> list[tuple[Child, list[Claimed]]]:
+def assign(requests: list[Claimed], workers: list[Child]) -> list[tuple[Child, list[Claimed]]]:
     """Gives each request to a worker, as far as it can to one with credits, and books it there.
 
     A batch claimed again after a lost answer may be larger than the credits of today."""

@@ -1,4 +1,4 @@
-"""Oversight: the line between a master and the supervisor above it, as the master holds it."""
+"""SupervisorLink: the line between a master and the supervisor above it, as the master holds it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from crawlframe.node.messages import (
     FromMaster,
     FromMasterLine,
     Hello,
+    HelloReply,
     InitialState,
     RolloutAnnounced,
     StillLoading,
     ToMaster,
-    Welcome,
 )
 
 PROGRESS = 1.0  # seconds between two signs of life while code is loaded
 GREETING = 30.0  # seconds until the supervisor must have said who it is
 
 
-class Oversight:
+class SupervisorLink:
     """``gone`` is true when the supervisor has ended."""
 
     def __init__(self, channel: FromMasterLine) -> None:
@@ -38,12 +38,12 @@ class Oversight:
         self._next_progress = 0.0
         self._early: list[ToMaster] = []
 
-    def greet(self) -> InitialState:
+    def shake_hands(self) -> InitialState:
         """Says that all is imported, and waits until the supervisor says that nothing changed
         meanwhile and how things stand. Raises ConfigError when it does not."""
-        self.tell(Hello())
+        self.send(Hello())
         give_up = time.monotonic() + GREETING
-        welcomes: list[Welcome] = []
+        welcomes: list[HelloReply] = []
         while not welcomes:
             left = max(0.0, give_up - time.monotonic())
             if not select.select([self.channel], [], [], left)[0]:
@@ -52,8 +52,8 @@ class Oversight:
                 messages = self.channel.receive()
             except ChannelClosed:
                 raise ConfigError("the supervisor ended before this master began") from None
-            welcomes = [message for message in messages if isinstance(message, Welcome)]
-            self._early += [message for message in messages if not isinstance(message, Welcome)]
+            welcomes = [message for message in messages if isinstance(message, HelloReply)]
+            self._early += [message for message in messages if not isinstance(message, HelloReply)]
         initial = welcomes[0].state
         self.beside = tuple(initial.beside)
         self._branch, self._rollout = branch_of(initial.follows), initial.rollout
@@ -68,26 +68,26 @@ class Oversight:
             self.gone = True
             return early
 
-    def tell(self, message: FromMaster) -> None:
+    def send(self, message: FromMaster) -> None:
         try:
             self.channel.send(message)
         except ChannelClosed:
             self.gone = True
 
-    def tell_progress(self, now: float) -> None:
+    def send_progress(self, now: float) -> None:
         """The code is still being loaded; once a second is enough."""
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS
-            self.tell(StillLoading())
+            self.send(StillLoading())
 
-    def tell_rollout(self, frontier: Frontier, node: str) -> None:
+    def forward_rollout(self, frontier: Frontier, node: str) -> None:
         """Passes on what the service announced to this node, once."""
         if not self._branch:
             return
         rollout = frontier.rollouts.of(node, self._branch)
         if rollout is not None and concerns(rollout, node, self._branch, self._rollout):
             self._rollout = rollout.id
-            self.tell(RolloutAnnounced(rollout))
+            self.send(RolloutAnnounced(rollout))
 
 
 def release_output(fd: int) -> None:

@@ -41,7 +41,7 @@ from crawlframe.node.messages import (
     child_line,
     from_child,
 )
-from crawlframe.node.running_marks import Marks
+from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.services import Services
 from crawlframe.node.worker.worker import run_worker
 
@@ -49,10 +49,10 @@ log = logging.getLogger(__name__)
 
 ORDER = struct.Struct("!IQ")  # place of the mark, generation
 ANSWER = struct.Struct("!Q")  # pid of the new worker; 0 when the fork failed
-PATIENCE = 5.0  # seconds a fork may take
-TICK = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
+FORK_TIMEOUT = 5.0  # seconds a fork may take
+CLOCK_LAG = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
 NICE = 5  # workers leave the processor to those that steer: master, supervisor, a new template
-GIT_PATIENCE = 30.0  # seconds git may hold its lock until it counts as left behind
+GIT_LOCK_TIMEOUT = 30.0  # seconds git may hold its lock until it counts as left behind
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Template:
         cls,
         settings: Settings,
         services: Services,
-        marks: Marks,
+        marks: RunningMarks,
         skip: Mapping[str, str],
         *,
         cold: bool,
@@ -87,14 +87,14 @@ class Template:
         def main(channel: FromChildLine) -> None:
             ours.close()
             process = _TemplateProcess(settings, services, marks, channel, theirs, master)
-            process.live(skip, cold, tolerant)
+            process.run(skip, cold, tolerant)
 
         child = Child.spawn("template", main)
         theirs.close()
-        ours.settimeout(PATIENCE)
+        ours.settimeout(FORK_TIMEOUT)
         return cls(child, ours)
 
-    def fork(self, role: str, marks: Marks, generation: int) -> Child:
+    def fork(self, role: str, marks: RunningMarks, generation: int) -> Child:
         """A worker of this version. Raises OSError when the template cannot fork or is gone."""
         ours, theirs = child_line()
         place = marks.take()
@@ -149,7 +149,7 @@ class _TemplateProcess:
         self,
         settings: Settings,
         services: Services,
-        marks: Marks,
+        marks: RunningMarks,
         channel: FromChildLine,
         orders: socket.socket,
         master: int,
@@ -161,7 +161,7 @@ class _TemplateProcess:
         self._orders = orders
         self._master = master
 
-    def live(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> None:
+    def run(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> None:
         registry = self._load(skip, cold, tolerant)
         if registry is None:
             return
@@ -180,19 +180,19 @@ class _TemplateProcess:
         nothing else could run: a lock that git may have left behind does not keep the node down;
         nor, when ``tolerant``, a file that changes all the time."""
         code = self._services.code()
-        give_up = time.monotonic() + GIT_PATIENCE
+        give_up = time.monotonic() + GIT_LOCK_TIMEOUT
         while code.busy and time.monotonic() < give_up:
-            self._tell(GitBusy())
+            self._send(GitBusy())
             time.sleep(0.05)
-        began = time.time_ns() - TICK
+        began = time.time_ns() - CLOCK_LAG
         before = code.snapshot()
         lock = code.checkout and code.checkout.lock
         if before.busy:
             log.warning("git's lock %s is there for long", lock)
             if not cold:
-                self._tell(Unsteady(f"git holds {lock}; if none runs, remove it"))
+                self._send(Unsteady(f"git holds {lock}; if none runs, remove it"))
                 return None
-        self._tell(LoadingVersion(before.version))
+        self._send(LoadingVersion(before.version))
         gc.disable()  # nothing of what is imported will be freed
         threads = psutil.Process().num_threads()
         faults.at("reload.load")
@@ -200,10 +200,10 @@ class _TemplateProcess:
         registry = self._services.registry(
             skip,
             self._settings.load_timeout,
-            lambda module: self._tell(ImportingModule(module)),
+            lambda module: self._send(ImportingModule(module)),
         )
         adopt_orphans(False)  # the workers are the master's
-        self._tell(ImportingModule(""))
+        self._send(ImportingModule(""))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a module may have changed it
         started = psutil.Process().num_threads() - threads
         if started > 0:
@@ -225,12 +225,12 @@ class _TemplateProcess:
             same &= code.identity(registry.files) == (taken.digest, taken.revision)
             same &= not _written(registry.files, began)
         if not cold and code.busy:
-            self._tell(Unsteady(f"git holds {lock}; if none runs, remove it"))
+            self._send(Unsteady(f"git holds {lock}; if none runs, remove it"))
             return None
         changed = registry.changed()
         if changed or not same:
             names = ", ".join(map(str, changed[:5])) or f"a file below {code.spiders}"
-            self._tell(Unsteady(f"{names} changed while the code was loaded"))
+            self._send(Unsteady(f"{names} changed while the code was loaded"))
             if not tolerant:
                 return None
         loaded = Loaded(
@@ -245,10 +245,10 @@ class _TemplateProcess:
         self._version = loaded.version
         registry.seal()
         gc.freeze()  # what all workers share is not to be copied by their collectors
-        self._tell(loaded)
+        self._send(loaded)
         return registry
 
-    def _tell(self, message: FromTemplate) -> None:
+    def _send(self, message: FromTemplate) -> None:
         self._channel.send(message)
         while self._channel.pending:
             select.select([], [self._channel], [])
@@ -263,11 +263,11 @@ class _TemplateProcess:
             log.error("no further worker can be forked: %s", error)
             return 0
         if between == 0:
-            self._bear(lambda: self._work(registry, place, generation, end))
+            self._fork_worker(lambda: self._work(registry, place, generation, end))
         os.waitpid(between, 0)
         return between
 
-    def _bear(self, work: Callable[[], None]) -> None:
+    def _fork_worker(self, work: Callable[[], None]) -> None:
         try:
             worker = os.fork()
             if worker == 0:

@@ -1,5 +1,5 @@
-"""Crew: the processes of one master. How they come, are heard, leave and die; what their requests
-are is the master's business."""
+"""WorkerPool: the processes of one master: their start, messages, retirement and death. What their
+requests are is the master's business."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
 from crawlframe.conf import Settings
-from crawlframe.frontier.nodes import DEATHS_WITHIN, Fitness
+from crawlframe.frontier.nodes import DEATHS_WITHIN, NodeHealth
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.child_process import CAN_ADOPT, Child, describe_exit
 from crawlframe.node.master.blame import Shortage, blamed
@@ -26,19 +26,19 @@ from crawlframe.node.messages import (
     ToChild,
     WorkerReady,
 )
-from crawlframe.node.running_marks import Marks
+from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.services import Services
 
 log = logging.getLogger(__name__)
 
 WRITING = 5.0  # seconds beyond the grace time in which a worker may write what it has finished
-PURPOSES = {"aside": "callbacks that compute", "lone": "requests that must run alone"}
+PURPOSES = {"cpu": "callbacks that compute", "isolated": "requests that must run alone"}
 BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed boots
 LACKING = 10.0  # seconds in which a worker may be replaced, before one is called missing
 LONGEST = 200  # characters of what results wait for
 
 
-class Crew:
+class WorkerPool:
     """They are registered with ``selector``, each with itself as the data."""
 
     def __init__(
@@ -48,13 +48,13 @@ class Crew:
         self._services = services
         self._selector = selector
         # Twice the workers live during a reload; those of a reload before may still be leaving.
-        self.marks = Marks(8 * settings.workers + 1024, settings.concurrency)
+        self.marks = RunningMarks(8 * settings.workers + 1024, settings.concurrency)
         self.members: list[Child] = []
         self._lost: list[Child] = []  # whose channels are closed, where deaths are not seen
-        self._watch = Watch(settings)
+        self._health = PoolHealth(settings)
         self.hurried = False  # nobody gets the grace time
-        self.aside_wanted = False  # one worker more, for callbacks that compute
-        self.lone_wanted = False  # and one for requests that must run alone
+        self.cpu_wanted = False  # one worker more, for callbacks that compute
+        self.isolated_wanted = False  # and one for requests that must run alone
         self._shortage = Shortage()
         self._failed_boots = 0
         self._next_spawn = 0.0
@@ -68,15 +68,15 @@ class Crew:
         return [child for child in self.members if child.role == "worker"]
 
     @property
-    def aside(self) -> Child | None:
+    def cpu_worker(self) -> Child | None:
         """The worker that callbacks which compute are for, when it can be given requests."""
-        found = [child for child in self.members if child.role == "aside" and child.taking]
+        found = [child for child in self.members if child.role == "cpu" and child.taking]
         return found[0] if found else None
 
     @property
-    def fitness(self) -> Fitness:
+    def health(self) -> NodeHealth:
         """How well they do."""
-        return self._watch.look(self.members, time.monotonic())
+        return self._health.snapshot(self.members, time.monotonic())
 
     @property
     def held(self) -> set[bytes]:
@@ -120,9 +120,9 @@ class Crew:
     def staff(self, template: Template, generation: int) -> None:
         """Forks the workers that are missing from the live template, and lets as many older ones
         leave as new ones are ready: at no time do fewer than all work."""
-        self._watch.staffed = True
-        self._staff_one("aside", self.aside_wanted, template, generation)
-        self._staff_one("lone", self.lone_wanted, template, generation)
+        self._health.staffed = True
+        self._staff_one("cpu", self.cpu_wanted, template, generation)
+        self._staff_one("isolated", self.isolated_wanted, template, generation)
         staying = [child for child in self.workers if child.staying]
         ours = [child for child in staying if child.origin is template.loaded]
         for _ in range(self._settings.workers - len(ours)):
@@ -161,7 +161,7 @@ class Crew:
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def say(self, child: Child, message: ToChild) -> None:
+    def send(self, child: Child, message: ToChild) -> None:
         try:
             child.channel.send(message)
         except ChannelClosed:
@@ -171,7 +171,7 @@ class Crew:
                 child.channel, selectors.EVENT_READ | selectors.EVENT_WRITE, child
             )
 
-    def hear(self, child: Child) -> Iterator[FromChild]:
+    def receive(self, child: Child) -> Iterator[FromChild]:
         """What it has said, except beats."""
         try:
             messages = child.channel.receive()
@@ -204,7 +204,7 @@ class Crew:
         """It takes nothing new, finishes what it has, and ends."""
         if child.retiring_since is None:
             child.retiring_since = time.monotonic()
-            self.say(child, Retire())
+            self.send(child, Retire())
 
     def dismiss(self) -> None:
         """All are to leave."""
@@ -221,7 +221,7 @@ class Crew:
                 child.held.clear()
                 child.kill()
 
-    def watch(self) -> None:
+    def check(self) -> None:
         """Replaces workers that hang or grew, and kills those whose time to leave is over."""
         self._shortage.watch()
         now = time.monotonic()
@@ -231,7 +231,7 @@ class Crew:
                 if self.hurried or now - child.retiring_since > self._settings.grace + WRITING:
                     child.kill()
             elif child.role == "template":
-                continue  # renewal sees to it
+                continue  # CodeReload sees to it
             elif now - child.last_beat > self._settings.deadline:
                 log.warning("%s %d stands still and is killed", child.role, child.pid)
                 child.overdue = True
@@ -270,13 +270,13 @@ class Crew:
             how = "its channel is closed" if code is None else describe_exit(code)
             log.warning("%s %d died (%s)", child.role, child.pid, how)
             if child.works:
-                self._watch.note_death(time.monotonic())
+                self._health.note_death(time.monotonic())
         if not child.ready and child.staying:
             self.failed_boot()
 
 
-class Watch:
-    """Of one crew. ``now`` is time.monotonic()."""
+class PoolHealth:
+    """Of one pool. ``now`` is time.monotonic()."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -288,7 +288,7 @@ class Watch:
         """A worker has died that was to stay."""
         self._deaths.append(now)
 
-    def look(self, members: Iterable[Child], now: float) -> Fitness:
+    def snapshot(self, members: Iterable[Child], now: float) -> NodeHealth:
         members = [*members]
         while self._deaths and now - self._deaths[0] > DEATHS_WITHIN:
             self._deaths.popleft()
@@ -296,7 +296,7 @@ class Watch:
         missing = max(0, self._settings.workers - able) if self.staffed else 0
         if not missing or not self._full:
             self._full = now
-        return Fitness(
+        return NodeHealth(
             lease=self._settings.lease,
             beat=self._settings.beat,
             missing=missing if now - self._full > LACKING else 0,

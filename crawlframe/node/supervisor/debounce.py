@@ -10,7 +10,7 @@ from crawlframe.node.code import Code
 
 log = logging.getLogger(__name__)
 
-BUSY_LOOK = 0.05  # seconds between two looks whether git has let go of its lock
+BUSY_POLL = 0.05  # seconds between two looks whether git has let go of its lock
 BUSY_WARN = 10.0  # seconds after which a lock is told of
 PACKAGES_QUIET = 2.0  # seconds without change after which an installation counts as done
 
@@ -54,7 +54,7 @@ class Changes:
 
     def wait(self, now: float) -> None:
         """They cannot be dealt with yet."""
-        self._quiet_at = now + BUSY_LOOK
+        self._quiet_at = now + BUSY_POLL
 
     def take(self) -> float:
         """They are being dealt with; answers when the last one was seen."""

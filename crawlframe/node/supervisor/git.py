@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 FETCH = 60.0  # seconds a fetch may take
 MOVE = 300.0  # seconds the files of a large checkout may take to be written
-PATIENCE = 5.0  # seconds another git may be at work in the checkout
+GIT_BUSY_TIMEOUT = 5.0  # seconds another git may be at work in the checkout
 REVISION = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 MANY = 1000  # paths on a command line
 NAMED = 3  # files named in a message
@@ -130,7 +130,7 @@ class Follower:
             )
 
     def _check_clean(self) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + GIT_BUSY_TIMEOUT
         while self._checkout.busy:
             if time.monotonic() > deadline:
                 raise PullRefused(
@@ -300,7 +300,7 @@ def _some(paths: list[str]) -> str:
     return ", ".join(paths[:NAMED]) + more
 
 
-class Pulling(threading.Thread):
+class PullThread(threading.Thread):
     """Puts a PullEnded of each pull into a mailbox. ``every``: seconds between pulls of the tip of
     the branch; 0 for none but what is asked."""
 

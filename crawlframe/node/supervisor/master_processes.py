@@ -1,4 +1,4 @@
-"""Wards: the masters of one supervisor, and which of them is what."""
+"""MasterProcesses: the masters of one supervisor, and which of them is what."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from crawlframe.node.messages import (
 from crawlframe.node.supervisor.pulls import Pulls
 
 MAX_WORDS = 16384  # bytes of its standard error that a master's failure is told with
-PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next one, by deaths in a row
+RESTART_PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next one, by deaths in a row
 STEADY = 30.0  # seconds of life after which a death does not count as a repetition
 
 
-class Ward:
+class MasterProcess:
     """``engine`` is the digest of the framework that it runs, ``code`` what it said of its code,
     ``loaded`` what it has loaded, if anything. ``now`` is time.monotonic()."""
 
@@ -55,7 +55,7 @@ class Ward:
     @classmethod
     def start(
         cls, command: list[str], cwd: Path, engine: str, now: float, *, captured: bool
-    ) -> Ward:
+    ) -> MasterProcess:
         """Runs ``command`` in ``cwd``, which is to become a master. ``captured``: what it writes to
         standard error before it is one is kept for ``words``."""
         ours, theirs = socket.socketpair()
@@ -76,29 +76,29 @@ class Ward:
         theirs.close()
         for fd in fds[1:]:
             os.close(fd)
-        ward = cls(process.pid, to_master(ours), engine, now)
-        ward._capture = capture
-        return ward
+        master = cls(process.pid, to_master(ours), engine, now)
+        master._capture = capture
+        return master
 
     @classmethod
-    def adopt(cls, left: AdoptedMaster, now: float) -> Ward:
+    def adopt(cls, left: AdoptedMaster, now: float) -> MasterProcess:
         """One that another supervisor in this very process had started."""
         os.set_inheritable(left.fd, False)
-        ward = cls(left.pid, to_master(socket.socket(fileno=left.fd)), left.engine, now)
-        ward.greeted = ward.serving = True
-        ward.tell(SendCodeReport())
-        return ward
+        master = cls(left.pid, to_master(socket.socket(fileno=left.fd)), left.engine, now)
+        master.greeted = master.serving = True
+        master.send(SendCodeReport())
+        return master
 
-    def give_away(self) -> AdoptedMaster:
+    def pass_on(self) -> AdoptedMaster:
         """What ``adopt`` needs in the program that this process executes next."""
         os.set_inheritable(self.channel.fileno(), True)
         return AdoptedMaster(self.pid, self.channel.fileno(), self.engine)
 
-    def keep(self) -> None:
+    def take_back(self) -> None:
         """It is not given away after all."""
         os.set_inheritable(self.channel.fileno(), False)
 
-    def tell(self, message: ToMaster) -> None:
+    def send(self, message: ToMaster) -> None:
         try:
             self.channel.send(message)
         except ChannelClosed:
@@ -130,7 +130,7 @@ class Ward:
         return text.decode("utf-8", "replace").strip()
 
 
-class Wards:
+class MasterProcesses:
     """Started with ``command`` (an argument list). They are registered with ``selector``, each with
     itself as the data."""
 
@@ -138,57 +138,59 @@ class Wards:
         self.command = command
         self.cwd = Path.cwd()
         self.selector = selectors.DefaultSelector()
-        self._all: list[Ward] = []
+        self._all: list[MasterProcess] = []
 
-    def __iter__(self) -> Iterator[Ward]:
+    def __iter__(self) -> Iterator[MasterProcess]:
         return iter([*self._all])
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    def start(self, engine: str, now: float) -> Ward:
+    def start(self, engine: str, now: float) -> MasterProcess:
         """Another one: the only one, or one that is to follow the present one. Raises OSError."""
         captured = self.present is not None
-        ward = Ward.start(self.command, self.cwd, engine, now, captured=captured)
-        self.add(ward)
-        return ward
+        master = MasterProcess.start(self.command, self.cwd, engine, now, captured=captured)
+        self.add(master)
+        return master
 
-    def add(self, ward: Ward) -> None:
-        self._all.append(ward)
-        self.selector.register(ward.channel, selectors.EVENT_READ, ward)
+    def add(self, master: MasterProcess) -> None:
+        self._all.append(master)
+        self.selector.register(master.channel, selectors.EVENT_READ, master)
 
-    def remove(self, ward: Ward) -> None:
-        self._all.remove(ward)
-        self.selector.unregister(ward.channel)
-        ward.channel.close()
+    def remove(self, master: MasterProcess) -> None:
+        self._all.remove(master)
+        self.selector.unregister(master.channel)
+        master.channel.close()
 
     @property
-    def present(self) -> Ward | None:
+    def present(self) -> MasterProcess | None:
         """The master that runs the node: the one that serves, else the oldest."""
-        staying = [ward for ward in self._all if not ward.leaving]
-        return next((ward for ward in staying if ward.serving), staying[0] if staying else None)
+        staying = [master for master in self._all if not master.leaving]
+        return next(
+            (master for master in staying if master.serving), staying[0] if staying else None
+        )
 
     @property
-    def successor(self) -> Ward | None:
+    def successor(self) -> MasterProcess | None:
         """The one that is to follow it."""
         present = self.present
-        others = (ward for ward in self._all if not ward.leaving and ward is not present)
+        others = (master for master in self._all if not master.leaving and master is not present)
         return next(others, None)
 
     @property
-    def only(self) -> Ward | None:
+    def only(self) -> MasterProcess | None:
         """The present one, when it serves, and no other lives, and no message is half read."""
         present = self.present
         calm = present is not None and present.serving and present.channel.idle
         return present if calm and len(self._all) == 1 else None
 
-    def initial_state(self, ward: Ward, pulls: Pulls) -> InitialState:
+    def initial_state(self, master: MasterProcess, pulls: Pulls) -> InitialState:
         """How things stand when this one begins."""
-        present = self.present if ward is not self.present else None
+        present = self.present if master is not self.present else None
         return InitialState(
-            beside=[other.pid for other in self if other is not ward],
+            beside=[other.pid for other in self if other is not master],
             broken=present.loaded.broken if present and present.loaded else None,
-            changed_at=ward.changed_at,
+            changed_at=master.changed_at,
             follows=pulls.follows,
             pulled=pulls.last.revision,
             pull_problem=pulls.last.problem,
@@ -196,18 +198,18 @@ class Wards:
             rollout=pulls.rollout,
         )
 
-    def dead(self) -> Iterator[tuple[Ward, int]]:
+    def dead(self) -> Iterator[tuple[MasterProcess, int]]:
         """Those that have ended since the last question, with their exit codes."""
-        for ward in self:
-            pid, status = os.waitpid(ward.pid, os.WNOHANG)
+        for master in self:
+            pid, status = os.waitpid(master.pid, os.WNOHANG)
             if pid:
-                yield ward, os.waitstatus_to_exitcode(status)
+                yield master, os.waitstatus_to_exitcode(status)
 
     def stop(self, *, again: bool) -> None:
         """All are to stop; a master that is asked again gives up what it is fetching."""
-        for ward in self._all:
-            if again or not ward.leaving:
-                ward.signal(signal.SIGTERM)
+        for master in self._all:
+            if again or not master.leaving:
+                master.signal(signal.SIGTERM)
 
 
 class Restarts:
@@ -221,7 +223,7 @@ class Restarts:
         """A master died that lived so many seconds."""
         if lived > STEADY:
             self.deaths = 0
-        self._at = now + PAUSES[min(self.deaths, len(PAUSES) - 1)]
+        self._at = now + RESTART_PAUSES[min(self.deaths, len(RESTART_PAUSES) - 1)]
         self.deaths += 1
 
     def left(self, now: float) -> float | None:

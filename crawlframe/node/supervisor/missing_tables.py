@@ -1,10 +1,10 @@
-"""Tables: a framework that was refused because the database lacks its tables is tried again when
-somebody has migrated the database."""
+"""MissingTables: a framework that was refused because the database lacks its tables is tried again
+when the database has been migrated."""
 
 from __future__ import annotations
 
 
-class Tables:
+class MissingTables:
     """Of one supervisor. A mark stands for the migrations that are applied; the stewards of its
     masters tell it when it changes."""
 

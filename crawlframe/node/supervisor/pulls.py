@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from crawlframe.frontier.rollouts import Rollout
 from crawlframe.node.messages import CheckoutPulled, PullEnded
-from crawlframe.node.supervisor.git import Pulling
+from crawlframe.node.supervisor.git import PullThread
 
 
 class Pulls:
     """Of one supervisor. None are made without ``pulling``."""
 
-    def __init__(self, pulling: Pulling | None) -> None:
+    def __init__(self, pulling: PullThread | None) -> None:
         self._pulling = pulling
         self.follows = pulling.follows if pulling else ""  # "origin/main"
         self.last = CheckoutPulled("", "", 0)

@@ -1,4 +1,4 @@
-"""Succession: a supervisor becomes a fresh one of the new framework, in the same process."""
+"""Re-execution: a supervisor becomes a fresh one of the new framework, in the same process."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from crawlframe.node.messages import Inheritance
 log = logging.getLogger(__name__)
 
 ADOPTED = "SUPERVISOR_ADOPTS"  # environment variable: what the fresh one takes over
-REHEARSAL = 30.0  # seconds
+CHECK_TIMEOUT = 30.0  # seconds
 
 
-def inherited() -> Inheritance | None:
+def inherited_state() -> Inheritance | None:
     """What the supervisor before this one left in this process; None when there was none."""
     text = os.environ.pop(ADOPTED, "")
     return msgspec.json.decode(text, type=Inheritance) if text else None
 
 
-def follows() -> bool:
+def is_reexecuted() -> bool:
     """Is this process to be a fresh supervisor of a master that lives?"""
     return ADOPTED in os.environ
 
 
-def rehearse(command: list[str]) -> str:
+def check(command: list[str]) -> str:
     """Why the framework on the disk has no working supervisor; "" when it has."""
     try:
         done = subprocess.run(
@@ -37,7 +37,7 @@ def rehearse(command: list[str]) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            timeout=REHEARSAL,
+            timeout=CHECK_TIMEOUT,
             start_new_session=True,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -45,7 +45,7 @@ def rehearse(command: list[str]) -> str:
     return done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
 
 
-def become(command: list[str], cwd: Path, left: Inheritance) -> None:
+def execute(command: list[str], cwd: Path, left: Inheritance) -> None:
     """Executes ``command`` in this process and leaves it the master. Returns only when that
     fails."""
     state = msgspec.json.encode(left).decode()

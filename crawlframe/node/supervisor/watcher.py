@@ -22,10 +22,10 @@ from crawlframe.node.supervisor.mailbox import Mailbox
 
 log = logging.getLogger(__name__)
 
-STEP = 20  # milliseconds; events of that time come together
-LOOK = 200  # milliseconds between two looks at single files, and at trees where polling is needed
-SCAN = 2.0  # seconds between two looks at whole trees, for what the kernel does not tell: links
-SHARE = 50  # a look at whole trees may take this part of the time between two
+STEP_MS = 20  # milliseconds; events of that time come together
+POLL_MS = 200  # milliseconds between two looks at single files, and at trees that are polled
+SCAN_EVERY = 2.0  # seconds between two scans of whole trees: the kernel does not report links
+SCAN_SHARE = 50  # a look at whole trees may take this part of the time between two
 
 Signature = tuple[int, int, int, int, int]
 
@@ -52,7 +52,7 @@ class TreeReloader(BaseReloader):
 
     def begin(self) -> None:
         """From here on everything counts as a change."""
-        self._look(whole=True)
+        self._scan(whole=True)
 
     def run_loop(self) -> None:
         autoreload_started.send(sender=self)
@@ -62,33 +62,33 @@ class TreeReloader(BaseReloader):
         while True:
             trees = [tree for tree in self.directory_globs if tree.is_dir()]
             if self.polling or not trees:
-                time.sleep(LOOK / 1000)
-                self._notify(self._look(whole=True))
+                time.sleep(POLL_MS / 1000)
+                self._notify(self._scan(whole=True))
                 yield
                 continue
             try:
-                yield from self._told_by_the_kernel(trees)
+                yield from self._kernel_events(trees)
             except (OSError, RuntimeError, ValueError) as error:  # the last: strange file names
                 log.warning(
                     "the kernel does not tell changes (%s); looking for them instead", error
                 )
                 self.polling = True
 
-    def _told_by_the_kernel(self, trees: list[Path]) -> Iterator[None]:
+    def _kernel_events(self, trees: list[Path]) -> Iterator[None]:
         """Ends when a tree is another directory than before."""
         for changes in watchfiles.watch(
             *trees,
             watch_filter=None,
             debounce=400,
-            step=STEP,
-            rust_timeout=LOOK,
+            step=STEP_MS,
+            rust_timeout=POLL_MS,
             yield_on_timeout=True,
             stop_event=self._ended,
             raise_interrupt=False,
         ):
             told = {Path(path) for _, path in changes}
             told = {path for path in told if self._is_code(path)}
-            looked = self._look(whole=False)
+            looked = self._scan(whole=False)
             self._seen.update((path, signature(path)) for path in told if path in self._seen)
             self._notify(told | looked)
             yield
@@ -104,7 +104,7 @@ class TreeReloader(BaseReloader):
                     return is_code(path.relative_to(root))
         return True
 
-    def _look(self, *, whole: bool) -> set[Path]:
+    def _scan(self, *, whole: bool) -> set[Path]:
         """The single files, and the whole trees now and then, that are not as they were."""
         started = time.monotonic()
         looked: dict[Path, Signature | None] = {}
@@ -115,7 +115,7 @@ class TreeReloader(BaseReloader):
             for tree in self.directory_globs:
                 looked.update((path, signature(path)) for path in files(tree))
             took = time.monotonic() - started
-            self._next_scan = time.monotonic() + max(SCAN, SHARE * took)
+            self._next_scan = time.monotonic() + max(SCAN_EVERY, SCAN_SHARE * took)
         first = not self._seen
         changed = {path for path, mark in looked.items() if self._seen.get(path, ...) != mark}
         if whole:
@@ -149,7 +149,7 @@ def signature(path: Path) -> Signature | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-class Watch(threading.Thread):
+class WatcherThread(threading.Thread):
     """Runs a reloader; puts a FileChanged of each change into a mailbox."""
 
     def __init__(self, reloader: TreeReloader, mailbox: Mailbox) -> None:

@@ -43,7 +43,7 @@ class Call(NamedTuple):
 
 class Callbacks:
     """Of one worker. ``mark`` is told (slot, rid) whose callback is running, b"" when none is;
-    ``tell`` (task, callback, does it compute) when it is known why one is slow.
+    ``on_slow`` (task, callback, does it compute) when it is known why one is slow.
 
     Callbacks that wait (for a file, a database, another server) run in as many threads as there are
     requests in flight. Those that compute take turns, because the interpreter runs one thread at a
@@ -53,24 +53,24 @@ class Callbacks:
         self,
         settings: Settings,
         mark: Callable[[int, bytes], None],
-        tell: Callable[[int, str, bool], None] = lambda task, name, computes: None,
+        on_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
     ) -> None:
-        self._tell = tell
+        self._on_slow = on_slow
         self._deadline = settings.deadline
         self._mark = mark
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="callback")
         self._slots = [*range(LOOP + 1, LOOP + 1 + settings.concurrency)]
         self._began: dict[int, tuple[float, bytes]] = {}  # slot -> time.monotonic(), rid
-        self._pace = Pace()
+        self._throttle = CallbackThrottle()
         self._computing = _Queue()
         self._slow: dict[tuple[int, str], bool] = {}  # (task, callback) -> does it compute?
-        self._told: set[tuple[int, str]] = set()
+        self._reported: set[tuple[int, str]] = set()
 
     def expect(self, task: int, name: str, computes: bool) -> None:
         """This callback is slow, because it computes or because it waits."""
         if len(self._slow) >= REMEMBERED:
             self._slow.clear()
-            self._told.clear()
+            self._reported.clear()
         if computes:
             sys.setswitchinterval(SWITCH)
         self._slow[task, name] = computes
@@ -83,7 +83,7 @@ class Callbacks:
         """Raises what its ``function`` and ``take`` raise."""
         computes = self._slow.get((call.task, call.name)) if self._slow else None
         if computes is None:
-            await self._pace.turn()
+            await self._throttle.acquire()
             unfinished = self._in_loop(call)
         elif computes:
             async with self._computing.next():
@@ -155,10 +155,10 @@ class Callbacks:
             self._slots.append(slot)
 
     def _learn(self, task: int, name: str, computes: bool) -> None:
-        if (task, name) not in self._told or self._slow.get((task, name)) != computes:
+        if (task, name) not in self._reported or self._slow.get((task, name)) != computes:
             self.expect(task, name, computes)
-            self._told.add((task, name))
-            self._tell(task, name, computes)
+            self._reported.add((task, name))
+            self._on_slow(task, name, computes)
 
     # -- coroutines and async generators ----------------------------------------------------------
 
@@ -262,7 +262,7 @@ def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
     return None
 
 
-class Pace:
+class CallbackThrottle:
     """Of one event loop; first come, first served."""
 
     def __init__(self) -> None:
@@ -270,18 +270,18 @@ class Pace:
         self._due = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def turn(self) -> None:
+    async def acquire(self) -> None:
         """Returns when the caller may hold the event loop."""
         if self._left and not self._waiting:
             self._left -= 1
-            self._look_again()
+            self._schedule()
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        self._look_again()
+        self._schedule()
         await turn
 
-    def _look_again(self) -> None:
+    def _schedule(self) -> None:
         if not self._due:
             self._due = True
             asyncio.get_running_loop().call_soon(self._next)
@@ -295,4 +295,4 @@ class Pace:
                 turn.set_result(None)
                 self._left -= 1
         if self._waiting or not self._left:
-            self._look_again()
+            self._schedule()

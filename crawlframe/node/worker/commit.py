@@ -16,15 +16,15 @@ from crawlframe.conf import Settings
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
-from crawlframe.node.task_finisher import Endings
+from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
 
 log = logging.getLogger(__name__)
 
 GATHER = 0.005  # seconds after the first outcome of a batch, in which others join it
-LOOKS = 4  # times that, while more are worth waiting for
-PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds between tries while the database or Redis is away
+GATHER_ROUNDS = 4  # times that, while more are worth waiting for
+RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds, while the database or Redis is away
 
 
 class Committer(threading.Thread):
@@ -57,7 +57,7 @@ class Committer(threading.Thread):
         self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
         self._put = self._done = 0  # outcomes; each is counted by one thread only
         self._confirming = False
-        self._endings = Endings(frontier, ledger)
+        self._task_finisher = TaskFinisher(frontier, ledger)
         self._waits = ""  # what the last try failed of
 
     @property
@@ -101,7 +101,7 @@ class Committer(threading.Thread):
         while open_:
             batch: list[Outcome] = []
             try:
-                entry = self._inbox.get(timeout=self._endings.left(time.monotonic()))
+                entry = self._inbox.get(timeout=self._task_finisher.left(time.monotonic()))
             except queue.Empty:
                 self._end_tasks()
                 continue
@@ -121,14 +121,14 @@ class Committer(threading.Thread):
                 self._write(batch)
                 self._done += len(batch)
                 self._settled([outcome.rid for outcome in batch])
-            if self._endings.left(time.monotonic()) == 0:
+            if self._task_finisher.left(time.monotonic()) == 0:
                 self._end_tasks()
         self._end_tasks()
         self._ledger.close()
 
     def _end_tasks(self) -> None:
         try:
-            self._endings.end(time.monotonic())
+            self._task_finisher.end(time.monotonic())
         except Fenced:
             self._on_fenced()
         except (LedgerAway, LedgerRefused, FrontierError, RedisError, OSError) as error:
@@ -144,7 +144,7 @@ class Committer(threading.Thread):
             pass  # it is away; the next time tells
 
     def _gather(self) -> None:
-        for _ in range(LOOKS):
+        for _ in range(GATHER_ROUNDS):
             time.sleep(GATHER)
             if self._inbox.qsize() >= min(self._batch_size, self._worth_waiting_for()):
                 return
@@ -163,7 +163,7 @@ class Committer(threading.Thread):
                 if tries == 0:
                     log.warning("%d results wait: %s", len(batch), error)
                 self._waits = " ".join(str(error).split())
-                time.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
+                time.sleep(RETRY_PAUSES[min(tries, len(RETRY_PAUSES) - 1)])
                 tries += 1
 
     def _settle(self, batch: list[Outcome]) -> None:
@@ -250,4 +250,4 @@ class Committer(threading.Thread):
             # Only what this run recorded is marked; a winner's list may differ from ours.
             if recorded[outcome.rid].follow_ups is outcome.follow_ups:
                 self._sieve.add(outcome.task, outcome.fingerprints)
-        self._endings.add(ended)
+        self._task_finisher.add(ended)

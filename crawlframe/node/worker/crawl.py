@@ -1,4 +1,4 @@
-"""Crawl: one task in a worker, and whether a request fits the code of its spider."""
+"""TaskCrawl: one task in a worker, and whether a request fits the code of its spider."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Follow = Callable[[Request, Response | None], Request | None]
 
 
 @dataclass
-class Crawl:
+class TaskCrawl:
     """One task in this worker: its spider object, made once."""
 
     spec: TaskSpec
@@ -69,7 +69,7 @@ class Park(Exception):
     lack_of_code = True
 
 
-def method(crawl: Crawl, name: str) -> Callable[..., Any]:
+def method(crawl: TaskCrawl, name: str) -> Callable[..., Any]:
     """The spider's method of this name. Raises Park."""
     function = getattr(crawl.spider, name, None)
     if not callable(function) or getattr(function, "__func__", None) is Spider.parse:
@@ -77,7 +77,7 @@ def method(crawl: Crawl, name: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def check_fit(crawl: Crawl, request: Request) -> None:
+def check_fit(crawl: TaskCrawl, request: Request) -> None:
     """Raises Park when the callback does not exist or does not take the request's cb_kwargs: what
     is queued may be older or newer than the code."""
     name = request.callback or "parse"

@@ -16,9 +16,9 @@ from crawlframe.frontier.records import Claimed
 from crawlframe.items import clean_text
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks
-from crawlframe.node.worker.crawl import Crawl
+from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
-from crawlframe.node.worker.memory_waits import Starved
+from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -40,12 +40,12 @@ class Fetching:
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
-        self._starved = Starved()
+        self._memory_waits = MemoryWaits()
 
     async def fetch(
         self,
         outcome: Outcome,
-        crawl: Crawl,
+        crawl: TaskCrawl,
         request: Request,
         claimed: Claimed,
         account: Account,
@@ -53,7 +53,7 @@ class Fetching:
         """The response for the callback. None: the outcome has ended, and the request waits without
         a try being counted. Raises FetchError, StatusError for a status that is not handled, and
         MiddlewareFailed."""
-        account.in_advance = outcome.rid in self._starved
+        account.in_advance = outcome.rid in self._memory_waits
         sent = request
         started = self._clock()
 
@@ -78,7 +78,7 @@ class Fetching:
             outcome.cookies = crawl.cookies.changes()
             if isinstance(error, FetchError):
                 repeatable = sent.method in IDEMPOTENT or crawl.retries(request) > 0
-                if repeatable and self._starved.excuses(outcome.rid, error, account):
+                if repeatable and self._memory_waits.excuses(outcome.rid, error, account):
                     delay = backoff(outcome.attempts)
                     outcome.end(Verdict.DEFER, error.reason, str(error), delay)
                     return None
@@ -100,7 +100,7 @@ class Fetching:
 
 
 class _Watch:
-    """Marks what the middlewares of one request run, as Callbacks does for its callback."""
+    """RunningMarks what the middlewares of one request run, as Callbacks does for its callback."""
 
     def __init__(self, callbacks: Callbacks, rid: bytes, spider: str) -> None:
         self._callbacks = callbacks

@@ -1,14 +1,14 @@
-"""Starved: requests that were lost while their transfers were paused for lack of memory."""
+"""MemoryWaits: requests that were lost while their transfers were paused for lack of memory."""
 
 from __future__ import annotations
 
 from crawlframe.errors import ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.memory import Account
 
-MAX_STARVED = 10_000  # requests that are remembered
+MAX_MEMORY_WAITS = 10_000  # requests that are remembered
 
 
-class Starved:
+class MemoryWaits:
     """Of one worker. It excuses each request once: the next time, the memory for the largest body
     is there before its transfer begins, so that it cannot be lost for the same reason."""
 
@@ -25,6 +25,6 @@ class Starved:
         if not lost or rid in self._rids:
             return False
         self._rids[rid] = None
-        if len(self._rids) > MAX_STARVED:
+        if len(self._rids) > MAX_MEMORY_WAITS:
             del self._rids[next(iter(self._rids))]
         return True

@@ -7,7 +7,7 @@ from typing import Any
 
 from crawlframe.errors import CloseTask, SpiderError
 from crawlframe.node.worker.callbacks import Call, Callbacks
-from crawlframe.node.worker.crawl import Crawl, method
+from crawlframe.node.worker.crawl import TaskCrawl, method
 from crawlframe.task_life import TaskInfo
 
 OPENED = "opened"
@@ -22,7 +22,7 @@ class NotOpened(Exception):
         self.retries = retries
 
 
-async def take_up(crawl: Crawl, callbacks: Callbacks, rid: bytes) -> None:
+async def take_up(crawl: TaskCrawl, callbacks: Callbacks, rid: bytes) -> None:
     """Calls ``opened`` of the spider, then ``open`` of its pipelines. ``rid`` is blamed if the
     worker dies of it. Raises NotOpened and CloseTask."""
     task = crawl.spider._task = crawl.spec.task

@@ -31,7 +31,7 @@ from crawlframe.ledger import TaskSpec
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
-from crawlframe.node.worker.crawl import Crawl, Park, check_fit, method
+from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
 from crawlframe.node.worker.failures import callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
@@ -69,12 +69,12 @@ class RequestRunner:
         load_task: Callable[[int], Awaitable[TaskSpec | None]],
         load_cookies: Callable[[int], Awaitable[tuple[dict[str, str], int]]],
         mark: Callable[[int, bytes], None],
-        tell_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
+        on_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
         load_summary: Callable[[int], Awaitable[Summary | None]] = _unknown,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """``mark`` and ``tell_slow`` are those of Callbacks. ``fetched`` is called for each fetch
+        """``mark`` and ``on_slow`` are those of Callbacks. ``fetched`` is called for each fetch
         that is over, whether or not it brought a response. ``load_summary`` returns how a task ends
         of which nothing is left but its last request; None when something else is. ``clock`` gives
         seconds."""
@@ -87,10 +87,10 @@ class RequestRunner:
         self._load_cookies = load_cookies
         self._load_summary = load_summary
         self._mark = mark
-        self.callbacks = Callbacks(settings, mark, tell_slow)
+        self.callbacks = Callbacks(settings, mark, on_slow)
         self._fetching = Fetching(downloader, self.callbacks, fetched, clock)
         self._middlewares: dict[type[Spider], Middlewares | None] = {}
-        self._crawls: dict[int, asyncio.Future[Crawl]] = {}
+        self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """The outcome of one request; only cancellation raises."""
@@ -142,7 +142,7 @@ class RequestRunner:
     async def _fetch_and_call(
         self,
         outcome: Outcome,
-        crawl: Crawl,
+        crawl: TaskCrawl,
         request: Request,
         claimed: Claimed,
         account: Account,
@@ -160,7 +160,7 @@ class RequestRunner:
         return await self._call(outcome, crawl, request, response)
 
     async def _fail(
-        self, outcome: Outcome, crawl: Crawl, request: Request, error: FetchError
+        self, outcome: Outcome, crawl: TaskCrawl, request: Request, error: FetchError
     ) -> Outcome:
         """The request waits for another try, or ends as an error; what its errback yields then
         still counts."""
@@ -182,7 +182,7 @@ class RequestRunner:
         outcome.reason, outcome.detail = reason_of(error), trim(str(error))
         return outcome
 
-    async def _end(self, outcome: Outcome, crawl: Crawl, request: Request) -> Outcome:
+    async def _end(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Outcome:
         """Runs closed, the last word of a task."""
         method(crawl, END_CALLBACK)  # or park
         summary = await self._load_summary(outcome.task)
@@ -193,7 +193,7 @@ class RequestRunner:
     async def _call(
         self,
         outcome: Outcome,
-        crawl: Crawl,
+        crawl: TaskCrawl,
         request: Request,
         got: Response | FetchError | Summary | None,
     ) -> Outcome:
@@ -248,7 +248,7 @@ class RequestRunner:
             return closing_reason(close)
         return ""
 
-    async def _crawl(self, task: int, rid: bytes) -> Crawl:
+    async def _crawl(self, task: int, rid: bytes) -> TaskCrawl:
         future = self._crawls.get(task)
         if future is None:
             future = self._crawls[task] = asyncio.ensure_future(self._open(task, rid))
@@ -261,7 +261,7 @@ class RequestRunner:
                 self._crawls.pop(task, None)  # the next request asks again
             raise
 
-    async def _open(self, task: int, rid: bytes) -> Crawl:
+    async def _open(self, task: int, rid: bytes) -> TaskCrawl:
         spec = await self._load_task(task)
         if spec is None:
             missing = Park(f"task {task} is not in the database")
@@ -283,7 +283,7 @@ class RequestRunner:
             raise Park(trim(f"spider {spec.spider!r} cannot be made: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
-        crawl = Crawl(
+        crawl = TaskCrawl(
             spec,
             spider,
             start_arguments,

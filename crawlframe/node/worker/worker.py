@@ -65,7 +65,7 @@ def run_worker(
     """The child's whole life. ``mark`` is told (slot, rid) whose callback is running."""
     return_large_blocks()
     worker = Worker(settings, services, registry, version, generation, channel, mark)
-    uvloop.run(worker.live())
+    uvloop.run(worker.run())
 
 
 class Worker:
@@ -98,7 +98,7 @@ class Worker:
         self._timer: asyncio.TimerHandle | None = None  # of the next report
         self._end = asyncio.Event()
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._frontier = self._services.frontier()
         ledger = self._ledger = self._services.ledger()
@@ -122,7 +122,7 @@ class Worker:
             load_task=lambda task: self._in_commit_thread(lambda: ledger.task(task)),
             load_cookies=lambda task: self._in_commit_thread(lambda: self._frontier.cookies(task)),
             mark=self._mark,
-            tell_slow=lambda *slow: self._send(SlowCallback(*slow)),
+            on_slow=lambda *slow: self._send(SlowCallback(*slow)),
             fetched=self._on_fetched,
             load_summary=lambda task: self._in_commit_thread(lambda: self._summary(task)),
         )

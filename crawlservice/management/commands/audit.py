@@ -37,14 +37,14 @@ class Command(ServiceCommand):
             for some in found.values():
                 problems += some
             if len(rows) > 1:  # a large one takes its time
-                self._tell(found)
+                self._print(found)
         for problem in problems:
             self.stdout.write(problem)
         if problems:
             raise CommandError(f"{len(problems)} problems in {len(rows)} tasks and the frontier")
         self.stdout.write(f"all holds: {len(rows)} tasks and the frontier")
 
-    def _tell(self, found: Found) -> None:
+    def _print(self, found: Found) -> None:
         for task, problems in found.items():
             holds = f"{len(problems)} problems" if problems else "all holds"
             self.stdout.write(f"task {task}: {holds}")

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 
 from crawlframe.code.registry import Registry
 from crawlframe.response import Response
-from crawlservice.cli.fetch_shell import Tryout, shell
+from crawlservice.cli.fetch_shell import PageFetcher, shell
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 
@@ -29,10 +29,10 @@ class Command(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["spider"]
         spider = Registry.load(settings.CRAWLFRAME.spiders).get(name)() if name else None
-        tryout = Tryout(settings.CRAWLFRAME, spider, options["downloader"])
-        response = tryout.fetch(options["url"])
+        fetcher = PageFetcher(settings.CRAWLFRAME, spider, options["downloader"])
+        response = fetcher.fetch(options["url"])
         if options["shell"]:
-            shell(tryout, response)
+            shell(fetcher, response)
             return
         for url in response.redirects:
             self.stderr.write(f"redirected from {url}")

@@ -22,7 +22,7 @@ from crawlservice.monitoring.lives import forget
 from crawlservice.monitoring.nodes import (
     OFFLINE,
     Node,
-    look,
+    by_generation,
     read,
     skew_line,
     unreadable,
@@ -80,7 +80,7 @@ class Command(ServiceCommand):
             self.stdout.write(f"\n{plain(skew)}")
 
     def _check(self, name: str) -> None:
-        known = look()
+        known = by_generation()
         if known is None:
             self.stdout.write(why_unknown())
         elif not any(node.node == name and node.state != OFFLINE for node in known.values()):

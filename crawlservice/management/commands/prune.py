@@ -15,7 +15,7 @@ from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.connections import clock
 from crawlservice.tasks.removal import Extent, ended_before, extent, remove
 
-MOST = 36_500  # days
+MAX_DAYS = 36_500  # days
 
 
 class Command(ServiceCommand):
@@ -84,8 +84,8 @@ class Command(ServiceCommand):
 
 
 def _days(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or int(text) > MOST:
-        raise ArgumentTypeError(f"{text!r} must be a whole number of days, 0 to {MOST}")
+    if not text.isascii() or not text.isdecimal() or int(text) > MAX_DAYS:
+        raise ArgumentTypeError(f"{text!r} must be a whole number of days, 0 to {MAX_DAYS}")
     return int(text)
 
 

@@ -22,8 +22,8 @@ from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.connections.database import prepare
 from crawlservice.connections.frontier import frontier
-from crawlservice.rollouts.rollout import Rolling, full_revision
-from crawlservice.rollouts.status import Standing, standings
+from crawlservice.rollouts.rollout import RolloutRun, full_revision
+from crawlservice.rollouts.status import NodeStatus, node_statuses
 
 NOTE_EVERY = 2.0  # seconds between two notes where no live view is possible
 PAGES, TIMEOUT = 100, 300.0
@@ -55,22 +55,22 @@ class Command(ServiceCommand):
             self._show_status()
             return
         view = View(self.console)
-        rolling = self._rolling(options, view)
-        self.stdout.write(f"rolling out {rolling.revision}")
+        run = self._new_run(options, view)
+        self.stdout.write(f"rolling out {run.revision}")
         with suppress(DatabaseError):  # it must get out without a database too
             canary = options["canary"] or ""
-            record("rollout", command=True, revision=rolling.revision, canary=canary)
+            record("rollout", command=True, revision=run.revision, canary=canary)
         try:
             with view:
-                rolling.run()
+                run.run()
         except KeyboardInterrupt:
-            self.stderr.write(plain(f"stopped watching; {rolling.stands()}"))
+            self.stderr.write(plain(f"stopped watching; {run.describe()}"))
             sys.exit(130)
         self.stdout.write(
-            f"every living node that follows {rolling.branch} runs {rolling.revision[:SHORT]}"
+            f"every living node that follows {run.branch} runs {run.revision[:SHORT]}"
         )
 
-    def _rolling(self, options: dict[str, Any], view: View) -> Rolling:
+    def _new_run(self, options: dict[str, Any], view: View) -> RolloutRun:
         """Raises ArgumentError, and what ``prepare`` raises."""
         if not options["revision"]:
             raise ArgumentError("name the revision to roll out, or ask for --status")
@@ -85,7 +85,7 @@ class Command(ServiceCommand):
         if options["canary"]:
             for warning in prepare():
                 self.stderr.write(f"warning: {warning}")
-        return Rolling(
+        return RolloutRun(
             revision,
             view.show,
             branch=options["branch"],
@@ -107,7 +107,7 @@ class Command(ServiceCommand):
                 plain(f"{at:%Y-%m-%d %H:%M:%S} UTC: {newest.revision[:SHORT]} of {newest.branch}")
                 + plain(f", announced to {whom}{back}")
             )
-        if found := standings():
+        if found := node_statuses():
             self.console.print(table(found))
         else:
             self.stdout.write("no node lives")
@@ -119,7 +119,7 @@ class View:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-        self._said: dict[str, Standing] = {}
+        self._printed: dict[str, NodeStatus] = {}
         self._note = ""
         self._noted_at = 0.0
 
@@ -132,23 +132,23 @@ class View:
         if self._live:
             self._live.stop()
 
-    def show(self, found: list[Standing], note: str) -> None:
+    def show(self, found: list[NodeStatus], note: str) -> None:
         if self._live:
             self._live.update(Group(table(found), Text(plain(note), style="dim")), refresh=True)
             return
         for one in found:
-            if self._said.get(one.node) != one:
-                self._said[one.node] = one
-                self._say(f"{one.node}: {one.phase}" + (f", {one.why}" if one.why else ""))
+            if self._printed.get(one.node) != one:
+                self._printed[one.node] = one
+                self._print(f"{one.node}: {one.phase}" + (f", {one.why}" if one.why else ""))
         if note not in ("", self._note) and time.monotonic() - self._noted_at > NOTE_EVERY:
             self._note, self._noted_at = note, time.monotonic()
-            self._say(note)
+            self._print(note)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         print(plain(text), file=self._console.file, flush=True)
 
 
-def table(found: list[Standing]) -> Table:
+def table(found: list[NodeStatus]) -> Table:
     made = Table("node", "state", "code", box=None, pad_edge=False, header_style="bold")
     made.add_column("why", overflow="fold")
     for one in found:

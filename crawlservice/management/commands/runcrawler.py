@@ -22,7 +22,7 @@ from crawlframe.node.code import Code
 from crawlframe.node.messages import from_master
 from crawlframe.node.supervisor import reexec
 from crawlframe.node.supervisor.git import Follower
-from crawlframe.node.supervisor.master_processes import Wards
+from crawlframe.node.supervisor.master_processes import MasterProcesses
 
 # Also for masters: a version in which it cannot be imported must be refused.
 from crawlframe.node.supervisor.supervisor import Supervisor
@@ -70,7 +70,7 @@ class Command(BaseCommand):
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         # A fresh supervisor must not fail for what its master can wait for.
-        self.needs_database = not reexec.follows()
+        self.needs_database = not reexec.is_reexecuted()
         return super().execute(*args, **options)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -101,7 +101,7 @@ class Command(BaseCommand):
         redis_url()  # the embedded server belongs to this process, not to masters that come and go
         supervisor = Supervisor(
             settings,
-            Wards(self._command()),
+            MasterProcesses(self._command()),
             code,
             polling=bool(filesystem),
             follower=follower,
@@ -128,13 +128,13 @@ class Command(BaseCommand):
             )
         if options["follow_every"] < 0:
             raise ConfigError("--follow-every takes seconds, 0 or more")
-        return Follower.of(code.checkout, options["follow"], check=not reexec.follows())
+        return Follower.of(code.checkout, options["follow"], check=not reexec.is_reexecuted())
 
     def _work(self, settings: Settings, options: dict[str, Any]) -> int:
         url = redis_url()
         # A supervisor starts without all this.
         from crawlframe.node.master.master import Master
-        from crawlframe.node.master.supervisor_link import Oversight, release_output
+        from crawlframe.node.master.supervisor_link import SupervisorLink, release_output
         from crawlservice.services import DjangoServices
 
         services = DjangoServices(settings, url, code_of(settings), once=options["once"])
@@ -145,14 +145,14 @@ class Command(BaseCommand):
         ):
             self.stderr.write(f"warning: {warning}")
         frontier.store.redis.close()
-        oversight = None
+        link = None
         if options["supervised"] is not None:
             try:
                 line = socket.socket(fileno=options["supervised"])
             except OSError:
                 raise ConfigError("--supervised is for masters of runcrawler --reload") from None
             line.set_inheritable(False)
-            oversight = Oversight(from_master(line))
+            link = SupervisorLink(from_master(line))
         if options["log_fd"] is not None:
             release_output(options["log_fd"])
-        return Master(settings, services, once=options["once"], oversight=oversight).run()
+        return Master(settings, services, once=options["once"], link=link).run()

@@ -45,7 +45,7 @@ class Command(ServiceCommand):
         screen = Live(view, console=self.console, screen=True, auto_refresh=False)
         with keyboard() as keys, screen:
             while looks is None or looks > 0:
-                view.look()
+                view.refresh()
                 screen.refresh()
                 looks = looks and looks - 1
                 if keys.key(every) in ("q", "Q"):
@@ -54,7 +54,7 @@ class Command(ServiceCommand):
     def _lines(self, every: float, looks: int | None) -> None:
         view = ClusterView()
         while looks is None or looks > 0:
-            view.look()
+            view.refresh()
             print(view.line(), file=self.console.file, flush=True)
             looks = looks and looks - 1
             if looks != 0:

@@ -17,14 +17,14 @@ from crawlframe.errors import ConfigError
 from crawlservice.accounts import setup_link
 from crawlservice.accounts.journal import record
 from crawlservice.cli.local_node import manage_command
-from crawlservice.cli.process_group import Household
+from crawlservice.cli.process_group import ProcessGroup
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.connections.checks import check_redis
 from crawlservice.connections.frontier import frontier
 from crawlservice.security import exposure
 
 DEFAULT_BIND = "127.0.0.1:8000"
-PATIENCE = 10.0  # seconds beyond the grace time until what does not stop is killed
+STOP_MARGIN = 10.0  # seconds beyond the grace time until what does not stop is killed
 
 
 class Command(ServiceCommand):
@@ -47,17 +47,17 @@ class Command(ServiceCommand):
             node += ["--workers", str(options["workers"])]
         with listen(options["bind"]) as listener:
             _check(listener)
-            self._greet(listener)
+            self._print_address(listener)
             connection.close()
-            patience = settings.CRAWLFRAME.grace + PATIENCE
-            with Household(sys.stdout.buffer, patience) as household:
-                household.start("web", _web(listener), (listener.fileno(),))
-                household.start("node", node)
-                ended = household.run()
+            stop_timeout = settings.CRAWLFRAME.grace + STOP_MARGIN
+            with ProcessGroup(sys.stdout.buffer, stop_timeout) as group:
+                group.start("web", _web(listener), (listener.fileno(),))
+                group.start("node", node)
+                ended = group.run()
         if ended is not None:
             raise CommandError(f"{ended.name} {ended.how_it_ended()}; everything is stopped")
 
-    def _greet(self, listener: socket.socket) -> None:
+    def _print_address(self, listener: socket.socket) -> None:
         host, port = listener.getsockname()[:2]
         address = ipaddress.ip_address(host)
         shown = "127.0.0.1" if address.is_unspecified else host

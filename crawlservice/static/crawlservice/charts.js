@@ -66,10 +66,10 @@
       dataset.borderColor = dataset.backgroundColor = color(dataset.tone);
     }
     for (const scale of Object.values(chart.options.scales)) {
-      scale.ticks.color = color("quiet");
-      scale.grid.color = `${color("quiet")}33`;
+      scale.ticks.color = color("muted");
+      scale.grid.color = `${color("muted")}33`;
     }
-    chart.options.plugins.legend.labels.color = color("quiet");
+    chart.options.plugins.legend.labels.color = color("muted");
   };
 
   const start = (box) => {

@@ -17,7 +17,7 @@ import psycopg2
 import uvloop
 from selectolax.lexbor import LexborHTMLParser
 
-BATCH = 256  # rows in one statement
+ROWS_PER_INSERT = 256  # rows in one statement
 INSERT = """
 INSERT INTO row SELECT * FROM jsonb_to_recordset(%s::jsonb)
 AS row(url text, title text, h1 text, price numeric, date date, author text, links int)
@@ -131,7 +131,7 @@ class Crawl:
                 "links": len(hrefs),
             }
         )
-        if len(self._rows) == BATCH:
+        if len(self._rows) == ROWS_PER_INSERT:
             self._store()
 
     def _store(self) -> None:
@@ -160,8 +160,8 @@ async def main() -> None:
     await crawl.run(client, options.in_flight)
     seconds = time.monotonic() - started
     notes = (
-        f"{options.client}, Lexbor, can_ada, batches of {BATCH} rows as one jsonb parameter, "
-        f"uvloop, {options.in_flight} in flight, a set of URLs"
+        f"{options.client}, Lexbor, can_ada, batches of {ROWS_PER_INSERT} rows as one jsonb "
+        f"parameter, uvloop, {options.in_flight} in flight, a set of URLs"
     )
     print(json.dumps({"pages": crawl.pages, "seconds": seconds, "notes": notes}))
 

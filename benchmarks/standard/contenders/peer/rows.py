@@ -11,7 +11,7 @@ import orjson
 import psycopg2
 
 EVERY = 0.2  # seconds: 50 to 200 rows at the rates of peers
-MOST = 500  # rows in one statement
+ROWS_PER_INSERT = 500  # rows in one statement
 # One parameter costs the client half of what execute_values costs for the same rows.
 INSERT = """
 INSERT INTO row SELECT * FROM jsonb_to_recordset(%s::jsonb)
@@ -60,7 +60,7 @@ class RowWriter:
             self._problem = problem
 
     def _store(self) -> None:
-        while count := min(len(self._rows), MOST):
+        while count := min(len(self._rows), ROWS_PER_INSERT):
             rows = [self._rows.popleft() for _ in range(count)]
             with self._connection, self._connection.cursor() as cursor:
                 cursor.execute(INSERT, (orjson.dumps(rows).decode(),))

@@ -16,7 +16,7 @@ from redis import Redis
 from benchmarks.standard.contenders.peer.words import Words, heard, tell
 
 STARTS, REQUESTS = "standard:start_urls", "standard:requests"  # keys of the spider's name
-PATIENCE = 30.0  # seconds until another process has found the first links
+FIRST_LINKS_TIMEOUT = 30.0  # seconds until another process has found the first links
 NOTES = """
 {in_flight} in flight per process, FifoQueue, hiredis, the rest as Scrapy's own entry; rows by
 process: {stored}; ends when idle, and {tail:.0f} s of waiting for more at the end are not counted
@@ -52,7 +52,7 @@ def crawl(words: Words, number: int) -> Part:
 def _wait_for_links(redis: str) -> None:
     """A process that finds the queue empty looks again five seconds later. One that joins a long
     crawl finds it full, so this one joins when it is."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + FIRST_LINKS_TIMEOUT
     with Redis.from_url(redis) as client:
         while not client.exists(REQUESTS):
             if time.monotonic() > end:

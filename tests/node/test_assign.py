@@ -9,9 +9,9 @@ import pytest
 
 from crawlframe.frontier import Claimed
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.stalls import share_out
+from crawlframe.node.master.stalls import assign
 from crawlframe.node.messages import child_line
-from crawlframe.node.running_marks import Marks
+from crawlframe.node.running_marks import RunningMarks
 
 NewChild = Callable[[int, int], Child]
 
@@ -24,7 +24,7 @@ def child() -> Iterator[NewChild]:
         def make(pid: int, credits: int) -> Child:
             ours, theirs = child_line()
             stack.callback(theirs.close)
-            marks = Marks(1, threads=2)
+            marks = RunningMarks(1, threads=2)
             made = Child("worker", pid, ours, marks, marks.take())
             stack.callback(made.forget)
             made.credits = credits
@@ -39,14 +39,14 @@ def request(number: int, host: str = "a.example", attempts: int = 0) -> Claimed:
 
 def test_nobody_gets_more_than_its_credits(child: NewChild) -> None:
     few, many = child(1, 2), child(2, 8)
-    parcels = share_out([request(n) for n in range(10)], [few, many])
+    parcels = assign([request(n) for n in range(10)], [few, many])
     assert {one.pid: len(requests) for one, requests in parcels} == {1: 2, 2: 8}
     assert (few.credits, many.credits) == (0, 0)
 
 
 def test_a_batch_claimed_again_may_be_larger_than_the_credits(child: NewChild) -> None:
     left = child(1, 3)  # the other worker died before the lost answer was asked for again
-    ((_, requests),) = share_out([request(n) for n in range(10)], [left])
+    ((_, requests),) = assign([request(n) for n in range(10)], [left])
     assert len(requests) == len(left.held) == 10
     assert not left.taking
 

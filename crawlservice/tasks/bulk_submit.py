@@ -17,7 +17,7 @@ from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.spider import SpiderInfo
 from crawlservice.connections import clock
 from crawlservice.models import Submission, Task
-from crawlservice.tasks.submit import NotTold, published, submit
+from crawlservice.tasks.submit import RedisNotUpdated, published, submit
 
 KEPT = timedelta(hours=24)  # how long a key is remembered; then it is pruned
 
@@ -50,7 +50,7 @@ def submit_many(
     """Creates and starts all tasks, or none; answers them. ``recorded`` is called with each, in the
     transaction that makes them. Raises Refused, UnknownSpider and FrontierError."""
     known = _published(wanted)
-    with _told_later(), transaction.atomic():
+    with _redis_later(), transaction.atomic():
         tasks = _submit(wanted, known, user, recorded)
     return tasks
 
@@ -68,7 +68,7 @@ def submit_once(
         return before, False
     known = _published(wanted)
     try:
-        with _told_later(), transaction.atomic():
+        with _redis_later(), transaction.atomic():
             tasks = _submit(wanted, known, user, recorded)
             # Another with the same key waits here until we have ended, and is undone.
             numbers = [task.pk for task in tasks]
@@ -103,11 +103,11 @@ def _submit(
 
 
 @contextmanager
-def _told_later() -> Iterator[None]:
+def _redis_later() -> Iterator[None]:
     """What Redis did not take is submitted all the same: the nodes tell it."""
     try:
         yield
-    except NotTold as error:
+    except RedisNotUpdated as error:
         log.warning("%s", error)
 
 

@@ -1,4 +1,4 @@
-"""Pulse: what one client knows of the data in Redis, so that it notices when some was lost."""
+"""CallLog: what one client knows of the data in Redis, so that it notices when some was lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import defaultdict
 FRESH = 300.0  # seconds; Redis forgets a client that was silent for twice as long
 
 
-class Pulse:
+class CallLog:
     """Of one client: for each partition the era it knows, and the number of its last call that was
     answered.
 
