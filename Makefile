@@ -14,11 +14,12 @@ $(if $(UNKNOWN),$(error there is no variable $(firstword $(UNKNOWN)); the variab
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+EXTRAS := requirements-parquet.txt
 MANAGE := $(BIN)/python manage.py
 WHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo --workers 2)
-LOCK_PIP := build/lock/bin/python -m pip --disable-pip-version-check --no-input
-# A backport cannot be installed on the Python that has the real thing.
-FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; python_version < "3.14"/'
+# A lock holds everything that a group needs, for every Python and platform, with hashes.
+COMPILE := build/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --upgrade
 
 # What pip does, in short: `$(call install,PIP,ARGUMENTS)`. The status is pip's own.
 define install
@@ -80,17 +81,17 @@ messages: .venv/dev ## collect the texts of the admin for translation, and compi
 	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) makemessages -l zh_Hans --no-location --no-wrap --no-obsolete
 	cd crawlservice && ../$(MANAGE:manage.py=../manage.py) compilemessages
 
-lock: .venv/bin/python ## pin the newest versions of requirements*.txt; use the oldest Python 3.11 at hand
+lock: .venv/bin/python ## pin the newest versions of requirements*.txt, with hashes, in the locks
 	rm -rf build/lock && $(BIN)/python -m venv build/lock
-	@echo "Installing the newest of requirements.txt into build/lock"
-	$(call install,$(LOCK_PIP),-r requirements.txt)
-	$(FREEZE) >build/requirements.lock
-	@echo "Installing the newest of requirements-dev.txt into build/lock"
-	$(call install,$(LOCK_PIP),-r build/requirements.lock -r requirements-dev.txt)
-	$(FREEZE) | grep -vxFf build/requirements.lock >requirements-dev.lock
-	mv build/requirements.lock requirements.lock && rm -rf build/lock
+	build/lock/bin/python -m pip install --disable-pip-version-check -q 'uv>=0.9,<1'
+	$(COMPILE) requirements.txt -o requirements.lock
+	$(COMPILE) requirements.txt $(EXTRAS) -c requirements.lock -o requirements-all.lock
+	$(COMPILE) requirements.txt $(EXTRAS) requirements-dev.txt -c requirements-all.lock \
+		-o requirements-dev.lock
+	rm -rf build/lock
 
 wheel: .venv/bin/python ## build the wheel into dist/
+	rm -rf build/lib build/bdist.*
 	$(PIP) wheel -q --no-deps --wheel-dir dist .
 
 clean: ## remove the virtual environment and everything built; the data in var/ stays
@@ -105,10 +106,11 @@ clean: ## remove the virtual environment and everything built; the data in var/ 
 
 .venv/runtime: requirements.lock | .venv/bin/python
 	@echo "Installing what Crawlframe needs into .venv (once): $$(grep -c == requirements.lock) packages"
-	$(call install,$(PIP),-r requirements.lock)
+	$(call install,$(PIP),--require-hashes -r requirements.lock)
 	@touch $@
 
 .venv/dev: requirements-dev.lock .venv/runtime
-	@echo "Installing what the tests need into .venv (once): $$(grep -c == requirements-dev.lock) packages more"
-	$(call install,$(PIP),-r requirements.lock -r requirements-dev.lock)
+	@echo "Installing what the tests need into .venv (once):" \
+		"$$(($$(grep -c == requirements-dev.lock) - $$(grep -c == requirements.lock))) packages more"
+	$(call install,$(PIP),--require-hashes -r requirements-dev.lock)
 	@touch $@

@@ -53,6 +53,7 @@ def _set_up_django() -> str:
             del os.environ[variable]
     var_dir = tempfile.mkdtemp(prefix="cf-tests-")
     os.environ["CRAWLFRAME_VAR_DIR"] = var_dir
+    os.environ["CRAWLFRAME_ENV_FILE"] = os.devnull
     os.environ["DJANGO_SETTINGS_MODULE"] = "crawlservice.settings"
     django.setup()
     return var_dir

@@ -41,7 +41,12 @@ def show(tmp_path):
     def run(*names: str, **env: str) -> dict[str, Any]:
         outcome = subprocess.run(
             [sys.executable, "-c", SHOW, *names],
-            env={"PATH": os.environ["PATH"], "CRAWLFRAME_VAR_DIR": str(tmp_path / "var"), **env},
+            env={
+                "PATH": os.environ["PATH"],
+                "CRAWLFRAME_VAR_DIR": str(tmp_path / "var"),
+                "CRAWLFRAME_ENV_FILE": os.devnull,
+                **env,
+            },
             cwd=CHECKOUT,
             capture_output=True,
             text=True,
