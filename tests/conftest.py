@@ -246,15 +246,23 @@ class Running:
 
 @pytest.fixture
 def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    """Starts ``manage.py`` in the background; at the end it is killed with all that it started."""
+    """Starts ``manage.py``, or ``program``, in the background; at the end it is killed with all
+    that it started."""
     started: list[Running] = []
     family = uuid4().hex
 
-    def start(*arguments: object, env: dict[str, str] | None = None) -> Running:
+    def start(
+        *arguments: object,
+        env: dict[str, str] | None = None,
+        program: Path | None = None,
+        cwd: Path | None = None,
+    ) -> Running:
+        command = [str(program), *map(str, arguments)] if program else _command(arguments)
         log = tmp_path / f"manage{len(started)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                _command(arguments),
+                command,
+                cwd=cwd,
                 env={**(manage_env if env is None else env), "TEST_FAMILY": family},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
