@@ -33,6 +33,7 @@ from redis import Redis
 from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
+from tests import second_try
 from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -63,7 +64,8 @@ def _set_up_django() -> str:
 VAR_DIR = _set_up_django()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    second_try.register(config)
     # Fixtures clean up on an exception, so a SIGTERM must become one.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A shell starts background jobs with SIGINT ignored, which processes of tests would inherit.
