@@ -34,7 +34,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test soak worlds faults mutants bench check format messages lock wheel clean
+.PHONY: help crawl up test quick soak worlds faults mutants bench check format messages lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -47,6 +47,9 @@ up: .venv/runtime ## keep web, node and Redis running until Ctrl-C; BIND=127.0.0
 
 test: .venv/dev ## run the tests; ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest $(ARGS)
+
+quick: .venv/dev ## run the tests that need no server, process or browser, below 2 minutes; ARGS="-k name"
+	$(BIN)/python -m pytest -m quick $(ARGS)
 
 soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minutes; SEED=2
 	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_paper.py

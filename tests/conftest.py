@@ -33,7 +33,7 @@ from redis import Redis
 from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
-from tests import second_try
+from tests import quick, second_try
 from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -72,8 +72,10 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What starts processes, or measures them, runs in one line; the rest beside it."""
+    quick.mark(items)
+    quick.guard(config)
     for item in items:
         together = item.get_closest_marker("process") or "benchmarks" in item.path.parts
         item.add_marker(pytest.mark.xdist_group("processes" if together else item.path.name))

@@ -216,6 +216,7 @@ def git_environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+@pytest.mark.forks
 @needs_git
 def test_it_is_committed(tmp_path: Path, git_environment: pytest.MonkeyPatch) -> None:
     out, problems = made(tmp_path / "shop")
@@ -229,6 +230,7 @@ def test_it_is_committed(tmp_path: Path, git_environment: pytest.MonkeyPatch) ->
     assert repository.git("status", "--short") == ""
 
 
+@pytest.mark.forks
 @needs_git
 def test_without_an_identity_nothing_is_committed_under_a_made_up_one(
     tmp_path: Path, git_environment: pytest.MonkeyPatch
@@ -241,6 +243,7 @@ def test_without_an_identity_nothing_is_committed_under_a_made_up_one(
     assert "A  spiders/quotes.py" in Repository(tmp_path / "shop").git("status", "--short")
 
 
+@pytest.mark.forks
 @needs_git
 def test_within_a_repository_none_is_made(
     tmp_path: Path, git_environment: pytest.MonkeyPatch
@@ -251,6 +254,7 @@ def test_within_a_repository_none_is_made(
     assert not (tmp_path / "shop/.git").exists()
 
 
+@pytest.mark.forks
 def test_without_git_the_project_is_made_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
