@@ -38,6 +38,7 @@ from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 EXTERNAL_POSTGRES = os.environ.get("TEST_DATABASE_URL") or os.environ.get("DATABASE_URL", "")
+NODES = {"benchmarks", "faults", "process", "worlds"}  # folders
 OURS = ("DATABASE_URL", "TEST_DATABASE_URL", "REDIS_URL")
 
 _numbers = count(1)
@@ -73,12 +74,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What starts processes, or measures them, runs in one line; the rest beside it."""
+    """What starts nodes, or measures them, runs in one line; in another the browser and what else
+    starts processes; the rest beside them, each file by itself."""
     quick.mark(items)
     quick.guard(config)
     for item in items:
-        together = item.get_closest_marker("process") or "benchmarks" in item.path.parts
-        item.add_marker(pytest.mark.xdist_group("processes" if together else item.path.name))
+        group = item.path.name
+        if not NODES.isdisjoint(item.path.parts):
+            group = "nodes"
+        elif item.get_closest_marker("process"):
+            group = "processes"
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_unconfigure() -> None:
