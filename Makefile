@@ -14,12 +14,13 @@ $(if $(UNKNOWN),$(error there is no variable $(firstword $(UNKNOWN)); the variab
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+EXTRAS := requirements-parquet.txt
 MANAGE := $(BIN)/python manage.py
 WHAT := $(if $(SPIDER)$(URL),$(or $(SPIDER),site),listings --demo --workers 2)
 SPHINX := build/docs/bin/python -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/docs/trees
-LOCK_PIP := build/lock/bin/python -m pip --disable-pip-version-check --no-input
-# A backport cannot be installed on the Python that has the real thing.
-FREEZE := build/lock/bin/python -m pip freeze -q | sed '/^backports/s/$$/ ; python_version < "3.14"/'
+# A lock holds everything that a group needs, for every Python and platform, with hashes.
+COMPILE := build/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --upgrade
 
 # What pip does, in short: `$(call install,PIP,ARGUMENTS)`. The status is pip's own.
 define install
@@ -34,7 +35,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help crawl up test soak worlds faults mutants bench check format messages docs links lock wheel clean
+.PHONY: help crawl up test quick soak worlds faults mutants bench check format messages docs links lock wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 20
@@ -47,6 +48,9 @@ up: .venv/runtime ## keep web, node and Redis running until Ctrl-C; BIND=127.0.0
 
 test: .venv/dev ## run the tests; ARGS="-k name" goes to pytest
 	$(BIN)/python -m pytest $(ARGS)
+
+quick: .venv/dev ## run the tests that need no server, process or browser, below 2 minutes; ARGS="-k name"
+	$(BIN)/python -m pytest -m quick $(ARGS)
 
 soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minutes; SEED=2
 	RELOADS=50 LISTINGS=2500 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_paper.py
@@ -87,21 +91,18 @@ docs: build/docs/ready ## build the documentation into build/site; a broken link
 links: build/docs/ready ## check the documentation's links to other sites
 	$(SPHINX) -b linkcheck docs build/links
 
-lock: .venv/bin/python ## pin the newest versions of requirements*.txt; use the oldest Python 3.11 at hand
+lock: .venv/bin/python ## pin the newest versions of requirements*.txt, with hashes, in the locks
 	rm -rf build/lock && $(BIN)/python -m venv build/lock
-	@echo "Installing the newest of requirements.txt into build/lock"
-	$(call install,$(LOCK_PIP),-r requirements.txt)
-	$(FREEZE) >build/requirements.lock
-	@echo "Installing the newest of requirements-dev.txt into build/lock"
-	$(call install,$(LOCK_PIP),-r build/requirements.lock -r requirements-dev.txt)
-	$(FREEZE) | grep -vxFf build/requirements.lock >requirements-dev.lock
-	rm -rf build/lock && $(BIN)/python -m venv build/lock
-	@echo "Installing the newest of requirements-docs.txt into build/lock"
-	$(call install,$(LOCK_PIP),-c build/requirements.lock -r requirements-docs.txt)
-	$(FREEZE) >requirements-docs.lock
-	mv build/requirements.lock requirements.lock && rm -rf build/lock
+	build/lock/bin/python -m pip install --disable-pip-version-check -q 'uv>=0.9,<1'
+	$(COMPILE) requirements.txt -o requirements.lock
+	$(COMPILE) requirements.txt $(EXTRAS) -c requirements.lock -o requirements-all.lock
+	$(COMPILE) requirements.txt $(EXTRAS) requirements-dev.txt -c requirements-all.lock \
+		-o requirements-dev.lock
+	$(COMPILE) requirements-docs.txt -c requirements.lock -o requirements-docs.lock
+	rm -rf build/lock
 
 wheel: .venv/bin/python ## build the wheel into dist/
+	rm -rf build/lib build/bdist.*
 	$(PIP) wheel -q --no-deps --wheel-dir dist .
 
 clean: ## remove the virtual environment and everything built; the data in var/ stays
@@ -116,12 +117,13 @@ clean: ## remove the virtual environment and everything built; the data in var/ 
 
 .venv/runtime: requirements.lock | .venv/bin/python
 	@echo "Installing what Crawlframe needs into .venv (once): $$(grep -c == requirements.lock) packages"
-	$(call install,$(PIP),-r requirements.lock)
+	$(call install,$(PIP),--require-hashes -r requirements.lock)
 	@touch $@
 
 .venv/dev: requirements-dev.lock .venv/runtime
-	@echo "Installing what the tests need into .venv (once): $$(grep -c == requirements-dev.lock) packages more"
-	$(call install,$(PIP),-r requirements.lock -r requirements-dev.lock)
+	@echo "Installing what the tests need into .venv (once):" \
+		"$$(($$(grep -c == requirements-dev.lock) - $$(grep -c == requirements.lock))) packages more"
+	$(call install,$(PIP),--require-hashes -r requirements-dev.lock)
 	@touch $@
 
 # The documentation's packages stay out of .venv; its modules are imported for their docstrings, so

@@ -158,7 +158,7 @@ _OTHER_SETTINGS = {
     "DOWNLOADER_MIDDLEWARES": "list middlewares for the fetch in the attribute middlewares",
     "SPIDER_MIDDLEWARES": "write a method follow for the requests that go out of callbacks",
     "EXTENSIONS": "extensions are not supported yet",
-    "FEEDS": "items are stored; write them to a file with manage.py export",
+    "FEEDS": "items are stored; write them to a file with the command export",
     "LOG_LEVEL": "it is a setting of the node: CRAWLFRAME_LOG_LEVEL",
     "AUTOTHROTTLE_ENABLED": "delays are never adjusted; write delay",
     "RANDOMIZE_DOWNLOAD_DELAY": "delays are kept as they are; leave it out",

@@ -1,9 +1,10 @@
 """Django's settings of a node: those of the service, without the parts of the web. A node starts in
 half the time so, and its workers are smaller."""
 
+from crawlservice.outside_settings import ENGINE_APPS
 from crawlservice.settings import *  # noqa: F403
-from crawlservice.settings import ENGINE_APPS
+from crawlservice.settings import APPS
 
-INSTALLED_APPS = ENGINE_APPS
+INSTALLED_APPS = [*ENGINE_APPS, *APPS]
 MIDDLEWARE = []
 AUTHENTICATION_BACKENDS = []

@@ -1,4 +1,5 @@
-"""Django's settings, all from the environment; docs/settings.md lists the variables.
+"""Django's settings, all from the environment and the project's .env file; docs/settings.md lists
+the variables.
 
 Safe by default: nothing but loopback is served, DEBUG is off, the secret key is generated."""
 
@@ -16,13 +17,20 @@ from csp.constants import NONCE, NONE, SELF, UNSAFE_EVAL
 from crawlframe import logs
 from crawlframe.conf import Settings
 from crawlframe.errors import ConfigError
+from crawlservice import project
 from crawlservice.connections.database_url import database_config
+from crawlservice.outside_settings import ENGINE_APPS
 from crawlservice.security.exposure import is_on
 from crawlservice.security.secret import private_directory, secret_key
 from crawlservice.theme.theme import UNFOLD as UNFOLD
 
-# Every variable that is read here, and those that webserver.py reads, which cannot import this.
-READ = {"CRAWLFRAME_BIND", "CRAWLFRAME_WEB_PROCESSES", "CRAWLFRAME_WEB_THREADS"}
+# Every variable that is read here, and those that web/server.py reads, which cannot import this.
+READ = {
+    "CRAWLFRAME_BIND",
+    "CRAWLFRAME_WEB_PROCESSES",
+    "CRAWLFRAME_WEB_THREADS",
+    project.ENV_FILE,
+}
 
 
 def _text(variable: str) -> str:
@@ -84,8 +92,8 @@ def _networks(variable: str, default: str) -> list[IPv4Network | IPv6Network]:
 
 
 PACKAGE = Path(__file__).resolve().parent
-# The checkout; where the package is installed without one, the directory commands are run in.
-BASE_DIR = PACKAGE.parent if (PACKAGE.parent / "manage.py").exists() else Path.cwd()
+BASE_DIR = project.directory()
+project.load_environment(BASE_DIR)
 
 CRAWLFRAME = Settings.from_env()
 VAR_DIR = BASE_DIR / CRAWLFRAME.var_dir
@@ -122,7 +130,7 @@ X_FRAME_OPTIONS = "DENY"
 
 API_RATE = _number("CRAWLFRAME_API_RATE", 12_000)  # requests of a token in a minute
 API_STREAMS = _number("CRAWLFRAME_API_STREAMS", 4)  # of events, in each web process
-WEB_DEADLINE = _number("CRAWLFRAME_WEB_DEADLINE", 20, most=3600)  # seconds; see webworker.py
+WEB_DEADLINE = _number("CRAWLFRAME_WEB_DEADLINE", 20, most=3600)  # seconds; see web/worker.py
 METRICS_ALLOW = _networks("CRAWLFRAME_METRICS_ALLOW", "127.0.0.0/8 ::1")
 FAILED_SHARE = _share("CRAWLFRAME_FAILED_SHARE", 0.5)  # of pages; with more errors a task failed
 # Days; 0 = for ever. See pruning.py.
@@ -134,15 +142,7 @@ KEEP_JOURNAL = _number("CRAWLFRAME_KEEP_JOURNAL", 365, least=0, most=36_500)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
 
 APPS = _apps("CRAWLFRAME_APPS")  # of the team's own
-
-# What a node needs; see node_settings.py.
-ENGINE_APPS = [
-    "crawlservice.apps.CrawlserviceConfig",
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
-    *APPS,
-]
-OURS, *DJANGOS = ENGINE_APPS
+OURS, *DJANGOS = [*ENGINE_APPS, *APPS]
 INSTALLED_APPS = [
     OURS,  # its templates go before those of the theme
     "unfold.apps.BasicAppConfig",  # and the theme's before those of Django

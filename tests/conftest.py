@@ -33,10 +33,12 @@ from redis import Redis
 from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
+from tests import quick, second_try
 from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 EXTERNAL_POSTGRES = os.environ.get("TEST_DATABASE_URL") or os.environ.get("DATABASE_URL", "")
+NODES = {"benchmarks", "faults", "process", "worlds"}  # folders
 OURS = ("DATABASE_URL", "TEST_DATABASE_URL", "REDIS_URL")
 
 _numbers = count(1)
@@ -53,6 +55,7 @@ def _set_up_django() -> str:
             del os.environ[variable]
     var_dir = tempfile.mkdtemp(prefix="cf-tests-")
     os.environ["CRAWLFRAME_VAR_DIR"] = var_dir
+    os.environ["CRAWLFRAME_ENV_FILE"] = os.devnull
     os.environ["DJANGO_SETTINGS_MODULE"] = "crawlservice.settings"
     django.setup()
     return var_dir
@@ -62,18 +65,26 @@ def _set_up_django() -> str:
 VAR_DIR = _set_up_django()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    second_try.register(config)
     # Fixtures clean up on an exception, so a SIGTERM must become one.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A shell starts background jobs with SIGINT ignored, which processes of tests would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts processes, or measures them, runs in one line; the rest beside it."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What starts nodes, or measures them, runs in one line; in another the browser and what else
+    starts processes; the rest beside them, each file by itself."""
+    quick.mark(items)
+    quick.guard(config)
     for item in items:
-        together = item.get_closest_marker("process") or "benchmarks" in item.path.parts
-        item.add_marker(pytest.mark.xdist_group("processes" if together else item.path.name))
+        group = item.path.name
+        if not NODES.isdisjoint(item.path.parts):
+            group = "nodes"
+        elif item.get_closest_marker("process"):
+            group = "processes"
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_unconfigure() -> None:
@@ -245,15 +256,23 @@ class Running:
 
 @pytest.fixture
 def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    """Starts ``manage.py`` in the background; at the end it is killed with all that it started."""
+    """Starts ``manage.py``, or ``program``, in the background; at the end it is killed with all
+    that it started."""
     started: list[Running] = []
     family = uuid4().hex
 
-    def start(*arguments: object, env: dict[str, str] | None = None) -> Running:
+    def start(
+        *arguments: object,
+        env: dict[str, str] | None = None,
+        program: Path | None = None,
+        cwd: Path | None = None,
+    ) -> Running:
+        command = [str(program), *map(str, arguments)] if program else _command(arguments)
         log = tmp_path / f"manage{len(started)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                _command(arguments),
+                command,
+                cwd=cwd,
                 env={**(manage_env if env is None else env), "TEST_FAMILY": family},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

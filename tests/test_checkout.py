@@ -12,6 +12,8 @@ from crawlframe.code import checkout as checkout_module
 from crawlframe.code.checkout import Checkout, GitError, run_git, without_secrets
 from tests.repository import Repository
 
+pytestmark = pytest.mark.forks
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:

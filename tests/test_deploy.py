@@ -76,6 +76,7 @@ def test_the_example_fills_in_what_the_compose_file_asks_for() -> None:
     assert set(re.findall(r"^([A-Z_]+)=", example, re.MULTILINE)) == asked
 
 
+@pytest.mark.forks
 def test_secrets_are_nowhere_but_in_the_file_of_secrets() -> None:
     text = (DEPLOY / "compose.yaml").read_text()
     for name in ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "CRAWLFRAME_SECRET_KEY"):
@@ -207,6 +208,7 @@ def test_what_is_started_exists() -> None:
     assert re.search(r"^USER 10001$", dockerfile, re.MULTILINE)
 
 
+@pytest.mark.forks
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_systemd_understands_the_units(unit: Path, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from crawlframe.errors import ConfigError
 from crawlframe.logs import config
 
+pytestmark = pytest.mark.forks
+
 LOG = """
 import logging, os, sys
 from crawlframe.logs import configure

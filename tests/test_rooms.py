@@ -70,7 +70,11 @@ RULES = (
     Rule("crawlservice.admin", ("crawlframe.frontier", "crawlservice.connections.frontier")),
     # A spider needs the names of the package, and what knows URLs and errors: no running parts.
     Rule("spiders", ("crawlservice", "spiders", "django", *ENGINE)),
-    Rule("manage", ("crawlservice", "spiders", "crawlframe.node", "crawlframe.frontier")),
+    Rule(
+        "manage",
+        ("crawlservice", "spiders", "crawlframe.node", "crawlframe.frontier"),
+        but=(("manage", "crawlservice.cli.program"),),
+    ),
 )
 
 

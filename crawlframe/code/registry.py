@@ -22,6 +22,7 @@ from crawlframe.code.source import Bytecode, SourceFinder, TookTooLong, within
 from crawlframe.code.version import files
 from crawlframe.errors import SpiderError, UnknownSpider, did_you_mean
 from crawlframe.porting import INHERITS, is_scrapy_spider
+from crawlframe.program import command
 from crawlframe.spider import Spider, SpiderInfo, describe
 
 SPIDER_NAME = re.compile(r"[\w.-]{1,100}")
@@ -209,7 +210,7 @@ def unknown_spider(
     text = f"there is no spider {name!r}{did_you_mean(name, known)}. "
     text += f"Known: {', '.join(sorted(known))}" if known else "None is known"
     if not broken:
-        text += "; python manage.py checkspiders says what does not load"
+        text += f"; {command('checkspiders')} says what does not load"
     for first_line in (problem.partition("\n")[0] for problem in broken.values()):
         text += f"\nNot loaded: {first_line}"
     return UnknownSpider(text)

@@ -296,7 +296,7 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
         return
     ours = headers.get("Cookie", "")
     names = {pair.partition("=")[0] for pair in ours.split("; ")}
-    theirs = get_cookie_header(session.cookies, requests.Request(url=url)) or ""
+    theirs = get_cookie_header(session.cookies, requests.Request(url=url)) or ""  # type: ignore[no-untyped-call]
     room = MAX_HEADER - len(ours.encode())
     more = []
     for pair in theirs.split("; "):

@@ -115,12 +115,12 @@ def _by_sentinel(url: str, options: dict[str, Any], *, tls: bool) -> Redis:
     ]  # fmt: skip
     login = {"username": parts.username, "password": parts.password, "ssl": tls}
     password = dict(parse_qsl(parts.query)).get("sentinel_password")
-    sentinel = Sentinel(
+    sentinel = Sentinel(  # type: ignore[no-untyped-call]
         addresses,
         sentinel_kwargs={"password": password, "ssl": tls, **options},
         db=int(database or 0),
         **login,
         **options,
     )
-    client: Redis = sentinel.master_for(service)
+    client: Redis = sentinel.master_for(service)  # type: ignore[no-untyped-call]
     return client

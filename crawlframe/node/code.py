@@ -20,11 +20,14 @@ REQUIREMENTS = (
     "poetry.lock",
 )
 
+OURS = ("crawlframe", "crawlservice")  # they may be upgraded while a node runs
+
 
 class Code:
     """``spiders`` is the tree of the spiders, hot reloaded. The framework is what this process has
-    loaded from outside Python and its installed packages, and ``start`` (manage.py) with the
-    requirements beside it: when that changes, the whole node is handed over."""
+    loaded from outside Python and its installed packages, Crawlframe itself wherever it is
+    installed, and ``start`` (manage.py) with the requirements beside it: when that changes, the
+    whole node is handed over."""
 
     def __init__(self, spiders: Path, start: Path) -> None:
         self.spiders = spiders.absolute()
@@ -53,11 +56,13 @@ class Code:
         return self._checkout[1]
 
     def _engine_in_checkout(self) -> list[Path]:
-        """The parts of the framework that a revision of the spiders' checkout tells."""
+        """The parts of the framework that a revision of the spiders' checkout tells. What is
+        installed is none of them, though a virtual environment may lie in the checkout."""
         if self.checkout is None:
             return []
         root = self.checkout.root.resolve()
         paths = [*self.engine, *self._single_modules]
+        paths = [path for path in paths if not any(map(path.is_relative_to, self.packages))]
         return [path for path in paths if path.resolve().is_relative_to(root)]
 
     @property
@@ -100,7 +105,7 @@ class Code:
         return digest(paths, self.spiders)
 
     def _loaded(self) -> tuple[list[Path], list[Path]]:
-        """Top directories and single modules of what is loaded and not installed."""
+        """Top directories and single modules of what is loaded and not installed, and our own."""
         apart = [*self.packages, *_python()]
         trees: set[Path] = set()
         singles: set[Path] = set()
@@ -110,7 +115,8 @@ class Code:
             if not file or name == "__main__" or not file.endswith(".py"):
                 continue
             path = Path(file).absolute()
-            if path.is_relative_to(self.spiders) or any(map(path.is_relative_to, apart)):
+            installed = any(map(path.is_relative_to, apart)) and name.split(".")[0] not in OURS
+            if path.is_relative_to(self.spiders) or installed:
                 continue
             paths.add(path)
             depth = name.count(".") + (path.name == "__init__.py")

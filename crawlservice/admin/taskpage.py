@@ -131,9 +131,14 @@ def download(request: HttpRequest, pk: int, suffix: str) -> HttpResponseBase:
     if f".{suffix}" not in export.FORMATS:
         raise Http404
     task = _task(pk)
+    try:
+        pieces = export.stream(task, f".{suffix}")
+    except CrawlframeError as error:
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[pk]))
     note(request, "export", task, format=suffix)
     return StreamingHttpResponse(
-        export.stream(task, f".{suffix}"),
+        pieces,
         content_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="task-{pk}.{suffix}"'},
     )

@@ -61,10 +61,11 @@ def export_items(
     """All items as a file, while it is written. In CSV, what a spreadsheet would run is made
     harmless by an apostrophe."""
     task = load_task(task_id)
+    pieces = export.stream(task, f".{format}")
     request.auth.record("export", task, format=format)  # type: ignore[attr-defined]
     name = f"{task.spider}-{task.pk}.{format}"
     return StreamingHttpResponse(
-        export.stream(task, f".{format}"),
+        pieces,
         content_type=OFFERED[format],
         headers={"Content-Disposition": content_disposition_header(True, name) or "attachment"},
     )

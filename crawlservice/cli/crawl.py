@@ -17,6 +17,7 @@ from crawlframe.code.registry import Registry, find_package
 from crawlframe.code.version import code_version
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.program import command
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
 from crawlservice.cli.local_node import LocalNode, NodeEnded
@@ -174,8 +175,8 @@ class Crawl:
             reasons = "; ".join(set(frontier().parked(task.pk).values()))
             raise CrawlFailed(
                 f"all {progress.nr:,} requests left of task {task.pk} wait: {reasons}\n"
-                f"Mend that, then: python manage.py resume {task.pk}, and "
-                "python manage.py runcrawler --once"
+                f"Mend that, then: {command(f'resume {task.pk}')}, and "
+                f"{command('runcrawler --once')}"
             )
         if self._node_gone:
             raise node.ended_early(f"task {task.pk} is {task.state}")
@@ -192,8 +193,8 @@ class Crawl:
             return str(error)
         return (
             f"Task {task.pk} is paused.\n"
-            f"Go on: python manage.py resume {task.pk} && python manage.py runcrawler --once\n"
-            f"End it: python manage.py cancel {task.pk}"
+            f"Go on: {command(f'resume {task.pk}')} && {command('runcrawler --once')}\n"
+            f"End it: {command(f'cancel {task.pk}')}"
         )
 
     def _sum_up(self, last: Progress, server: DemoServer | None) -> None:
@@ -213,12 +214,13 @@ class Crawl:
         outcomes.check(task)
 
     def _next(self) -> list[str]:
-        lines = ["python manage.py tasks   (all tasks)"]
+        lines = [f"{command('tasks')}   (all tasks)"]
         if self.output is None:
             given = [f" -a {shlex.quote(f'{k}={v}')}" for k, v in self.arguments.items()]
             how = " --demo" if self.demo else "".join(given)
-            lines.append(f"python manage.py crawl {self.spider}{how} -o items.csv   (to a file)")
-        return [*lines, "python manage.py up   (web admin and a node that keeps running)"]
+            again = command(f"crawl {self.spider}{how} -o items.csv")
+            lines.append(f"{again}   (to a file)")
+        return [*lines, f"{command('up')}   (web admin and a node that keeps running)"]
 
     def _print(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)

@@ -14,6 +14,8 @@ from types import TracebackType
 from django.conf import settings
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.program import ENTRY_POINT
+from crawlservice import project
 
 KILL_AFTER = 15.0  # seconds beyond the grace time
 SETTLE = 3.0  # seconds a node gets to notice that nothing is left to do
@@ -115,7 +117,8 @@ def last_lines(path: Path, count: int = LAST_LINES) -> list[str]:
 
 
 def manage_command() -> list[str]:
-    """How this process was started: the same script finds the same spiders."""
-    mine = Path(sys.argv[0])
-    script = mine.resolve() if mine.name == "manage.py" else settings.BASE_DIR / "manage.py"
-    return [sys.executable, *([str(script)] if script.exists() else ["-m", "django"])]
+    """How this process was started: the same program finds the same spiders."""
+    typed = Path(sys.argv[0])
+    if typed.name != ENTRY_POINT:
+        typed = project.script() or typed
+    return [sys.executable, str(typed.resolve())]

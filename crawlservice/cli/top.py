@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from crawlframe.program import command
 from crawlservice.cli.terminal import bar, duration, plain, status
 from crawlservice.models import Task
 from crawlservice.monitoring import nodes
@@ -129,7 +130,7 @@ class ClusterView:
                 plain(code), str(node.workers), f"{node.reloads:,}", plain(node.headline),
             )  # fmt: skip
         if not self.nodes:
-            table.add_row("none; start one: python manage.py runcrawler")
+            table.add_row(f"none; start one: {command('runcrawler')}")
         return table
 
     def _task_table(self, room: int, wide: bool) -> Table:

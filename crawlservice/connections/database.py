@@ -16,6 +16,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Count, Max
 
 from crawlframe.errors import ConfigError, TablesMissing
+from crawlframe.program import command
 from crawlservice.connections.checks import check_database
 
 MENDS = {  # kind of database -> words of a failure -> what to do
@@ -51,7 +52,7 @@ def prepare() -> list[str]:
         if is_behind():
             if connection.vendor != "sqlite" and not settings.AUTO_MIGRATE:
                 raise TablesMissing(
-                    "the database lacks tables of this version; run: python manage.py migrate "
+                    f"the database lacks tables of this version; run: {command('migrate')} "
                     "(or set CRAWLFRAME_AUTO_MIGRATE=1)"
                 )
             with _one_migrates():

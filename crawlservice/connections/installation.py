@@ -14,6 +14,7 @@ from crawlframe import processes
 from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.keys import OWN_AFFAIRS
+from crawlframe.program import command
 from crawlservice.connections import database
 from crawlservice.models import Era, Installation, Webhook
 from crawlservice.security.sealing import SealError, seal, unseal
@@ -76,8 +77,8 @@ def check_key() -> str:
         return (
             "CRAWLFRAME_SECRET_KEY is another one here than where this database was used first, so "
             "webhooks cannot be told: give the web and all nodes the same one. If it was changed, "
-            "name the former one in CRAWLFRAME_SECRET_KEY_FALLBACKS and run: python manage.py "
-            "reseal"
+            "name the former one in CRAWLFRAME_SECRET_KEY_FALLBACKS and run: "
+            f"{command('reseal')}"
         )
     Installation.objects.filter(key_check="").update(key_check=seal(KEY_CHECK))
     return ""
@@ -160,6 +161,6 @@ def _refusal(frontier: Frontier, mine: str, theirs: str) -> str:
     return (
         f"Redis with the key prefix {prefix!r} belongs to installation {theirs}, and this database "
         f"is installation {mine}: give this one a CRAWLFRAME_KEY_PREFIX or a Redis database "
-        "(REDIS_URL) of its own; or, if the database of that installation is gone, run: python "
-        "manage.py installation --take-over"
+        "(REDIS_URL) of its own; or, if the database of that installation is gone, run: "
+        f"{command('installation --take-over')}"
     )

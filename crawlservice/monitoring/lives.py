@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from crawlframe.errors import CrawlframeError
+from crawlframe.program import command
 from crawlservice.connections import database
 from crawlservice.models import Event, Generation
 
@@ -86,7 +87,7 @@ def forget(node: str) -> None:
     """The offline node is not shown any more. Raises UnknownNode and django.db.Error."""
     if not _offline().filter(node=node).update(offline=False):
         raise UnknownNode(
-            f"no node {node!r} is offline; list them: python manage.py nodes. A node that lives is "
+            f"no node {node!r} is offline; list them: {command('nodes')}. A node that lives is "
             "stopped, not forgotten"
         )
 

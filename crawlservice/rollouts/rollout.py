@@ -16,13 +16,14 @@ from crawlframe.errors import ArgumentError, CrawlframeError, did_you_mean
 from crawlframe.frontier import NodeInfo
 from crawlframe.frontier.rollouts import Rollout, branch_of
 from crawlframe.frontier.wording import error_text
+from crawlframe.program import command
 from crawlservice.connections.frontier import frontier
 from crawlservice.rollouts.canary import CanaryTrial, NewError
 from crawlservice.rollouts.status import NodeStatus, Phase, lives
 
 POLL_EVERY = 0.25  # seconds
 WHOLE = (40, 64)  # digits of a revision
-COMMAND = "python manage.py rollout"
+COMMAND = command("rollout")
 
 
 class RolloutFailed(CrawlframeError):
@@ -245,7 +246,7 @@ def the_branch(nodes: Iterable[NodeInfo], wanted: str = "") -> str:
     if not followed:
         raise ArgumentError(
             "no living node follows a branch; start nodes with: "
-            "python manage.py runcrawler --reload --follow BRANCH"
+            f"{command('runcrawler --reload --follow BRANCH')}"
         )
     if wanted and wanted not in followed:
         raise ArgumentError(

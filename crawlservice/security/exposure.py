@@ -7,12 +7,14 @@ import ipaddress
 import os
 from collections.abc import Iterable, Mapping
 
+from crawlframe.program import command
+
 SHORTEST_KEY = 32  # characters
 FEWEST_MARKS = 8  # different characters of a key
 KEY, FORMER_KEYS = "CRAWLFRAME_SECRET_KEY", "CRAWLFRAME_SECRET_KEY_FALLBACKS"
 MENDS = {
     KEY: "make one: openssl rand -hex 32",
-    FORMER_KEYS: "run: python manage.py reseal, and remove it there",
+    FORMER_KEYS: f"run: {command('reseal')}, and remove it there",
 }
 CHECKED = "WEB_CHECKED_BY_CRAWLFRAME"  # set for the processes of a web that passed
 

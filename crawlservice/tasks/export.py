@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.models import Item, Task
-from crawlservice.tasks.parquet import parquet
+from crawlservice.tasks.parquet import check_installed, parquet
 from crawlservice.tasks.task_rows import of_task
 
 STDOUT = Path("-")
@@ -38,13 +38,15 @@ def check_target(path: Path, chosen: str | None = None) -> str:
     """The suffix in FORMATS of what ``export`` will write. ``path``: STDOUT or a file; ``chosen``:
     the format by its name, else the suffix of the path says it.
 
-    Raises ExportError when items cannot be written there."""
+    Raises ExportError when items cannot be written there, and ParquetMissing."""
     suffix = f".{chosen}" if chosen else ".jsonl" if path == STDOUT else path.suffix.lower()
     if suffix not in FORMATS:
         raise ExportError(
             f"{path}: the suffix says the format, and {path.suffix or 'none'!r} is none of "
             f"{', '.join(FORMATS)}"
         )
+    if suffix == ".parquet":
+        check_installed()
     if path != STDOUT:
         try:
             _check_place(path)
@@ -121,7 +123,9 @@ def _unwritable(path: Path, error: Exception) -> ExportError:
 
 
 def stream(task: Task, suffix: str) -> Iterator[bytes]:
-    """The file in pieces. ``suffix`` is one of FORMATS."""
+    """The file in pieces. ``suffix`` is one of FORMATS. Raises ParquetMissing."""
+    if suffix == ".parquet":
+        check_installed()
     return FORMATS[suffix](Items(task).chunks)
 
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from crawlframe.errors import CrawlframeError
 
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1  # of a whole number in a column
 
 NUMBERS = {"integer", "number"}
 
 
+class ParquetMissing(CrawlframeError):
+    """Parquet needs pyarrow, which is not installed; run: pip install 'crawlframe[parquet]'"""
+
+
+def check_installed() -> None:
+    """Raises ParquetMissing when pyarrow, an optional dependency, is not there."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ParquetMissing
+
+
 def parquet(chunks: Callable[[], Iterator[list[Any]]]) -> Iterator[bytes]:
     """The file in pieces, one row group per chunk. ``chunks`` is called twice: first to learn the
     columns. A column whose values are all of one kind has it: text, whole numbers, numbers, true or
-    false. Values of any other column are JSON as text."""
+    false. Values of any other column are JSON as text. Raises ParquetMissing."""
+    check_installed()
     import pyarrow as pa  # takes its time, and only this needs it
     import pyarrow.parquet as pq
 

@@ -11,6 +11,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.outcome import CANCELLED
+from crawlframe.program import command
 from crawlframe.request import Admission, end_rid, pack_admissions, unpack_admissions
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Item, Page, Task
@@ -96,7 +97,7 @@ def _not_ended(task: Task) -> WrongState:
         return WrongState(
             f"task {task.pk} is cancelled, and {task.unwritten:,} of its {task.na:,} requests are "
             "still to be written down; retry it when that is done. Nodes do it: while none runs, "
-            "start one with python manage.py runcrawler"
+            f"start one with {command('runcrawler')}"
         )
     return WrongState(
         f"task {task.pk} is {task.state} and cannot be retried; only tasks that are "

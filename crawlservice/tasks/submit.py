@@ -18,6 +18,7 @@ from crawlframe.code.registry import unknown_spider
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import NodeInfo, TaskLimits
 from crawlframe.frontier.wording import error_text
+from crawlframe.program import command
 from crawlframe.request import (
     MAX_TASK_PRIORITY,
     Admission,
@@ -42,7 +43,12 @@ class UnknownTask(CrawlframeError):
 
 
 class NothingPublished(UnknownSpider):
-    """No node has published its spiders yet; start one: python manage.py runcrawler"""
+    """No node has published its spiders yet."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"No node has published its spiders yet; start one: {command('runcrawler')}"
+        )
 
 
 class WrongState(CrawlframeError):
@@ -133,7 +139,7 @@ def published(spider: str) -> SpiderInfo:
         who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
         raise UnknownSpider(
             f"no node has the spider {spider!r} any more: its code is gone or does not load there "
-            f"({who}); python manage.py nodes tells more. Nothing was submitted"
+            f"({who}); {command('nodes')} tells more. Nothing was submitted"
         )
     return info
 
@@ -227,7 +233,7 @@ def get_task(task_id: int) -> Task:
     """Raises UnknownTask."""
     task = Task.objects.filter(pk=task_id).first()
     if task is None:
-        raise UnknownTask(f"there is no task {task_id}; list them: python manage.py tasks")
+        raise UnknownTask(f"there is no task {task_id}; list them: {command('tasks')}")
     return task
 
 

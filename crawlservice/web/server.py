@@ -1,13 +1,22 @@
-"""How gunicorn serves the web: ``gunicorn -c crawlservice/web/server.py``, and so does ``up``.
+"""How gunicorn serves the web: ``gunicorn -c python:crawlservice.web.server``, in a checkout also
+``gunicorn -c crawlservice/web/server.py``; ``up`` does it, too.
 
-It is read before the project can be imported, so it imports nothing of it at its top.
+Of a checkout it is read before gunicorn can import the rest of it.
 Static files come from the same processes (whitenoise): no second server is needed."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
+
+# This file may be loaded by its path.
+sys.path[:0] = [place for place in [str(Path(__file__).parents[2])] if place not in sys.path]
+
+from crawlservice import project  # noqa: E402
+
+project.load_environment(project.directory())
 
 
 def _number(variable: str, default: int) -> int:

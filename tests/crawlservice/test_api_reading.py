@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -79,7 +80,10 @@ def test_pages_tell_the_ledger(api: Program, ended_task: Task) -> None:
 
 
 def test_items_are_exported_while_they_are_read(
-    api: Program, ended_task: Task, add_page: Callable[..., Page]
+    api: Program,
+    ended_task: Task,
+    add_page: Callable[..., Page],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     items: list[Any] = [{"n": n, "title": "=1+1"} for n in range(CHUNK + 1)]
     task = Task.objects.create(spider="shop", seeds=b"")
@@ -100,6 +104,8 @@ def test_items_are_exported_while_they_are_read(
     assert len(rows) == 1 + len(items)
 
     error(api.get(f"tasks/{task.pk}/export", format="xlsx"), 422, "invalid")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    error(api.get(f"tasks/{task.pk}/export", format="parquet"), 422, "refused")
     assert [*Action.objects.values_list("verb", "task_id")] == [("export", task.pk)] * 2
 
 

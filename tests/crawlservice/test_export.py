@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from crawlservice.models import Page, Task
 from crawlservice.tasks import export as exporting
 from crawlservice.tasks.export import CHUNK, ExportError, check_target, export, stream
+from crawlservice.tasks.parquet import ParquetMissing
 
 ITEMS: list[Any] = [
     {"url": "http://a/", "price": -5, "title": 'Häuser\n„zwei“, "drei"'},
@@ -166,3 +168,14 @@ def test_what_a_spreadsheet_would_run_is_made_harmless(sign: str, before: str) -
 @pytest.mark.parametrize("text", ["-5", "+4.5e3", "1=2", "a@b", "x", "", " x", "½"])
 def test_what_is_harmless_stays(text: str) -> None:
     assert exporting._harmless(text) == text
+
+
+def test_parquet_without_its_extra_is_refused_by_name(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    path = tmp_path / "out.parquet"
+    for refused in (lambda: check_target(path), lambda: stream(task, ".parquet")):
+        with pytest.raises(ParquetMissing, match=r"pip install 'crawlframe\[parquet\]'"):
+            refused()
+    assert export(task, tmp_path / "out.csv") == 3

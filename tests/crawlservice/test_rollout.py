@@ -697,6 +697,7 @@ def test_redis_that_is_away_is_told_in_plain_words(fleet: Fleet) -> None:
 # -- revisions --
 
 
+@pytest.mark.forks
 def test_revisions_are_resolved_in_the_checkout(
     tmp_path: Path, settings_with: Callable[..., None]
 ) -> None:
@@ -710,6 +711,7 @@ def test_revisions_are_resolved_in_the_checkout(
         full_revision("mian")
 
 
+@pytest.mark.forks
 def test_without_a_checkout_only_whole_revisions_do(
     tmp_path: Path, settings_with: Callable[..., None]
 ) -> None:

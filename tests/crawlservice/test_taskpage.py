@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import sys
 from collections.abc import Callable
 
 import pyarrow.parquet as pq
@@ -201,6 +202,15 @@ def test_items_are_exported_in_three_formats(admin: Client, ended_task: Task) ->
     assert answer["Content-Disposition"] == f'attachment; filename="task-{ended_task.pk}.csv"'
     answer.close()
     assert admin.get(place(ended_task, "export/xlsx")).status_code == 404
+
+
+def test_a_format_that_is_not_installed_is_explained(
+    admin: Client, ended_task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    answer = admin.get(place(ended_task, "export/parquet"), follow=True)
+    assert "crawlframe[parquet]" in answer.content.decode()
+    assert not Action.objects.filter(verb="export").exists()
 
 
 def test_crawled_text_is_inert(admin: Client, ended_task: Task) -> None:

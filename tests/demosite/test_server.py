@@ -17,6 +17,8 @@ import requests
 
 from crawlservice.demosite import DemoServer, DemoSiteError, Pages
 
+pytestmark = pytest.mark.forks
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -178,6 +178,7 @@ def test_idle_handles_hold_nothing(client: Client, site: Site) -> None:
     client.run(job)
 
 
+@pytest.mark.forks
 def test_fetches_after_a_fork(client: Client, site: Site) -> None:
     """What the parent made lazily is the parent's; a new downloader of the child works."""
     site.answer("/", b"fine")

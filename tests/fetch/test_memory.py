@@ -215,6 +215,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2]))
 """
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("kind", ["curl", "requests"])
 def test_sixteen_bodies_of_31_mb(site: Site, kind: str) -> None:
     """As the system sees the process: one body more than the limit at most, and what the

@@ -13,6 +13,8 @@ from crawlframe.code.source import SourceFinder
 from crawlframe.node.code import Code
 from tests.repository import Repository
 
+pytestmark = pytest.mark.forks
+
 
 def repository(path: Path) -> Repository:
     """With all that lies there committed."""

@@ -13,6 +13,8 @@ import pytest
 
 from crawlframe.node.master import offspring
 
+pytestmark = pytest.mark.forks
+
 SCRIPT = """
 import os, subprocess, sys, time
 from crawlframe.node.master import offspring

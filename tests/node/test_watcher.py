@@ -220,6 +220,7 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.forks
 def test_the_framework_is_what_is_loaded(project: Path) -> None:
     code = Code(project / "spiders", project / "manage.py")
     assert code.trees[0] == project / "spiders"
@@ -229,6 +230,7 @@ def test_the_framework_is_what_is_loaded(project: Path) -> None:
     assert not any(path.name == "django" for path in code.engine)
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("name", ["manage.py", "requirements.txt"])
 def test_a_change_of_the_framework_and_of_spiders_are_told_apart(project: Path, name: str) -> None:
     code = Code(project / "spiders", project / "manage.py")
@@ -245,6 +247,7 @@ def test_a_change_of_the_framework_and_of_spiders_are_told_apart(project: Path, 
     assert code.identity() == spiders
 
 
+@pytest.mark.forks
 def test_further_files_belong_to_the_spiders(project: Path) -> None:
     code = Code(project / "spiders", project / "manage.py")
     rates = [project / "rates.csv"]
@@ -257,6 +260,7 @@ def test_further_files_belong_to_the_spiders(project: Path) -> None:
     assert code.snapshot(rates).version.startswith(f"{before.version}+")
 
 
+@pytest.mark.forks
 def test_a_revision_whose_framework_does_not_run_is_not_named_alone(project: Path) -> None:
     code = Code(project / "spiders", project / "manage.py")
     first = code.snapshot().version
@@ -268,6 +272,7 @@ def test_a_revision_whose_framework_does_not_run_is_not_named_alone(project: Pat
     assert Code(project / "spiders", project / "manage.py").snapshot().version == second
 
 
+@pytest.mark.forks
 def test_git_at_work(project: Path, tmp_path: Path) -> None:
     code = Code(project / "spiders", project / "manage.py")
     assert not code.busy

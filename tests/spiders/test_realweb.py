@@ -15,10 +15,13 @@ from benchmarks.realweb.report import Report, wrong_titles
 from spiders.site import SiteSpider
 from tests.spiders.driver import AGENT, Crawl
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("wget") or not shutil.which("nginx", path="/usr/sbin:/usr/bin"),
-    reason="needs wget and nginx",
-)
+pytestmark = [
+    pytest.mark.forks,
+    pytest.mark.skipif(
+        not shutil.which("wget") or not shutil.which("nginx", path="/usr/sbin:/usr/bin"),
+        reason="needs wget and nginx",
+    ),
+]
 
 FILES: dict[str, str | bytes] = {
     "index.html": "<title>Start</title><a href=dir>d</a><a href='frames.html'>f</a>"

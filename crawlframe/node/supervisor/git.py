@@ -18,6 +18,7 @@ from crawlframe.code.checkout import SHORT, Checkout, GitError
 from crawlframe.errors import CrawlframeError
 from crawlframe.node.messages import PullEnded
 from crawlframe.node.supervisor.mailbox import Mailbox
+from crawlframe.program import command
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +224,7 @@ class Follower:
         if not ahead and not back:
             raise PullRefused(
                 f"{target[:SHORT]} is older than what is checked out, {head[:SHORT]}; to go back "
-                "to it: manage.py rollout --back"
+                f"to it: {command('rollout --back')}"
             )
         if in_the_way := self._in_the_way(head, target):
             raise PullRefused(

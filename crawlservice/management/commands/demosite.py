@@ -7,12 +7,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from crawlframe.program import command
 from crawlservice.demosite.errors import DemoSiteError
 from crawlservice.demosite.options import add_options, serve_options
 
 
 class Command(BaseCommand):
-    help = "Serves a deterministic house-listing site to crawl: python manage.py crawl listings"
+    help = f"Serves a deterministic house-listing site to crawl: {command('crawl listings')}"
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -15,6 +15,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 from rich.table import Table
 
+from crawlframe.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import duration, plain
@@ -67,11 +68,11 @@ class Command(ServiceCommand):
             return
         if aside := unreadable():
             self.stdout.write(
-                f"{aside} rows in Redis could not be read and were set aside; see them: python "
-                "manage.py quarantine"
+                f"{aside} rows in Redis could not be read and were set aside; see them: "
+                f"{command('quarantine')}"
             )
         if not nodes:
-            self.stdout.write("no node lives; start one: python manage.py runcrawler")
+            self.stdout.write(f"no node lives; start one: {command('runcrawler')}")
             return
         self.console.print(node_table(nodes))
         for title, text in problems(nodes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from crawlframe.program import command
 from crawlservice.accounts.journal import change
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.tasks.submit import pause
@@ -19,4 +20,5 @@ class Command(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         change("pause", pause, options["id"], command=True)
         self.stdout.write(f"task {options['id']} is paused")
-        self.stdout.write(f"Let it go on: python manage.py resume {options['id']}")
+        resume = command(f"resume {options['id']}")
+        self.stdout.write(f"Let it go on: {resume}")

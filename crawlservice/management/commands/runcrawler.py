@@ -26,6 +26,8 @@ from crawlframe.node.supervisor.master_processes import MasterProcesses
 
 # Also for masters: a version in which it cannot be imported must be refused.
 from crawlframe.node.supervisor.supervisor import Supervisor
+from crawlframe.program import command
+from crawlservice import project
 from crawlservice.cli.terminal import Command as BaseCommand
 from crawlservice.connections.checks import check_redis, network_filesystem
 from crawlservice.connections.frontier import redis_url
@@ -33,7 +35,7 @@ from crawlservice.connections.frontier import redis_url
 
 def code_of(settings: Settings) -> Code:
     """Where the spiders and this framework lie."""
-    start = Path(sys.argv[0]).absolute()
+    start = project.script() or Path(sys.argv[0]).absolute()
     return Code(find_package(settings.spiders) or start.parent / settings.spiders, start)
 
 
@@ -52,7 +54,7 @@ class Command(BaseCommand):
             "--follow",
             metavar="BRANCH",
             help="with --reload: bring this checkout to the revisions of that branch which "
-            "`manage.py rollout` announces",
+            f"`{command('rollout')}` announces",
         )
         parser.add_argument(
             "--follow-every",
@@ -110,8 +112,8 @@ class Command(BaseCommand):
         return 0 if options["rehearse"] else supervisor.run()
 
     def _command(self) -> list[str]:
-        """This very command, to be run again. The path of manage.py is absolute: the directory may
-        be another one by then."""
+        """This very command, to be run again. The path of the program is absolute: the working
+        directory may be another one by then."""
         script = sys.argv[0]
         return [
             str(Path(script).absolute()) if word == script else word

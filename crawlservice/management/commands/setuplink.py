@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from crawlframe.program import command
 from crawlservice.accounts import setup_link
 from crawlservice.accounts.journal import record
 from crawlservice.cli.terminal import Command as ServiceCommand
@@ -29,7 +30,7 @@ class Command(ServiceCommand):
         if not setup_link.is_needed():
             raise CommandError(
                 "there is an administrator already, who can make further accounts; for a forgotten "
-                "password: python manage.py changepassword NAME"
+                f"password: {command('changepassword NAME')}"
             )
         record("make setup link", command=True)
         self.stdout.write(f"{options['url'].rstrip('/')}/{setup_link.make()}")

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 
 from crawlframe.code.registry import find_package
+from crawlframe.program import command
 from crawlservice.cli.new_spider import write_spider
 from crawlservice.cli.terminal import Command as ServiceCommand
 
@@ -26,5 +27,6 @@ class Command(ServiceCommand):
         directory = find_package(package) or settings.BASE_DIR / package.replace(".", "/")
         path = write_spider(directory, name, options["url"])
         self.stdout.write(f"wrote {path}")
-        self.stdout.write(f"Try it: python manage.py fetch {options['url']} --shell")
-        self.stdout.write(f"Run it: python manage.py crawl {name} -o {name}.jsonl")
+        url = options["url"]
+        self.stdout.write(f"Try it: {command(f'fetch {url} --shell')}")
+        self.stdout.write(f"Run it: {command(f'crawl {name} -o {name}.jsonl')}")

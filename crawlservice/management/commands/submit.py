@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
+from crawlframe.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.tasks.arguments import parse_pairs
@@ -31,4 +32,4 @@ class Command(ServiceCommand):
             task = submit(info.name, given, priority=priority, from_text=True, info=info)
             record("submit", task=task, command=True)
         self.stdout.write(f"task {task.pk} submitted: {task.spider}")
-        self.stdout.write(f"Follow it: python manage.py task {task.pk} --follow")
+        self.stdout.write(f"Follow it: {command(f'task {task.pk} --follow')}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from crawlframe.program import command
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import status, task_table
 from crawlservice.models import Task
@@ -34,7 +35,7 @@ class Command(ServiceCommand):
             self.stdout.write(f"no task is {status(Task(outcome=options['outcome']))}")
             return
         if not total:
-            self.stdout.write("no tasks; start one: python manage.py crawl listings --demo")
+            self.stdout.write(f"no tasks; start one: {command('crawl SPIDER')}")
             return
         self.console.print(task_table(found))
         if older := max(0, total - len(found)):

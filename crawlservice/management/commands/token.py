@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from rich.table import Table
 
+from crawlframe.program import command
 from crawlservice.accounts import journal, tokens
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
@@ -76,7 +77,7 @@ class Command(ServiceCommand):
         token = Token.objects.filter(pk=options["id"]).first()
         if token is None:
             raise CommandError(
-                f"there is no token {options['id']}; list them: python manage.py token list"
+                f"there is no token {options['id']}; list them: {command('token list')}"
             )
         if tokens.revoke(Token.objects.filter(pk=token.pk)):
             journal.record("revoke token", token=token, command=True, name=token.name)

@@ -102,6 +102,7 @@ def _check(listener: socket.socket) -> None:
 
 
 def _web(listener: socket.socket) -> list[str]:
-    config = str(settings.PACKAGE / "webserver.py")
-    where = ["--pythonpath", str(settings.BASE_DIR), "--bind", f"fd://{listener.fileno()}"]
+    config = str(settings.PACKAGE / "web" / "server.py")
+    project = str(settings.BASE_DIR)
+    where = ["--chdir", project, "--pythonpath", project, "--bind", f"fd://{listener.fileno()}"]
     return [sys.executable, "-P", "-m", "gunicorn", "-c", config, *where]

@@ -1,0 +1,15 @@
+"""Program: how people type the commands of this installation."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ENTRY_POINT = "crawlframe"
+
+
+def command(words: str) -> str:
+    """The command line that runs ``words``, for messages: ``python manage.py nodes``, or
+    ``crawlframe nodes`` where this process was started by the entry point."""
+    typed = Path(sys.argv[0]).name if sys.argv else ""
+    return f"{ENTRY_POINT if typed == ENTRY_POINT else 'python manage.py'} {words}"

@@ -1,0 +1,48 @@
+"""What manage.py and the entry point ``crawlframe`` run."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+from crawlframe import __version__
+from crawlframe.errors import CrawlframeError
+from crawlframe.program import command
+from crawlservice import project
+
+SERVICE, NODE = "crawlservice.settings", "crawlservice.node_settings"
+OUTSIDE = "crawlservice.outside_settings"
+# What can be done outside of a project. Help on another command needs its settings.
+ANYWHERE = ("", "help", "--help", "-h", "help startproject")
+
+
+def main() -> None:
+    """Runs the command in ``sys.argv``."""
+    words = sys.argv[1:]
+    if words in (["version"], ["--version"]):
+        print(__version__)
+        return
+    # Also when another command of ours starts a node, or a node one of them.
+    if os.environ.get("DJANGO_SETTINGS_MODULE", SERVICE) in (SERVICE, NODE, OUTSIDE):
+        os.environ["DJANGO_SETTINGS_MODULE"] = _settings(words)
+    try:
+        execute_from_command_line(sys.argv)
+    except CrawlframeError as error:
+        sys.exit(f"error: {error}")
+
+
+def _settings(words: list[str]) -> str:
+    if project.script() is None:
+        if " ".join(words) not in ANYWHERE and words[:1] != ["startproject"]:
+            sys.exit(
+                "error: there is no project here: neither this directory nor one above it has a "
+                "manage.py of Crawlframe. Go to the folder of a project, or make one: "
+                f"{command('startproject NAME')}"
+            )
+        return OUTSIDE
+    folder = str(project.directory())
+    if folder not in sys.path:  # the entry point lies elsewhere; the spiders are here
+        sys.path.insert(0, folder)
+    return NODE if words[:1] == ["runcrawler"] else SERVICE

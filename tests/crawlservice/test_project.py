@@ -1,0 +1,264 @@
+"""The folder of a project: how it is found, its .env, and what startproject makes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from crawlframe import __version__
+from crawlframe.errors import ConfigError
+from crawlframe.program import command
+from crawlservice import project
+from crawlservice.cli import program
+from crawlservice.cli.new_project import NewProjectError, write_project
+from tests.conftest import CHECKOUT
+from tests.repository import ENVIRONMENT, Repository
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "shop"
+    write_project(folder, "shop")
+    return folder
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``typed("crawlframe", "tasks", at=folder)``: this process was started so."""
+
+    def start(*words: object, at: Path) -> None:
+        monkeypatch.setattr(sys, "argv", [str(word) for word in words])
+        monkeypatch.chdir(at)
+
+    return start
+
+
+# Where it is
+
+
+def test_the_entry_point_finds_the_project_around_the_working_directory(shop, typed) -> None:
+    typed("/usr/bin/crawlframe", "tasks", at=shop / "spiders")
+    assert project.script() == shop / "manage.py"
+    assert project.directory() == shop
+
+
+def test_a_manage_py_that_was_started_is_the_project_wherever_one_is(shop, typed, tmp_path) -> None:
+    typed("shop/manage.py", "tasks", at=tmp_path)
+    assert project.script() == shop / "manage.py"
+    typed(shop / "manage.py", "tasks", at=CHECKOUT)
+    assert project.directory() == shop
+
+
+def test_a_manage_py_of_others_is_none(typed, tmp_path, monkeypatch) -> None:
+    (tmp_path / "manage.py").write_text("import django\n")
+    typed("crawlframe", "tasks", at=tmp_path)
+    assert project.script() == CHECKOUT / "manage.py"  # the one this package lies beside
+    monkeypatch.setattr(project, "__file__", str(tmp_path / "installed/crawlservice/project.py"))
+    assert project.script() is None
+    assert project.directory() == tmp_path.resolve()
+
+
+def test_outside_of_a_project_only_help_and_startproject_do_something(
+    typed, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(project, "__file__", str(tmp_path / "installed/crawlservice/project.py"))
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
+    ran: list[list[str]] = []
+    monkeypatch.setattr(program, "execute_from_command_line", ran.append)
+    for words in ([], ["help"], ["startproject", "shop"]):
+        typed("crawlframe", *words, at=tmp_path)
+        program.main()
+        assert ran.pop()[1:] == words
+        assert os.environ["DJANGO_SETTINGS_MODULE"] == "crawlservice.outside_settings"
+    for words in (["tasks"], ["help", "crawl"]):
+        typed("crawlframe", *words, at=tmp_path)
+        with pytest.raises(SystemExit, match="make one: crawlframe startproject NAME"):
+            program.main()
+    assert ran == []
+
+
+def test_in_a_project_its_spiders_can_be_imported(shop, typed, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "crawlservice.settings")
+    monkeypatch.setattr(program, "execute_from_command_line", lambda words: None)
+    typed("crawlframe", "runcrawler", at=shop)
+    program.main()
+    assert sys.path[0] == str(shop)
+    assert os.environ["DJANGO_SETTINGS_MODULE"] == "crawlservice.node_settings"
+
+
+def test_the_version_is_ours_not_djangos(typed, capsys, tmp_path) -> None:
+    typed("crawlframe", "--version", at=tmp_path)
+    program.main()
+    assert capsys.readouterr().out == f"{__version__}\n"
+
+
+# What messages call it
+
+
+@pytest.mark.parametrize(
+    ("program_name", "line"),
+    [
+        ("manage.py", "python manage.py nodes"),
+        ("/srv/shop/.venv/bin/crawlframe", "crawlframe nodes"),
+        ("/usr/bin/gunicorn", "python manage.py nodes"),
+    ],
+)
+def test_messages_name_the_program_that_was_typed(
+    typed, tmp_path, program_name: str, line: str
+) -> None:
+    typed(program_name, at=tmp_path)
+    assert command("nodes") == line
+
+
+# Its settings
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+    """What ``load_environment`` leaves in the environment. ``text``: of the file .env."""
+
+    def load(text: str, **before: str) -> dict[str, str]:
+        (tmp_path / ".env").write_text(text)
+        variables: dict[str, str] = dict(before)
+        monkeypatch.setattr(os, "environ", variables)
+        project.load_environment(tmp_path)
+        return variables
+
+    return load
+
+
+def test_the_file_of_settings_is_read_as_it_stands(environment) -> None:
+    lines = (
+        "# a comment\n\nCRAWLFRAME_NODE=alpha\n  export REDIS_URL = redis://db/0 \n"
+        "A=\"two words\"\nB='# $HOME'\nC=a=b#c\nD=\n"
+    )
+    assert environment(lines) == {
+        "CRAWLFRAME_NODE": "alpha",
+        "REDIS_URL": "redis://db/0",
+        "A": "two words",
+        "B": "# $HOME",
+        "C": "a=b#c",
+        "D": "",
+    }
+
+
+def test_what_the_environment_says_wins(environment) -> None:
+    assert environment("A=file\nB=file", A="given") == {"A": "given", "B": "file"}
+
+
+@pytest.mark.parametrize("line", ["DATABASE_URL", "1A=x", "A='x", 'A="', "A B=x"])
+def test_a_line_that_means_nothing_is_named(environment, line: str) -> None:
+    with pytest.raises(ConfigError, match=r"\.env:2: .* is not NAME=value"):
+        environment(f"# settings\n{line}\n")
+
+
+def test_another_file_may_be_named_and_must_exist(environment, tmp_path: Path) -> None:
+    (tmp_path / "production.env").write_text("A=production\n")
+    variables = environment("A=here", CRAWLFRAME_ENV_FILE="production.env")
+    assert variables["A"] == "production"
+    with pytest.raises(ConfigError, match="there is no file"):
+        environment("A=here", CRAWLFRAME_ENV_FILE="/nowhere/production.env")
+    variables = environment("A=here", CRAWLFRAME_ENV_FILE=os.devnull)
+    assert "A" not in variables
+
+
+# What startproject makes
+
+
+def test_a_new_project_has_all_it_needs(shop: Path) -> None:
+    names = {str(path.relative_to(shop)) for path in shop.rglob("*") if path.is_file()}
+    assert names == {
+        ".gitignore", "README.md", "env.example", "manage.py", "pyproject.toml",
+        "requirements-dev.txt", "requirements.txt",
+        "spiders/__init__.py", "spiders/quotes.py", "tests/test_quotes.py",
+    }  # fmt: skip
+    assert f"crawlframe~={__version__}\n" in (shop / "requirements.txt").read_text()
+    assert os.access(shop / "manage.py", os.X_OK)
+    assert "$" not in "".join(path.read_text() for path in shop.rglob("*.*") if path.is_file())
+
+
+@pytest.mark.parametrize("name", ["", "1shop", "my shop", "../shop", "ä"])
+def test_a_name_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NewProjectError, match="use letters, digits, - and _"):
+        write_project(tmp_path / "new", name)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(NewProjectError, match="is not empty"):
+        write_project(tmp_path, "shop")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def made(folder: Path) -> tuple[str, str]:
+    """Standard output and error of startproject."""
+    out, problems = StringIO(), StringIO()
+    call_command("startproject", "shop", str(folder), stdout=out, stderr=problems)
+    return out.getvalue(), problems.getvalue()
+
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+
+@pytest.fixture
+def git_environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+@pytest.mark.forks
+@needs_git
+def test_it_is_committed(tmp_path: Path, git_environment: pytest.MonkeyPatch) -> None:
+    out, problems = made(tmp_path / "shop")
+    assert (problems, out.splitlines()[0]) == ("", f"made {tmp_path / 'shop'}")
+    repository = Repository(tmp_path / "shop")
+    assert repository.git("log", "--format=%an") == "author"
+    assert repository.git("status", "--short") == ""
+    (tmp_path / "shop/.env").write_text("A=secret")
+    (tmp_path / "shop/var").mkdir()
+    (tmp_path / "shop/var/log").touch()
+    assert repository.git("status", "--short") == ""
+
+
+@pytest.mark.forks
+@needs_git
+def test_without_an_identity_nothing_is_committed_under_a_made_up_one(
+    tmp_path: Path, git_environment: pytest.MonkeyPatch
+) -> None:
+    for name in ENVIRONMENT:
+        if name.endswith(("_NAME", "_EMAIL")):
+            git_environment.delenv(name)
+    _, problems = made(tmp_path / "shop")
+    assert problems.startswith("note: nothing was committed, because git does not know who you are")
+    assert "A  spiders/quotes.py" in Repository(tmp_path / "shop").git("status", "--short")
+
+
+@pytest.mark.forks
+@needs_git
+def test_within_a_repository_none_is_made(
+    tmp_path: Path, git_environment: pytest.MonkeyPatch
+) -> None:
+    Repository(tmp_path).git("init", "--quiet")
+    _, problems = made(tmp_path / "shop")
+    assert problems.startswith("note: shop is part of the git repository")
+    assert not (tmp_path / "shop/.git").exists()
+
+
+@pytest.mark.forks
+def test_without_git_the_project_is_made_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _, problems = made(tmp_path / "shop")
+    assert problems == "note: no git repository was made: git is not installed\n"
+    assert (tmp_path / "shop/spiders/quotes.py").exists()

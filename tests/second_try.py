@@ -1,0 +1,139 @@
+"""Second try: a process or browser test that failed is run once more, alone, when all others are
+over. What passes then is flaky: a defect of its own, listed in the last lines of the run with its
+first failure, but no failure of the run. ``-p no:second_try`` switches it off."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from _pytest.terminal import TerminalReporter
+
+NAME = "second_try"
+PLACES = ("tests/process/", "tests/browser/")
+MARK = "process"
+MOST = 20  # failures; with more, it is not the machine that was busy
+PATIENCE = 900  # seconds for one test with its servers
+LAST_LINES = 40
+
+
+def register(config: pytest.Config) -> None:
+    """For conftest.py. In xdist's workers nothing is decided, and who wants to stop at the first
+    failure wants no second try."""
+    if not hasattr(config, "workerinput") and not config.getoption("maxfail"):
+        config.pluginmanager.register(SecondTry(config), NAME)
+
+
+class SecondTry:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._failed: dict[str, list[pytest.TestReport]] = {}  # by node id
+        self._flaky: dict[str, list[pytest.TestReport]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and _depends_on_the_machine(report):
+            self._failed.setdefault(_without_group(report.nodeid), []).append(report)
+
+    @pytest.hookimpl(trylast=True)  # after xdist has ended its workers
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if exitstatus != pytest.ExitCode.TESTS_FAILED or not self._failed:
+            return
+        if len(self._failed) > MOST:
+            self._say(
+                f"{len(self._failed)} process and browser tests failed: too many to try again"
+            )
+            return
+        self._say(f"trying {len(self._failed)} failed process or browser tests again, alone")
+        for name, reports in self._failed.items():
+            problem = self._try_again(name)
+            self._say(f"{name} {'failed again' if problem else 'passed'}")
+            if problem:
+                self._say(problem)
+            else:
+                self._flaky[name] = reports
+        if sum(map(len, self._flaky.values())) == session.testsfailed:
+            session.exitstatus = pytest.ExitCode.OK
+        self._move_reports()
+
+    def pytest_unconfigure(self) -> None:
+        """After the summary, so that these are the last lines."""
+        terminal = self._reporter
+        if not self._flaky or terminal is None:
+            return
+        terminal.section("flaky: failed, then passed when run again alone", yellow=True)
+        for name, reports in self._flaky.items():
+            for report in reports:
+                terminal.write_line("")
+                terminal.write_line(f"{name}, first failure ({report.when}):", yellow=True)
+                terminal.write_line(report.longreprtext)
+        terminal.write_line("")
+        for name, reports in self._flaky.items():
+            terminal.write_line(f"FLAKY {name} - {_in_a_line(reports[0])}", yellow=True)
+
+    def _try_again(self, name: str) -> str:
+        """Why it failed; "" when it passed."""
+        options = (
+            "-n0",
+            "-q",
+            "--no-header",
+            "-m",
+            "",
+            "-p",
+            f"no:{NAME}",
+            "-p",
+            "no:cacheprovider",
+        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", *options, name],
+                cwd=self._config.rootpath,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=PATIENCE,
+            )
+        except subprocess.TimeoutExpired:
+            return f"it took longer than {PATIENCE} s"
+        lines = done.stdout.rstrip().splitlines()[-LAST_LINES:]
+        return "\n".join(lines or [f"exit code {done.returncode}"]) if done.returncode else ""
+
+    def _move_reports(self) -> None:
+        """The summary counts flaky tests as such, not as failures."""
+        stats = self._reporter.stats if self._reporter else {}
+        flaky = [report for reports in self._flaky.values() for report in reports]
+        for kind in ("failed", "error"):
+            kept = [report for report in stats.pop(kind, []) if report not in flaky]
+            if kept:
+                stats[kind] = kept
+        if flaky:
+            stats["flaky"] = flaky
+
+    @property
+    def _reporter(self) -> TerminalReporter | None:
+        found: TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
+        return found
+
+    def _say(self, text: str) -> None:
+        if self._reporter is not None:
+            self._reporter.write_line(f"\n{text}")
+
+
+def _depends_on_the_machine(report: pytest.TestReport) -> bool:
+    # A report of a worker that died has no keywords.
+    return MARK in report.keywords or report.nodeid.startswith(PLACES)
+
+
+def _without_group(name: str) -> str:
+    """xdist puts its group behind the node id."""
+    return re.sub(r"@[^\[\]@]*$", "", name)
+
+
+def _in_a_line(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash:
+        return str(crash.message).partition("\n")[0]
+    return report.longreprtext.strip().rpartition("\n")[2]

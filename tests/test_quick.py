@@ -1,0 +1,61 @@
+"""The marker of quick tests, in a session of pytest of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = "pytester"
+pytestmark = pytest.mark.process
+
+CONFTEST = """
+import pytest
+from tests import quick
+
+MARKS = ("quick", "forks", "long", "postgres", "process")
+
+def pytest_configure(config):
+    for name in MARKS:
+        config.addinivalue_line("markers", name)
+
+def pytest_collection_modifyitems(config, items):
+    quick.mark(items)
+    quick.guard(config)
+
+@pytest.fixture
+def redis_url():
+    pass
+
+@pytest.fixture
+def frontier(redis_url):
+    pass
+"""
+TESTS = """
+import subprocess, sys, pytest
+
+def test_plain(): pass
+
+def test_with_a_server(frontier): pass
+
+@pytest.mark.process
+def test_of_processes(): pass
+
+@pytest.mark.forks
+def test_marked(): subprocess.run([sys.executable, "-c", ""])
+
+def test_that_starts_one(): subprocess.run([sys.executable, "-c", ""])
+"""
+
+
+def test_quick_tests_start_nothing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(TESTS, **{"browser/test_page": "def test_page(): pass"})
+    done = pytester.runpytest_subprocess("-v", "-m", "quick")
+    done.assert_outcomes(passed=1, failed=1, deselected=4)
+    done.stdout.fnmatch_lines(["*::test_plain PASSED*", "*mark it with @pytest.mark.forks"])
+    pytester.runpytest_subprocess().assert_outcomes(passed=6)

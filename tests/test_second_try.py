@@ -1,0 +1,130 @@
+"""The second try of process and browser tests, in sessions of pytest of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = "pytester"
+pytestmark = pytest.mark.process
+
+CONFTEST = """
+import pytest
+from tests import second_try
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "process: as ours")
+    second_try.register(config)
+    second_try.MOST = 3
+"""
+# Fails when it is run for the first time.
+FLAKY = """
+import pathlib, pytest
+
+@pytest.mark.process
+def test_flaky():
+    seen = pathlib.Path(__file__).with_suffix(".seen")
+    again = seen.exists()
+    seen.touch()
+    assert again, "the machine was busy"
+"""
+BROKEN = """
+import pytest
+
+@pytest.mark.process
+def test_broken():
+    assert False, "a defect"
+"""
+
+Session = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Runs pytest on these sources, by the names of their files; ``options`` are pytest's."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # of the many that start slowly
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p xdist.plugin")
+    pytester.makeconftest(CONFTEST)
+
+    def run(*options: str, **sources: str) -> pytest.RunResult:
+        pytester.makepyfile(**sources)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+
+    return run
+
+
+@pytest.mark.parametrize("options", [("-n0",), ("-n2", "--dist=loadgroup")])
+def test_what_passes_alone_is_listed_in_the_last_lines(
+    session: Session, options: tuple[str, ...]
+) -> None:
+    done = session(*options, test_a=FLAKY, test_b="def test_fine(): pass")
+    assert done.ret == 0
+    done.assert_outcomes(passed=1, failed=0)
+    done.stdout.fnmatch_lines(
+        [
+            "test_a.py::test_flaky passed",
+            "*1 flaky*",
+            "*= flaky: failed, then passed when run again alone =*",
+            "test_a.py::test_flaky, first failure (call):",
+            "*the machine was busy*",
+        ]
+    )
+    assert done.stdout.lines[-1].startswith("FLAKY test_a.py::test_flaky - AssertionError")
+    assert "FAILURES" not in done.stdout.str()
+
+
+def test_what_fails_twice_fails(session: Session) -> None:
+    done = session("-n0", test_a=FLAKY, test_b=BROKEN)
+    assert done.ret == 1
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["test_b.py::test_broken failed again", "*a defect*"])
+    assert done.stdout.lines[-1].startswith("FLAKY test_a.py::test_flaky")
+
+
+def test_only_process_and_browser_tests_get_one(session: Session) -> None:
+    unmarked = FLAKY.replace("@pytest.mark.process", "")
+    done = session("-n0", test_a=unmarked)
+    assert done.ret == 1
+    done.assert_outcomes(failed=1)
+    assert "again" not in done.stdout.str().replace("assert again", "").replace("again = ", "")
+
+
+def test_a_failure_of_another_test_still_fails_the_run(session: Session) -> None:
+    done = session("-n0", test_a=FLAKY, test_b="def test_other(): assert False")
+    assert done.ret == 1
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*1 failed, 1 flaky*"])
+
+
+def test_a_set_up_that_fails_once_is_flaky_too(session: Session) -> None:
+    source = FLAKY.replace("def test_flaky():", "def test_x(server): pass\n\n@pytest.fixture\n"
+                           "def server():", 1)  # fmt: skip
+    done = session("-n0", test_a=source)
+    assert done.ret == 0
+    done.stdout.fnmatch_lines(["test_a.py::test_x, first failure (setup):"])
+
+
+def test_a_worker_that_dies_with_a_test_is_tried_again(session: Session) -> None:
+    """xdist reports it without marks: its place says what it is."""
+    source = FLAKY.replace("assert again", "again or __import__('os')._exit(3)\n    assert again")
+    done = session("-n1", **{"tests/process/test_a": source})
+    assert done.ret == 0
+    done.stdout.fnmatch_lines(["FLAKY tests/process/test_a.py::test_flaky - *crashed*"])
+
+
+def test_of_too_many_failures_none_is_tried_again(session: Session) -> None:
+    sources = {f"test_{letter}": FLAKY for letter in "abcd"}
+    done = session("-n0", **sources)
+    assert done.ret == 1
+    done.assert_outcomes(failed=4)
+    done.stdout.fnmatch_lines(["4 process and browser tests failed: too many to try again"])
+
+
+@pytest.mark.parametrize("option", ["-x", "-pno:second_try"])
+def test_it_can_be_switched_off(session: Session, option: str) -> None:
+    done = session("-n0", option, test_a=FLAKY)
+    assert done.ret == 1
+    done.assert_outcomes(failed=1)
