@@ -62,7 +62,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 @dataclass
 class Template:
-    """The master's view of a template process."""
+    """The master's view of a template process; ``child`` is the one that keeps it."""
 
     child: Child
     orders: socket.socket
@@ -91,7 +91,7 @@ class Template:
         def main(channel: Channel) -> None:
             ours.close()
             process = _TemplateProcess(settings, services, marks, channel, theirs, master)
-            process.live(skip, cold, tolerant)
+            offspring.keep(lambda loaded: process.live(skip, cold, tolerant, loaded))
 
         child = Child.spawn("template", main)
         theirs.close()
@@ -165,8 +165,11 @@ class _TemplateProcess:
         self._orders = orders
         self._master = master
 
-    def live(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> None:
-        registry = self._load(skip, cold, tolerant)
+    def live(
+        self, skip: Mapping[str, str], cold: bool, tolerant: bool, loaded: Callable[[], None]
+    ) -> None:
+        """Calls ``loaded`` before it can be asked for workers."""
+        registry = self._load(skip, cold, tolerant, loaded)
         if registry is None:
             return
         while True:
@@ -179,7 +182,9 @@ class _TemplateProcess:
             if pid == 0:
                 self._orders.send(ANSWER.pack(0))
 
-    def _load(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> Registry | None:
+    def _load(
+        self, skip: Mapping[str, str], cold: bool, tolerant: bool, done: Callable[[], None]
+    ) -> Registry | None:
         """None when the tree changed meanwhile, or git is about to change it. When ``cold``,
         nothing else could run: a lock that git may have left behind does not keep the node down;
         nor, when ``tolerant``, a file that changes all the time."""
@@ -247,6 +252,7 @@ class _TemplateProcess:
         self._version = loaded.version
         registry.seal()
         gc.freeze()  # what all workers share is not to be copied by their collectors
+        done()
         self._tell("ready", msgspec.to_builtins(loaded))
         return registry
 
