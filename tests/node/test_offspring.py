@@ -62,3 +62,71 @@ def test_a_process_that_is_gone_has_none() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     assert offspring.of(ended.pid) == []
+
+
+KEPT = """
+import os, signal, subprocess, sys, time
+from crawlframe.node.master import offspring
+
+def load(loaded):
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    daemon = subprocess.run(["sh", "-c", "sleep 600 >/dev/null & echo $!"], stdout=subprocess.PIPE)
+    fork = os.fork()
+    if fork == 0:
+        time.sleep(600)
+    if "loaded" in sys.argv:
+        loaded()
+    print(child.pid, int(daemon.stdout), fork, flush=True)
+    sys.stdin.read()
+    exec(sys.argv[1])
+
+offspring.keep(load)
+"""
+
+
+def keeper_of(script: str, *arguments: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """The process that runs it, and those that it names."""
+    command = [sys.executable, "-c", script, *arguments]
+    keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert keeper.stdin is not None
+    assert keeper.stdout is not None
+    with keeper.stdout as said, keeper.stdin:  # it goes on when its input ends
+        return keeper, [psutil.Process(int(word)) for word in said.readline().split()]
+
+
+def kept(*arguments: str) -> tuple[int, int]:
+    """How a process ended that keeps one which starts three others and then runs some code; and
+    how many of those are left."""
+    keeper, started = keeper_of(KEPT, *arguments)
+    code = keeper.wait(20)
+    left = sum(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in started)
+    offspring.kill(started)
+    return code, left
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("os._exit(3)", 3),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("raise SystemExit", 1),
+        ("pass", 0),
+    ],
+)
+def test_what_an_import_has_started_ends_with_it(end: str, code: int) -> None:
+    assert kept(end) == (code, 0)
+
+
+def test_what_a_loaded_version_has_started_is_left_to_its_guardian() -> None:
+    assert kept("os._exit(3)", "loaded") == (3, 3)
+
+
+def test_the_process_that_is_kept_ends_with_its_keeper() -> None:
+    script = KEPT.replace("print(", "print(os.getpid(), ")
+    keeper, family = keeper_of(script, "time.sleep(600)")
+    keeper.kill()
+    keeper.wait()
+    _, alive = psutil.wait_procs(family[:1], timeout=10)
+    offspring.kill(family)
+    assert not alive

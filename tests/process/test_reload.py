@@ -665,6 +665,25 @@ def test_what_a_module_starts_at_import_ends_with_its_version(
     node.until(lambda: not starter.processes())
 
 
+@pytest.mark.parametrize(
+    "end", ["os._exit(3)", "os.kill(os.getpid(), signal.SIGSEGV)", "os.kill(os.getpid(), 9)"]
+)
+def test_what_a_module_starts_ends_with_an_import_that_kills_itself(
+    env: dict[str, str], starter: NodeStarter, project: Project, end: str
+) -> None:
+    node = starter.node(env)
+    node.ready()
+    words = ["sleep", str(20_000 + os.getpid())]
+    started = project.root.with_name("started")
+    deadly = f"import os, signal\nopen({str(started)!r}, 'a').write('x')\n{end}\n"
+    project.write("shops/deadly.py", HELPER.format(words[1]) + deadly)
+    node.until(lambda: node.code.state == "refused")
+    assert "died" in node.code.problem
+    assert started.exists()
+    assert not [one for one in starter.processes() if _words(one) == words]
+    assert node.running.stop() == 0
+
+
 def _words(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()

@@ -1,15 +1,21 @@
 """Offspring: processes that the spiders' modules started while they were imported. They serve the
 workers of that version, and end when its template and all its workers have ended, however that
-came."""
+came; if the import does not come to its end, with the process that imports."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
+from collections.abc import Callable
 from typing import NoReturn
 
 import psutil
+
+from crawlframe.node.child_process import adopt_orphans, become_child
+
+LOADED = signal.SIGUSR1
 
 
 def of(pid: int) -> list[psutil.Process]:
@@ -28,6 +34,55 @@ def kill(processes: list[psutil.Process]) -> None:
         for one in family:
             with contextlib.suppress(psutil.Error):
                 one.kill()
+
+
+def keep(load: Callable[[Callable[[], None]], None]) -> NoReturn:
+    """Runs ``load`` in a fork, and ends as that ends, by the same exit code or signal.
+
+    If the fork ends before it has called what ``load`` is given, everything that it has started is
+    killed. Only a process above it sees all of that, for whoever crashes leaves orphans (Linux)."""
+    keeper, heard = os.getpid(), {LOADED, signal.SIGCHLD}
+    reader, writer = os.pipe()
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # one that is ignored cannot be waited for
+    signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    adopt_orphans()
+
+    def loaded() -> None:
+        """From now on the orphans of the fork go to the next process above."""
+        os.kill(keeper, LOADED)
+        os.read(reader, 1)
+
+    def run() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
+        load(loaded)
+
+    fork = os.fork()
+    if fork == 0:
+        os.close(writer)
+        become_child("template", keeper, run)
+    os.close(reader)
+    complete = False
+    while not (ended := os.waitpid(fork, os.WNOHANG))[0]:
+        if signal.sigwait(heard) == LOADED:
+            complete = True
+            adopt_orphans(False)
+            os.write(writer, b"1")
+    if not complete:
+        with contextlib.suppress(ChildProcessError):  # none is left
+            while True:
+                kill(of(keeper))
+                os.waitpid(-1, 0)
+    _end_as(os.waitstatus_to_exitcode(ended[1]))
+
+
+def _end_as(code: int) -> NoReturn:
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the other one has left its own
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 def end_with_us(processes: list[psutil.Process]) -> None:

@@ -57,7 +57,7 @@ GIT_LOCK_TIMEOUT = 30.0  # seconds git may hold its lock until it counts as left
 
 @dataclass
 class Template:
-    """The master's view of a template process."""
+    """The master's view of a template process; ``child`` is the one that keeps it."""
 
     child: Child
     orders: socket.socket
@@ -87,7 +87,7 @@ class Template:
         def main(channel: FromChildLine) -> None:
             ours.close()
             process = _TemplateProcess(settings, services, marks, channel, theirs, master)
-            process.run(skip, cold, tolerant)
+            offspring.keep(lambda loaded: process.run(skip, cold, tolerant, loaded))
 
         child = Child.spawn("template", main)
         theirs.close()
@@ -161,8 +161,11 @@ class _TemplateProcess:
         self._orders = orders
         self._master = master
 
-    def run(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> None:
-        registry = self._load(skip, cold, tolerant)
+    def run(
+        self, skip: Mapping[str, str], cold: bool, tolerant: bool, loaded: Callable[[], None]
+    ) -> None:
+        """Calls ``loaded`` before it can be asked for workers."""
+        registry = self._load(skip, cold, tolerant, loaded)
         if registry is None:
             return
         while True:
@@ -175,7 +178,9 @@ class _TemplateProcess:
             if pid == 0:
                 self._orders.send(ANSWER.pack(0))
 
-    def _load(self, skip: Mapping[str, str], cold: bool, tolerant: bool) -> Registry | None:
+    def _load(
+        self, skip: Mapping[str, str], cold: bool, tolerant: bool, done: Callable[[], None]
+    ) -> Registry | None:
         """None when the tree changed meanwhile, or git is about to change it. When ``cold``,
         nothing else could run: a lock that git may have left behind does not keep the node down;
         nor, when ``tolerant``, a file that changes all the time."""
@@ -245,6 +250,7 @@ class _TemplateProcess:
         self._version = loaded.version
         registry.seal()
         gc.freeze()  # what all workers share is not to be copied by their collectors
+        done()
         self._send(loaded)
         return registry
 
