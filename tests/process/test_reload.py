@@ -289,6 +289,8 @@ def _frozen_pull(node: View, project: Project, web: OddWeb) -> None:
     project.write("shops/z_last.py", "Z = 'old'\n")
     old = project.commit()
     node.until(lambda: node.code.version == old)
+    # Its first worker is ready, so no reload is still to be counted.
+    node.until(lambda: node.crawl(web.url) == "old old")
     author = project.clone("author")
     author.write("shops/a_first.py", "A = 'new'\n")
     author.write("shops/m_slow.txt", "new")
