@@ -233,6 +233,8 @@ def test_the_api_and_reports_tell_them(counted_task: Task) -> None:
     with StringIO() as text:
         Console(file=text, width=100).print(report(counted_task))
         lines = text.getvalue().splitlines()
-    found = [line.rstrip().split(maxsplit=2) for line in lines if "counted" in line or "largest" in line]
+    found = [
+        line.rstrip().split(maxsplit=2) for line in lines if "counted" in line or "largest" in line
+    ]
     assert ["counted", "1,234", "books"] in found
     assert ["largest", "7.25", "price"] in found
