@@ -89,12 +89,12 @@ class Spider:
     @cached_property
     def log(self) -> SpiderLog:
         """A logger whose messages name the task, and the URL of the request that runs."""
-        return SpiderLog(self.name, self._task)
+        return SpiderLog(self.name, self)
 
     @cached_property
     def stats(self) -> Stats:
         """Counters and maxima of the task, summed over all workers."""
-        return Stats(self._task)
+        return Stats(self)
 
     # Typed openly, so that a spider with parameters of its own passes its author's type checker.
     def start(self, *args: Any, **kwargs: Any) -> Any:

@@ -49,15 +49,21 @@ class Counting(Protocol):
 RUNNING: ContextVar[Counting | None] = ContextVar("running")
 
 
+class Owner(Protocol):
+    """A spider: the number of its task, 0 outside of a worker."""
+
+    _task: int
+
+
 class Stats:
     """``self.stats`` of a spider: counters and maxima, summed over all workers.
 
     What a callback counts is taken when it ends, together with its items; what a callback counts
     that raises, or whose page another worker has committed first, is dropped with them."""
 
-    def __init__(self, task: int = 0) -> None:
-        """``task`` is 0 for a spider outside of a worker, which keeps its numbers here."""
-        self._task = task
+    def __init__(self, owner: Owner) -> None:
+        """What a spider outside of a worker counts is kept here."""
+        self._owner = owner
         self._own = PageStats()
         self._names: set[tuple[str, str]] = set()
 
@@ -91,14 +97,17 @@ class Stats:
         return self._current(f"{method}({name!r})")
 
     def _current(self, what: str) -> PageStats:
-        counting = RUNNING.get(None)
+        try:
+            counting = RUNNING.get()
+        except LookupError:
+            counting = None
+            if not self._owner._task:
+                return self._own
         if counting is None:
-            if self._task:
-                raise SpiderError(
-                    f"self.stats.{what}: no callback runs here; count in callbacks and pipelines, "
-                    "in threads only through asyncio.to_thread"
-                )
-            return self._own
+            raise SpiderError(
+                f"self.stats.{what}: no callback runs here; count in callbacks and pipelines, "
+                "in threads only through asyncio.to_thread"
+            )
         if counting.stats is None:
             counting.stats = PageStats()
         return counting.stats

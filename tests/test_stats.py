@@ -8,7 +8,7 @@ import pytest
 
 from crawlframe import Spider
 from crawlframe.errors import SpiderError
-from crawlframe.stats import MAX_NAME, MAX_NAMES, Stats
+from crawlframe.stats import MAX_NAME, MAX_NAMES
 
 
 class Shop(Spider):
@@ -40,17 +40,17 @@ def test_a_spider_outside_of_a_worker_keeps_its_numbers() -> None:
 )
 def test_what_cannot_be_counted_is_named(name: Any, n: Any, words: str) -> None:
     with pytest.raises(SpiderError, match=words):
-        Stats().inc(name, n)
+        Shop().stats.inc(name, n)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "3", None, 2**60])
 def test_a_maximum_is_a_finite_number(value: Any) -> None:
     with pytest.raises(SpiderError, match="is not a finite int or float"):
-        Stats().max("price", value)
+        Shop().stats.max("price", value)
 
 
 def test_a_task_has_so_many_names() -> None:
-    stats = Stats()
+    stats = Shop().stats
     for n in range(MAX_NAMES):
         stats.inc(f"name {n}")
     stats.inc("name 3")

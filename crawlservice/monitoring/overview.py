@@ -12,7 +12,7 @@ from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import CANCELLED
-from crawlframe.request import ROOT_URL
+from crawlframe.request import END_URL, ROOT_URL
 from crawlservice.connections.frontier import refusal
 from crawlservice.models import Event, Page, Schedule, Task
 from crawlservice.monitoring import nodes
@@ -145,7 +145,7 @@ def _ended() -> list[Task]:
 def hosts() -> Hosts:
     """Which hosts are slow, and which fail."""
     newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    fetched = Page.objects.exclude(url=ROOT_URL).exclude(reason=CANCELLED)
+    fetched = Page.objects.exclude(url__in=(ROOT_URL, END_URL)).exclude(reason=CANCELLED)
     rows = fetched.filter(pk__gt=newest - LOOKED).order_by("-pk")
     found: defaultdict[str, Host] = defaultdict(lambda: Host(""))
     number = 0

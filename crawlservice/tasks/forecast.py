@@ -111,8 +111,8 @@ def _forecast(now: Progress, grown: int | None) -> Forecast:
 
 
 def _is_full(now: Progress) -> bool:
-    """Its page limit takes no more; the run of its start does not count for that."""
-    return now.live and 0 < now.task.settings.get("page_limit", 0) < now.na
+    """Its page limit takes no more; the runs of its start and closed do not count for that."""
+    return now.live and 0 < now.task.settings.get("page_limit", 0) < now.na - now.task.ends
 
 
 def _may_grow(now: Progress) -> bool:

@@ -124,18 +124,7 @@ def test_without_receivers_nothing_is_done() -> None:
     assert sender._thread is None
 
 
-APP = """
-from django.apps import AppConfig
-
-class Alerts(AppConfig):
-    name = "shop_alerts"
-    def ready(self):
-        from crawlservice import signals
-        signals.task_ended.connect(tell)
-
-def tell(sender, task, **given):
-    print(task)
-"""
+APP = (Path(__file__).parents[2] / "docs/schedules.md").read_text().split("## Signals")[1]
 LOOK = "import django; django.setup(); from crawlservice import signals; print(signals.wanted())"
 
 
@@ -154,7 +143,7 @@ def test_an_app_of_ones_own_receives_them(
     package = tmp_path / "shop_alerts"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "apps.py").write_text(APP)
+    (package / "apps.py").write_text(APP.split("```")[1].removeprefix("python"))
     done = subprocess.run(
         [sys.executable, "-c", LOOK],
         env={

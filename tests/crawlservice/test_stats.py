@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
+from io import StringIO
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.db import OperationalError
+from rich.console import Console
 
 from crawlframe.frontier import Counts
 from crawlframe.ledger import LedgerAway, LedgerRefused
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.stats import MAX_NAMES, OTHER, PageStats
+from crawlservice.api.tasks import serialized
+from crawlservice.cli.report import report
 from crawlservice.ledger.audit import audit
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Stat, Task
@@ -194,3 +199,42 @@ def test_a_task_that_its_spider_closed_has_finished(
     assert (task.state, task.outcome, task.reason) == ("finished", outcome_, reason)
     assert task.unwritten == (cancelled or None)
     assert ledger.finish({task.pk: counts}) == {task.pk}
+
+
+@pytest.fixture
+def counted_task(ended_task: Task) -> Task:
+    for kind, name, value in (
+        ("counter", "books", 1234), ("counter", "dropped/<old>", 2), ("maximum", "price", 7.25),
+        ("maximum", "size", 9),
+    ):  # fmt: skip
+        Stat.objects.create(task=ended_task, kind=kind, name=name, value=value)
+    return ended_task
+
+
+def test_the_page_of_a_task_shows_them(counted_task: Task, as_role: Callable[[str], Any]) -> None:
+    browser = as_role("viewer")
+    for part in ("change", "summary"):
+        page = browser.get(f"/admin/crawlservice/task/{counted_task.pk}/{part}/").content.decode()
+        rows = re.findall(r'<td class="cf-long">([^<]*)</td><td class="cf-number">([^<]*)<', page)
+        assert rows == [
+            ("books", "1,234"), ("dropped/&lt;old&gt;", "2"), ("price", "7.250"), ("size", "9"),
+        ]  # fmt: skip
+    counted_task.state, counted_task.closing = Task.State.CANCELLING, "enough"
+    counted_task.save()
+    page = browser.get(f"/admin/crawlservice/task/{counted_task.pk}/now/").content.decode()
+    assert "Its spider closes it: enough" in page
+
+
+def test_the_api_and_reports_tell_them(counted_task: Task) -> None:
+    told = serialized([counted_task])[0]
+    assert told.stats == {"books": 1234, "dropped/<old>": 2}
+    assert told.maxima == {"price": 7.25, "size": 9}
+    assert told.closing == ""
+    with StringIO() as text:
+        Console(file=text, width=100).print(report(counted_task))
+        lines = text.getvalue().splitlines()
+    found = [
+        line.rstrip().split(maxsplit=2) for line in lines if "counted" in line or "largest" in line
+    ]
+    assert ["counted", "1,234", "books"] in found
+    assert ["largest", "7.25", "price"] in found

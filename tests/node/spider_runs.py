@@ -28,8 +28,12 @@ HERE = Settings()
 class Fetched(Downloader):
     """Has the response already."""
 
+    def __init__(self, body: bytes) -> None:
+        super().__init__(HERE)
+        self._body = body
+
     async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
-        return Response(request.url, 200, {"Content-Type": "text/html"}, b"<p>hello", request)
+        return Response(request.url, 200, {"Content-Type": "text/html"}, self._body, request)
 
 
 def registry_of(folder: Path, source: str) -> Registry:
@@ -42,11 +46,17 @@ def registry_of(folder: Path, source: str) -> Registry:
 
 
 class Runs:
-    """One worker with one task of the spider "shop"."""
+    """One worker with one task of a spider, for which all pages look alike."""
 
-    def __init__(self, registry: Registry, **arguments: Any) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        spider: str = "shop",
+        body: bytes = b"<p>hello",
+        **arguments: Any,
+    ) -> None:
         async def load_task(task: int) -> TaskSpec:
-            return TaskSpec(task, "shop", arguments, 5)
+            return TaskSpec(task, spider, arguments, 5)
 
         async def load_cookies(task: int) -> tuple[dict[str, str], int]:
             return {}, 0
@@ -56,7 +66,7 @@ class Runs:
 
         self.summary: Summary | None = None
         self.runner = RequestRunner(
-            HERE, registry, "", Fetched(HERE), Sieve(), load_task, load_cookies, lambda *_: None,
+            HERE, registry, "", Fetched(body), Sieve(), load_task, load_cookies, lambda *_: None,
             load_summary=load_summary,
         )  # fmt: skip
 

@@ -253,6 +253,49 @@ def count(self, response):
         assert (vars(record)["task"], vars(record)["url"]) == (7, outcome.url)
 
 
+def test_log_and_stats_may_be_taken_when_the_spider_is_made(tmp_path: Path) -> None:
+    worker = runs(
+        tmp_path,
+        """
+def __init__(self):
+    self.count = self.stats.inc
+    self.log.info("made")
+def parse(self, response):
+    self.count("pages")
+""",
+    )
+    outcome = asyncio.run(worker.run())
+    assert outcome.stats is not None
+    assert outcome.stats.counters == {"pages": 1}
+
+
+def test_nothing_is_counted_while_the_spider_is_made(tmp_path: Path) -> None:
+    worker = runs(tmp_path, "def __init__(self):\n    self.stats.inc('made')")
+    outcome = asyncio.run(worker.run())
+    assert "self.stats.inc('made'): no callback runs here" in outcome.reason
+
+
+def test_nothing_is_counted_in_a_thread_of_the_authors(tmp_path: Path) -> None:
+    worker = runs(
+        tmp_path,
+        """
+def parse(self, response):
+    found = []
+    def count():
+        try:
+            self.stats.inc("beside")
+        except Exception as error:
+            found.append({"error": str(error)})
+    thread = threading.Thread(target=count)
+    thread.start()
+    thread.join()
+    yield from found
+""",
+    )
+    (item,) = items(asyncio.run(worker.run()))
+    assert "self.stats.inc('beside'): no callback runs here" in item["error"]
+
+
 def test_stats_without_a_callback_are_refused(tmp_path: Path) -> None:
     worker = runs(
         tmp_path,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
-from tests.protocol.model import Budget, State, Step, closure, first, steps
+from tests.protocol.model import LAST, Budget, State, Step, closure, first, steps
 
 
 class Finding(NamedTuple):
@@ -20,10 +20,10 @@ class Finding(NamedTuple):
 
 
 @cache
-def explore(budget: Budget, mutant: str = "") -> Finding:
+def explore(budget: Budget, mutant: str = "", last: bool = False) -> Finding:
     """Walks through all states, breadth first, so that a trace is as short as can be."""
     with _no_collections():
-        return _explore(budget, mutant)
+        return _explore(budget, mutant, last)
 
 
 @contextmanager
@@ -36,8 +36,8 @@ def _no_collections() -> Iterator[None]:
         gc.enable()
 
 
-def _explore(budget: Budget, mutant: str) -> Finding:
-    start = first(budget)
+def _explore(budget: Budget, mutant: str, last: bool) -> Finding:
+    start = first(budget, last)
     came_from: dict[State, State | None] = {start: None}
     back: dict[State, list[State]] = {}  # state -> those from which an ordinary step leads to it
     waiting, good = [start], []
@@ -76,12 +76,16 @@ def violations(state: State) -> Iterator[str]:
         yield "a row without its items"
     if database.ends > 1:
         yield "two ends"
-    whole = {page for page, _ in database.ledger} == closure(database)
+    recorded = {page for page, _ in database.ledger}
+    whole = recorded == closure(database)
     if database.ends and database.settled and not whole:
         yield "an early end"
-    if redis.na - redis.nf - redis.cancelled != len(redis.ready) + len(redis.held) + len(
-        redis.parked
-    ):
+    if LAST in recorded and not whole and not database.cancelling:
+        yield "an early last word"
+    if LAST in database.cancelled:
+        yield "no last word"
+    waiting = len(redis.ready) + len(redis.held) + len(redis.parked) + redis.waits
+    if redis.na - redis.nf - redis.cancelled != waiting:
         yield "counters and queues disagree"
     if len({page for page, *_ in redis.held}) < len(redis.held):
         yield "two holders"

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 ROOT = "R"
+LAST = "Z"  # the last request of a task whose spider has the last word
 # What a fetch may find: different follow-ups at different times.
 PAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "R": (("A", "B"), ("A",)),
     "A": (("B",), ()),
     "B": ((),),
+    "Z": ((),),
 }
 
 # A line of the protocol that is left out -> trouble enough to show what it was for.
@@ -37,6 +39,13 @@ MUTANTS: dict[str, tuple[int, ...]] = {
     "a cancelled task has all rows when Redis says so": (1, 0, 0, 0, 0, 1),
 }
 
+# The same, of what holds the last request back.
+MUTANTS_OF_LAST: dict[str, tuple[int, ...]] = {
+    "the last request goes at any time": (0, 0, 0, 0),
+    "a cancel ends the last request": (0, 0, 0, 0, 0, 1),
+    "the last request is forgotten when Redis is filled": (0, 0, 1, 0),
+}
+
 STEWARD = -1  # does what is no node's own: also the operator, and fate
 
 
@@ -57,6 +66,7 @@ class Redis(NamedTuple):
     fenced: frozenset[tuple[int, int]] = frozenset()  # node, generation
     leases: frozenset[tuple[int, int]] = frozenset()  # generations that have not been replayed
     over: frozenset[tuple[int, int]] = frozenset()  # those of living nodes whose time is over
+    waits: bool = False  # the last request is held back
 
 
 class Database(NamedTuple):
@@ -67,6 +77,7 @@ class Database(NamedTuple):
     cancelling: bool = False
     cancelled: frozenset[str] = frozenset()  # pages whose row says only that
     settled: bool = True  # no row is to be written any more
+    last: bool = False  # the task has a last request
 
 
 class Node(NamedTuple):
@@ -108,9 +119,9 @@ class Step(NamedTuple):
     state: State
 
 
-def first(budget: Budget) -> State:
+def first(budget: Budget, last: bool = False) -> State:
     """Nothing has happened; the task is in the database."""
-    return State(Redis(), Database(), (Node(), Node()), budget)
+    return State(Redis(), Database(last=last), (Node(), Node()), budget)
 
 
 # -- Redis: each verb is one script ----------------------------------------------------------------
@@ -119,17 +130,24 @@ def first(budget: Budget) -> State:
 def admit(redis: Redis, *pages: str) -> Redis:
     new = frozenset(pages) - redis.seen
     redis = redis._replace(seen=redis.seen | new, na=redis.na + len(new))
+    if LAST in new:
+        redis = redis._replace(waits=True)
+        new -= {LAST}
     if redis.cancelling:
         return redis._replace(cancelled=redis.cancelled + len(new))
     return redis._replace(ready=redis.ready | new)
 
 
-def sweep(redis: Redis) -> Redis:
-    """What waits of a cancelled task ends; what is held goes on."""
+def sweep(redis: Redis, mutant: str = "") -> Redis:
+    """What waits of a cancelled task ends, but for its last request; what is held goes on."""
     gone = redis.ready | redis.parked
+    if mutant == "a cancel ends the last request" and redis.waits:
+        redis = redis._replace(waits=False, cancelled=redis.cancelled + 1)
+    spared = gone & {LAST}
+    gone -= spared
     return redis._replace(
         cancelling=True,
-        ready=frozenset(),
+        ready=spared,
         parked=frozenset(),
         tried=frozenset(tried for tried in redis.tried if tried[0] not in gone),
         cursors=redis.cursors - gone,
@@ -138,6 +156,8 @@ def sweep(redis: Redis) -> Redis:
 
 
 def is_pending(redis: Redis, page: str) -> bool:
+    if page == LAST and redis.waits:
+        return True
     return page in redis.ready | redis.parked or any(held[0] == page for held in redis.held)
 
 
@@ -160,6 +180,7 @@ def complete(
         nf=redis.nf + (not cancelled),
         cancelled=redis.cancelled + cancelled,
         cursors=redis.cursors - {page},
+        waits=redis.waits and page != LAST,
     )
     last = follow_ups[1:] if pushed else follow_ups
     return admit(redis, *last)
@@ -374,7 +395,7 @@ def closure(database: Database) -> frozenset[str]:
     """The pages to which the recorded follow-ups lead."""
     recorded = dict(database.ledger)
     found: set[str] = set()
-    waiting = [ROOT]
+    waiting = [ROOT, LAST] if database.last else [ROOT]
     while waiting:
         page = waiting.pop()
         if page not in found:
@@ -415,13 +436,16 @@ def _steps_of_steward(state: State, mutant: str) -> Iterator[Step]:
         after = redis._replace(era=era, state="closed")
         yield step("close", after, database=database._replace(era=era))
     elif redis.state == "closed":
-        yield step("fill", _filled(state)._replace(state="open"))
+        yield step("fill", _filled(state, mutant)._replace(state="open"))
+    alone = redis.na - redis.nf - redis.cancelled == 1
+    if redis.waits and (alone or mutant == "the last request goes at any time"):
+        yield step("last", redis._replace(waits=False, ready=redis.ready | {LAST}))
     if state.budget.cancels and not database.ends:
         left = state.budget._replace(cancels=state.budget.cancels - 1)
         yield step("cancel", redis, database=database._replace(cancelling=True), budget=left)
     known = redis.na and redis.state != "closed"
-    if database.cancelling and not database.ends and known and sweep(redis) != redis:
-        yield step("sweep", sweep(redis))
+    if database.cancelling and not database.ends and known and sweep(redis, mutant) != redis:
+        yield step("sweep", sweep(redis, mutant))
     if not database.settled:
         for written in _settle(state, mutant):
             yield step("settle", redis, database=written)
@@ -443,7 +467,7 @@ def _steps_of_steward(state: State, mutant: str) -> Iterator[Step]:
                 yield step("replay", replay(redis, lease))
 
 
-def _filled(state: State) -> Redis:
+def _filled(state: State, mutant: str = "") -> Redis:
     """Redis after all that the database knows was told: each row completes its request, together
     with its follow-ups. Of a task that has ended, only if Redis knows it still."""
     redis, database = state.redis, state.database
@@ -455,6 +479,8 @@ def _filled(state: State) -> Redis:
     while redis != before:
         before = redis
         redis = admit(redis, ROOT)
+        if database.last and mutant != "the last request is forgotten when Redis is filled":
+            redis = admit(redis, LAST)
         for page, follow_ups in database.ledger:
             if page in redis.seen:
                 redis = admit(redis, *follow_ups)

@@ -9,14 +9,16 @@ import os
 import pytest
 
 from tests.protocol.check import explore
-from tests.protocol.model import MUTANTS, Budget
+from tests.protocol.model import MUTANTS, MUTANTS_OF_LAST, Budget
 
 # Beside those of the mutants, which hold too.
 BUDGETS = [Budget(0, 1, 0, 1), Budget(1, 0, 0, 1), Budget(0, 0, 1, 1), Budget(2, 0, 0, 0)]
 BUDGETS += [Budget(1, 0, 0, 0, 1), Budget(0, 1, 0, 0, 1)]
 BUDGETS += [Budget(1, 0, 0, 0, 0, 1), Budget(0, 0, 0, 0, 1, 1)]
+OF_LAST = [Budget(1, 0, 0, 1), Budget(0, 1), Budget(0, 0, 1), Budget(0, 0, 0, 0, 1)]
+OF_LAST += [Budget(1, 0, 0, 0, 0, 1), Budget(0, 0, 0, 0, 1, 1)]
 if os.environ.get("BUDGET"):
-    BUDGETS = [Budget(*map(int, os.environ["BUDGET"].split(",")))]
+    OF_LAST = BUDGETS = [Budget(*map(int, os.environ["BUDGET"].split(",")))]
 
 
 @pytest.mark.timeout(0 if os.environ.get("BUDGET") else 120)
@@ -25,6 +27,20 @@ def test_the_protocol_holds(budget: Budget) -> None:
     found = explore(budget)
     assert found.problem == "", found.trace
     print(f"{budget}: {found.states:,} states")
+
+
+@pytest.mark.timeout(0 if os.environ.get("BUDGET") else 120)
+@pytest.mark.parametrize("budget", OF_LAST, ids=lambda budget: "-".join(map(str, budget)))
+def test_a_task_with_a_last_word_ends_with_it(budget: Budget) -> None:
+    found = explore(budget, last=True)
+    assert found.problem == "", found.trace
+
+
+@pytest.mark.parametrize("mutant", MUTANTS_OF_LAST)
+def test_every_line_of_the_last_word_is_needed(mutant: str) -> None:
+    budget = Budget(*MUTANTS_OF_LAST[mutant])
+    assert explore(budget, mutant, last=True).problem != ""
+    assert explore(budget, last=True).problem == ""
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)

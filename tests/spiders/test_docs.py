@@ -89,10 +89,10 @@ def test_options(site: Site) -> None:
 
 def test_middlewares_that_sign_and_have_patience(site: Site) -> None:
     html(site, "/", "<h1>Teapots</h1>")
-    assert items(crawl(example("shop"), {"url": f"{site.url}/"})) == ['{"title":"Teapots"}']
+    assert items(crawl(example("signed_shop"), {"url": f"{site.url}/"})) == ['{"title":"Teapots"}']
     assert len(site.seen[0].header("X-Signature") or "") == 64
     html(site, "/", "<h1>Too many searches</h1>")
-    outcome = crawl(example("shop"), {"url": f"{site.url}/"})[-1]
+    outcome = crawl(example("signed_shop"), {"url": f"{site.url}/"})[-1]
     assert (outcome.verdict, outcome.reason, outcome.delay) == (
         "retry", "too many searches", 600_000,
     )  # fmt: skip
@@ -111,7 +111,7 @@ def test_follow(site: Site) -> None:
     html(site, "/", "".join(f'<a href="{link}">' for link in links))
     for link in links:
         html(site, link, "<p>")
-    outcomes = crawl(example("catalogue"), {"url": f"{site.url}/"})
+    outcomes = crawl(example("products"), {"url": f"{site.url}/"})
     assert [exchange.target for exchange in site.seen] == ["/", "/product/1", "/about"]
     followed = [Request.decode(link.record) for link in outcomes[1].follow_ups]
     assert [request.options.timeout for request in followed] == [120, None]

@@ -1,0 +1,69 @@
+"""The examples of docs/spiders.md do what the text says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.task_life import Summary
+from tests.node.spider_runs import Runs, items, registry_of
+
+PAGE = Path(__file__).parents[2] / "docs/spiders.md"
+BOOKS = b"""<div class=book><b> Emma </b><i>10</i></div><div class=book><b>Ulysses</b><i>0</i></div>
+<div class=book><b>Ada</b><i>20</i></div>"""
+
+
+def example(heading: str) -> str:
+    """The first block of code below it."""
+    return re.split(r"```", PAGE.read_text().split(f"### {heading}\n")[1])[1].removeprefix("python")
+
+
+def page(worker: Runs) -> Outcome:
+    outcome = asyncio.run(worker.run())
+    assert outcome.verdict is Verdict.DONE, outcome.detail
+    return outcome
+
+
+def test_pipelines(tmp_path: Path) -> None:
+    registry = registry_of(tmp_path, example("Pipelines"))
+    outcome = page(Runs(registry, "shop", BOOKS))
+    assert items(outcome) == [
+        {"title": "Emma", "price": 10.0, "euros": 10.5},
+        {"title": "Ada", "price": 20.0, "euros": 21.0},
+    ]
+    assert outcome.stats is not None
+    assert outcome.stats.counters == {"dropped/no price": 1}
+
+
+def test_logs_and_stats(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    registry = registry_of(tmp_path, example("Logs and stats"))
+    body = b"<table><tr><td>1</td></tr><tr><td>2</td></tr></table>"
+    with caplog.at_level(logging.INFO, "spider.prices"):
+        outcome = page(Runs(registry, "prices", body))
+    assert items(outcome) == [{"row": "1"}, {"row": "2"}]
+    assert outcome.stats is not None
+    assert (outcome.stats.counters, outcome.stats.maxima) == (
+        {"rows": 2}, {"longest page": len(body)},
+    )  # fmt: skip
+    assert caplog.messages == ["task 7 http://shop.example/a: 2 rows"]
+
+
+def test_the_begin_and_the_end_of_a_task(tmp_path: Path) -> None:
+    registry = registry_of(tmp_path, example("The begin and the end of a task"))
+    worker = Runs(registry, "catalogue", BOOKS)
+    outcome = page(worker)
+    assert [item["session"] for item in items(outcome)] == ["crawl-7"] * 2
+    assert outcome.closing == "enough books on one page"
+    day = datetime(2026, 1, 1, tzinfo=UTC)
+    reason = outcome.closing
+    worker.summary = Summary(
+        7, "catalogue", {}, "finished", reason, day, day, 2, 2, 0, 0, 2, {"books": 2}, {}
+    )
+    last = asyncio.run(worker.end())
+    assert items(last) == [{"outcome": "finished", "reason": reason, "books": 2}]
