@@ -186,7 +186,7 @@ def test_audit_says_on_a_terminal_how_far_it_is(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     run("audit")
     told = capsys.readouterr().err
-    assert "\r20 % of 3 ledger rows" in told
+    assert "\r50 % of 3 ledger rows" in told
     assert told.endswith("\r\x1b[K")  # the line is gone at the end
 
 
