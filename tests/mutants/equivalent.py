@@ -237,12 +237,14 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         ],
     },
     "store.py": {
-        "lost = [outcome.rid for outcome in ordered if outcome.rid not in won]": [
+        "recorded = read([outcome.rid for outcome in ordered if outcome.rid not in won])": [
             (
                 ("also without `outcome.rid not in won`",),
                 "what won is read too, and its own put in its place",
             )
         ],
+    },
+    "rows.py": {
         "with nullcontext() if simple else transaction.atomic(), "
         "default_connection.cursor() as cursor:": [
             (("always `transaction.atomic()`",), "it saves two round trips")
