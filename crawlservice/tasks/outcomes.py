@@ -178,18 +178,18 @@ def _fewer_items(task: Task) -> str:
     same = Task.objects.filter(spider=task.spider)
     for rows in (same.filter(arguments_hash=task.arguments_hash), same):
         before = _completed(rows).filter(pk__lt=task.pk)
-        if runs := _without_last([*before.values_list("pk", "items")[:COMPARED]]):
+        if runs := _without_last([*before.values_list("pk", "items", "ends")[:COMPARED]]):
             most = max(runs, key=lambda run: (run[1] > 0, run[0]))
             return f"0 items; task {most[0]} had {most[1]:,}" if most[1] else ""
     return ""
 
 
-def _without_last(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(task, items), but for those of the tasks' last requests."""
-    rids = {UUID(bytes=end_rid(task)): task for task, _ in runs}
+def _without_last(runs: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
+    """(task, items), but for the items of their last requests. Of (task, items, has it one)."""
+    rids = {UUID(bytes=end_rid(task)): task for task, _, ends in runs if ends}
     rows = Page.objects.filter(rid__in=rids).values_list("rid", "items") if rids else ()
     of_last = {rids[rid]: items for rid, items in rows}
-    return [(task, items - of_last.get(task, 0)) for task, items in runs]
+    return [(task, items - of_last.get(task, 0)) for task, items, _ in runs]
 
 
 def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
