@@ -14,8 +14,8 @@ from _pytest.terminal import TerminalReporter
 NAME = "second_try"
 PLACES = ("tests/process/", "tests/browser/")
 MARK = "process"
-MOST = 20  # failures; with more, it is not the machine that was busy
-PATIENCE = 900  # seconds for one test with its servers
+MAX_FAILURES = 20  # failures; with more, it is not the machine that was busy
+TEST_TIMEOUT = 900  # seconds for one test with its servers
 LAST_LINES = 40
 
 
@@ -40,7 +40,7 @@ class SecondTry:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if exitstatus != pytest.ExitCode.TESTS_FAILED or not self._failed:
             return
-        if len(self._failed) > MOST:
+        if len(self._failed) > MAX_FAILURES:
             self._say(
                 f"{len(self._failed)} process and browser tests failed: too many to try again"
             )
@@ -94,10 +94,10 @@ class SecondTry:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                timeout=PATIENCE,
+                timeout=TEST_TIMEOUT,
             )
         except subprocess.TimeoutExpired:
-            return f"it took longer than {PATIENCE} s"
+            return f"it took longer than {TEST_TIMEOUT} s"
         lines = done.stdout.rstrip().splitlines()[-LAST_LINES:]
         return "\n".join(lines or [f"exit code {done.returncode}"]) if done.returncode else ""
 

@@ -17,7 +17,7 @@ from tests import second_try
 def pytest_configure(config):
     config.addinivalue_line("markers", "process: as ours")
     second_try.register(config)
-    second_try.MOST = 3
+    second_try.MAX_FAILURES = 3
 """
 # Fails when it is run for the first time.
 FLAKY = """

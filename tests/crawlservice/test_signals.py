@@ -125,7 +125,9 @@ def test_without_receivers_nothing_is_done() -> None:
 
 
 APP = (Path(__file__).parents[2] / "docs/schedules.md").read_text().split("## Signals")[1]
-LOOK = "import django; django.setup(); from crawlservice import signals; print(signals.wanted())"
+WANTED_PROGRAM = (
+    "import django; django.setup(); from crawlservice import signals; print(signals.wanted())"
+)
 
 
 @pytest.mark.parametrize("settings", ["settings", "node_settings"])
@@ -145,7 +147,7 @@ def test_an_app_of_ones_own_receives_them(
     (package / "__init__.py").touch()
     (package / "apps.py").write_text(APP.split("```")[1].removeprefix("python"))
     done = subprocess.run(
-        [sys.executable, "-c", LOOK],
+        [sys.executable, "-c", WANTED_PROGRAM],
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": f"crawlservice.{settings}",
