@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.signatures import misfit
 
 CallNext = Callable[[Request], Awaitable[Response]]
 SyncCallNext = Callable[[Request], Response]
@@ -60,20 +61,10 @@ def _misuse(middleware: Any) -> str:
         return f"{name} has no method fetch(self, request, call_next)"
     if inspect.isasyncgenfunction(fetch) or inspect.isgeneratorfunction(fetch):
         return f"{name}.fetch must return a Response; it yields"
-    if is_class and (needed := _does_not_bind(middleware)):
+    if is_class and (needed := misfit(middleware)):
         return f"{name} must work without arguments, or be listed as an object: {needed}"
     own = isinstance(inspect.getattr_static(middleware, "fetch"), staticmethod | classmethod)
     given = (None, None, None) if is_class and not own else (None, None)
-    if wrong := _does_not_bind(fetch, *given):
+    if wrong := misfit(fetch, *given):
         return f"{name}.fetch must take request and call_next: {wrong}"
-    return ""
-
-
-def _does_not_bind(function: Callable[..., Any], *arguments: Any) -> str:
-    try:
-        inspect.signature(function).bind(*arguments)
-    except TypeError as error:
-        return str(error)
-    except ValueError:  # made in C: only the call can tell
-        return ""
     return ""

@@ -14,6 +14,7 @@ from crawlframe.errors import SpiderError
 from crawlframe.items import clean_text, is_item
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.signatures import misfit, parameters, required
 from crawlframe.stats import DROPPED, MAX_NAME, MAX_REASONS, OTHER
 
 # Methods that other frameworks call, and what to write instead.
@@ -124,7 +125,7 @@ def _misuse(one: Any) -> str:
         if process is not None and callable(getattr(one, method, None)):
             return f"{method}: {mend}"
     if isinstance(one, type):
-        if needed := _required(one):
+        if needed := required(one):
             return f"it is made without arguments, and needs {needed}"
         if not inspect.isfunction(inspect.getattr_static(one, "process_item")):
             return ""
@@ -133,29 +134,12 @@ def _misuse(one: Any) -> str:
 
 def _unfit(one: Any, process: Any) -> str:
     """Why it does not take an item and a response; "" when it does."""
-    try:
-        signature = inspect.signature(process)
-        own = [None] if isinstance(one, type) else []  # self
-        signature.bind(*own, None, None)
-    except TypeError:
+    own = [None] if isinstance(one, type) else []  # self
+    if misfit(process, *own, None, None):
         return "it must take two arguments: process_item(item, response)"
-    except ValueError:  # made in C
-        return ""
-    if [*signature.parameters][len(own) + 1 : len(own) + 2] == ["spider"]:
+    if parameters(process)[len(own) + 1 : len(own) + 2] == ["spider"]:
         return "process_item(item, spider) is Scrapy's; here it is process_item(item, response)"
     return ""
-
-
-def _required(kind: type) -> str:
-    try:
-        parameters = inspect.signature(kind).parameters.values()
-    except ValueError:  # made in C
-        return ""
-    return ", ".join(
-        one.name
-        for one in parameters
-        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-    )
 
 
 def _name(declared: Any) -> str:

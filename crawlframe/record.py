@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import msgpack
-import msgspec
 
 from crawlframe import payload
 from crawlframe.errors import BadRequest, MissingCode
@@ -68,23 +67,26 @@ def read_head(record: bytes) -> Head:
     except MissingCode:
         return Head("", 0, "parse", "")
     extra = fields[4] if len(fields) > 4 else {}
-    try:
-        return msgspec.convert(
-            (fields[1], fields[3], fields[2] or "parse", extra.get("errback", "")), Head
-        )
-    except (AttributeError, msgspec.ValidationError) as error:
-        raise BadRequest(f"a queued request cannot be read: {error}") from None
+    return Head(fields[1], fields[3], fields[2] or "parse", extra.get("errback", ""))
 
 
 def _fields(record: bytes) -> list[Any]:
     """Extension types stay as they are."""
     try:
         fields: list[Any] = msgpack.unpackb(record, strict_map_key=False)
-        version, _, _, _ = fields[:4]
+        version, url, callback, depth, *extra = fields
     except UNREADABLE as error:
         raise BadRequest(f"a queued request cannot be read: {error}") from None
-    if version in (PLAIN, TYPED, OPTIONS):
-        return fields
-    raise MissingCode(
-        f"a queued request has record version {version}; this code reads {PLAIN} to {OPTIONS}"
+    if version not in (PLAIN, TYPED, OPTIONS):
+        raise MissingCode(
+            f"a queued request has record version {version}; this code reads {PLAIN} to {OPTIONS}"
+        )
+    if not (type(url) is type(callback) is str and type(depth) is int and _is_extra(extra)):
+        raise BadRequest("a queued request cannot be read: a field has the wrong type")
+    return fields
+
+
+def _is_extra(fields: list[Any]) -> bool:
+    return not fields or (
+        type(fields[0]) is dict and isinstance(fields[0].get("errback"), str | None)
     )

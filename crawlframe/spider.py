@@ -16,6 +16,7 @@ from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
+from crawlframe.signatures import misfit, parameters, required
 from crawlframe.spider_log import SpiderLog
 from crawlframe.stats import Stats
 
@@ -263,10 +264,8 @@ def _misuse_of_follow(follow: Any) -> str:
         return f"{words}; it must be a plain method"
     if inspect.isgeneratorfunction(follow) or inspect.isasyncgenfunction(follow):
         return f"{words}, and returns one or None; it yields"
-    try:
-        inspect.signature(follow).bind(None, None, None)
-    except (TypeError, ValueError) as error:
-        return f"{words}: {error}"
+    if problem := misfit(follow, None, None, None):
+        return f"{words}: {problem}"
     return ""
 
 
@@ -275,12 +274,9 @@ def _unfit_hook(spider: type[Spider], name: str, argument: str) -> str:
     hook = getattr(spider, name, None)
     if not callable(hook):
         return ""
-    parameters = inspect.signature(hook).parameters
-    try:
-        inspect.signature(hook).bind(*([None] if inspect.isfunction(hook) else []), None)
-    except TypeError:
+    if misfit(hook, *([None] if inspect.isfunction(hook) else []), None):
         return f"{name} must take one argument: {name}(self, {argument})"
-    if name == END_CALLBACK and "reason" in parameters:
+    if name == END_CALLBACK and "reason" in parameters(hook):
         return "closed(self, reason) is Scrapy's; write closed(self, summary): summary.reason"
     return ""
 
@@ -299,16 +295,7 @@ def _needed_to_make(spider: type[Spider]) -> str:
     plain = spider.__init__ is object.__init__ and spider.__new__ is object.__new__
     if plain and type(spider) is type:
         return ""  # the question is slow for a class that has nothing of its own
-    try:
-        parameters = inspect.signature(spider).parameters.values()
-    except ValueError:  # made in C
-        return ""
-    return ", ".join(
-        parameter.name
-        for parameter in parameters
-        if parameter.default is parameter.empty
-        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    )
+    return required(spider)
 
 
 def _untold(kind: type[msgspec.Struct]) -> str:

@@ -7,7 +7,6 @@ import asyncio
 import hashlib
 import hmac
 import logging
-import threading
 import time
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
@@ -23,6 +22,7 @@ from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.request import Request
 from crawlservice.webhooks.deliveries import WebhookMessage, claim, settle
+from crawlservice.webhooks.sender_thread import SenderThread
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,6 @@ log = logging.getLogger(__name__)
 LIMITS = FetchLimits(timeout=10, max_body=1 << 20, max_redirects=0, connect=5, stall=10)
 AT_A_TIME = 16  # webhooks that are sent to
 IDLE_PAUSE = 1.0  # seconds between two looks when there is nothing to send
-GO_ON = 60.0  # seconds for which a sender goes on that nobody tells to
 SHOWN = 200  # characters of what a receiver answered
 USER_AGENT = "Crawlframe-Webhook/1"
 
@@ -38,37 +37,30 @@ Sending = asyncio.Task[str]
 
 
 class WebhookSender:
-    """Of one process. Whoever leads says ``keep_going`` again and again."""
+    """Of one process. Whoever leads calls ``keep_going`` again and again."""
 
     def __init__(self, node: Settings) -> None:
         self._node = node
-        self._until = 0.0
-        self._thread: threading.Thread | None = None
+        self._thread = SenderThread("webhooks", self._run)
         self._sending: dict[Sending, tuple[int, WebhookMessage]] = {}
 
     def keep_going(self) -> None:
-        self._until = time.monotonic() + GO_ON
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
-            self._thread.start()
+        self._thread.keep_going()
 
     def stop(self) -> None:
         """What is being sent is sent again by others, if it takes long."""
-        self._until = 0.0
+        self._thread.stop()
 
     def _run(self) -> None:
         # Django's database is not for coroutines: the loop stands still while we are at it.
         curl = downloader(self._node, AT_A_TIME)
         try:
             with asyncio.Runner() as runner:
-                while time.monotonic() < self._until:
+                while self._thread.wanted:
                     self._tick(runner, curl)
                 runner.run(_end(self._sending, curl))
-        except Exception:
-            log.exception("the sender of webhooks failed; it is started again")
         finally:
             self._sending.clear()
-            connection.close()
 
     def _tick(self, runner: asyncio.Runner, curl: CurlDownloader) -> None:
         sending = self._sending
@@ -118,7 +110,7 @@ def downloader(node: Settings, at_a_time: int = 1) -> CurlDownloader:
 
 
 async def send(curl: CurlDownloader, message: WebhookMessage) -> str:
-    """One try. Answers why it did not arrive, or ""."""
+    """Tries once. Returns why it did not arrive, or ""."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
@@ -143,7 +135,7 @@ async def send(curl: CurlDownloader, message: WebhookMessage) -> str:
 
 
 def send_now(node: Settings, message: WebhookMessage) -> str:
-    """Sends it now and waits for the answer, 10 s at most. Answers as ``send`` does."""
+    """Sends it now and waits for the answer, 10 s at most. Returns what ``send`` does."""
 
     async def once() -> str:
         curl = downloader(node)

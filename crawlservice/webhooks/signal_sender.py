@@ -4,7 +4,6 @@ slow receiver holds up no chore."""
 from __future__ import annotations
 
 import logging
-import threading
 import time
 
 from django.db import Error as DatabaseError
@@ -13,41 +12,30 @@ from django.db import connection
 from crawlservice import signals
 from crawlservice.models import Installation
 from crawlservice.webhooks import outbox
+from crawlservice.webhooks.sender_thread import SenderThread
 
 log = logging.getLogger(__name__)
 
 IDLE = 1.0  # seconds between two looks
-GO_ON = 60.0  # seconds for which it goes on when nobody says ``keep_going``
 
 
 class SignalSender:
-    """Of one process. Whoever leads says ``keep_going`` again and again."""
+    """Of one process. Whoever leads calls ``keep_going`` again and again."""
 
     def __init__(self) -> None:
-        self._until = 0.0
-        self._thread: threading.Thread | None = None
+        self._thread = SenderThread("signals", self._run)
 
     def keep_going(self) -> None:
-        if not signals.wanted():
-            return
-        self._until = time.monotonic() + GO_ON
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="signals", daemon=True)
-            self._thread.start()
+        if signals.wanted():
+            self._thread.keep_going()
 
     def stop(self) -> None:
-        """What is not sent, others send."""
-        self._until = 0.0
+        self._thread.stop()
 
     def _run(self) -> None:
-        try:
-            while time.monotonic() < self._until:
-                self._tick()
-                time.sleep(IDLE)
-        except Exception:
-            log.exception("the sender of signals failed; it is started again")
-        finally:
-            connection.close()
+        while self._thread.wanted:
+            self._tick()
+            time.sleep(IDLE)
 
     def _tick(self) -> None:
         try:
@@ -58,7 +46,7 @@ class SignalSender:
 
 
 def send_new() -> int:
-    """Sends what has happened since the last time; the first time, nothing. Answers how many.
+    """Sends what has happened since the last time; the first time, nothing. Returns how many.
     Raises django.db.Error."""
     here = Installation.objects.filter(pk=1)
     last = here.values_list("signalled", flat=True).first()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,10 +113,10 @@ def test_the_leading_steward_sends_them(
     turn_until(steward, lambda: Installation.objects.get().signalled is not None)
     Event.objects.create(task=task(), kind="cancelled", outcome="cancelled")
     turn_until(steward, lambda: bool(received))
+    [sender] = [thread for thread in threading.enumerate() if thread.name == "signals"]
     steward.resign()
-    assert steward._signals._thread is not None
-    steward._signals._thread.join(timeout=10)
-    assert not steward._signals._thread.is_alive()
+    sender.join(timeout=10)
+    assert not sender.is_alive()
 
 
 def test_without_receivers_nothing_is_done() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from crawlframe.links import hostname_of
 from crawlframe.pipelines import Pipelines
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.signatures import misfit
 from crawlframe.spider import Spider, SpiderSettings
 
 Follow = Callable[[Request, Response | None], Request | None]
@@ -84,16 +84,6 @@ def check_fit(crawl: TaskCrawl, request: Request) -> None:
     function = method(crawl, name)
     asked = (name, frozenset(request.cb_kwargs))
     if asked not in crawl.misfits:
-        crawl.misfits[asked] = _misfit(function, asked[1])
-    if misfit := crawl.misfits[asked]:
-        raise Park(f"{name} of spider {crawl.spec.spider!r} does not fit the request: {misfit}")
-
-
-def _misfit(function: Callable[..., Any], keywords: frozenset[str]) -> str:
-    try:
-        inspect.signature(function).bind(None, **dict.fromkeys(keywords))
-    except TypeError as error:
-        return str(error)
-    except ValueError:  # made in C: only the call can tell
-        return ""
-    return ""
+        crawl.misfits[asked] = misfit(function, None, keywords=asked[1])
+    if problem := crawl.misfits[asked]:
+        raise Park(f"{name} of spider {crawl.spec.spider!r} does not fit the request: {problem}")

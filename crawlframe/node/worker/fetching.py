@@ -100,7 +100,7 @@ class Fetching:
 
 
 class _Watch:
-    """RunningMarks what the middlewares of one request run, as Callbacks does for its callback."""
+    """Marks what the middlewares of one request run, as Callbacks does for its callback."""
 
     def __init__(self, callbacks: Callbacks, rid: bytes, spider: str) -> None:
         self._callbacks = callbacks

@@ -98,12 +98,14 @@ class RequestRunner:
         outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
         RUNNING.set(outcome)
         try:
-            outcome.url, outcome.depth, outcome.callback, _ = read_head(record)
-            if view.state == "cancelling" and outcome.url != END_URL:
-                return outcome.end(Verdict.ERROR, CANCELLED)
-            if poison := claimed.poison(self._settings.max_deliveries):
-                return outcome.end(Verdict.ERROR, "poison", poison)
-            request = self._decode(claimed)
+            poison = claimed.poison(self._settings.max_deliveries)
+            if poison or view.state == "cancelling":  # decoding runs authors' code
+                _take_head(outcome)
+                if view.state == "cancelling" and outcome.url != END_URL:
+                    return outcome.end(Verdict.ERROR, CANCELLED)
+                if poison:
+                    return outcome.end(Verdict.ERROR, "poison", poison)
+            request = self._decode(outcome)
             crawl = await self._crawl(claimed.task, rid)
             if view.cookies > crawl.cookie_version:
                 crawl.cookies.load(*await self._load_cookies(claimed.task))
@@ -132,12 +134,18 @@ class RequestRunner:
         except BadRequest as error:
             return outcome.end(Verdict.ERROR, "bad_request", trim(str(error)))
 
-    def _decode(self, claimed: Claimed) -> Request:
-        self._mark(LOOP, claimed.rid)  # constructors of authors' classes run here
+    def _decode(self, outcome: Outcome) -> Request:
+        self._mark(LOOP, outcome.rid)  # constructors of authors' classes run here
         try:
-            return Request.decode(claimed.record)
+            request = Request.decode(outcome.record)
+        except (MissingCode, BadRequest):
+            _take_head(outcome)
+            raise
         finally:
             self._mark(LOOP, b"")
+        outcome.url, outcome.depth = request.url, request.depth
+        outcome.callback = request.callback or "parse"
+        return request
 
     async def _fetch_and_call(
         self,
@@ -241,7 +249,8 @@ class RequestRunner:
         return outcome
 
     async def _run(self, call: Call) -> str:
-        """Answers why it closes the task, "" if it does not. Raises what it raises."""
+        """Returns the reason for which it closes the task, "" if it does not. Raises what the call
+        raises."""
         try:
             await self.callbacks.run(call)
         except CloseTask as close:
@@ -307,7 +316,12 @@ class RequestRunner:
         return self._middlewares[kind]
 
 
+def _take_head(outcome: Outcome) -> None:
+    """Raises BadRequest."""
+    outcome.url, outcome.depth, outcome.callback, _ = read_head(outcome.record)
+
+
 def is_cancelled() -> bool:
-    """Was this asyncio task told to stop? Authors' code may raise CancelledError without that."""
+    """Whether this asyncio task is being cancelled: authors' code may raise CancelledError, too."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
