@@ -137,7 +137,7 @@ class Request:
         ``links.join`` or ``links.normalise``."""
         request = cls.__new__(cls)
         request.url = url
-        request.callback = callback_name(callback)
+        request.callback = callback if type(callback) is str else callback_name(callback)
         request.method = "GET"
         request.headers, request.cookies, request.cb_kwargs, request.meta = {}, {}, {}, {}
         request.body = request.errback = request.downloader = None

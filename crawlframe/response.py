@@ -13,7 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode
 from crawlframe.errors import BadRequest, NotJson, TooDeep
-from crawlframe.links import join
+from crawlframe.links import join, join_all
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
 from crawlframe.request import Callback, Request, callback_name
@@ -247,7 +247,7 @@ class Response:
         if "base_url" not in self.__dict__:  # to look for it is a walk through the page
             self.base_url = self._base(next((node for tag, node in nodes if tag == "base"), None))
         hrefs = dict.fromkeys([node.attrs["href"] for tag, node in nodes if tag in _LINKS])
-        urls = dict.fromkeys([self._join(href) for href in hrefs if href])
+        urls = dict.fromkeys(self._join_all([href for href in hrefs if href]))
         urls.pop(None, None)
         return [*urls]  # type: ignore[list-item]  # None is gone
 
@@ -295,22 +295,23 @@ class Response:
             yield Request(url, name, **options) if options else plain(url, name)
 
     def _join(self, link: str) -> str | None:
+        return self._joined[link] if link in self._joined else self._join_all([link])[0]
+
+    def _join_all(self, links: list[str]) -> list[str | None]:
         joined = self._joined
-        if link in joined:
-            return joined[link]
-        if len(link) > MAX_LINK:
-            return None
-        self._links += 1
+        new = [link for link in links if link not in joined and len(link) <= MAX_LINK]
+        self._links += len(new)
         # What is not parsed is not read for this.
         markup = self.__dict__.get("_markup", complexity.LITTLE)
         complexity.check_links(self._links, markup, self.url)
-        given = link
-        if not link.isascii() and not self.encoding.startswith("utf"):
-            link = _encode_query(link, self.encoding)
-        url = joined[given] = join(self.base_url, link)
-        if url is not None:
-            joined[url] = url  # spiders follow what ``links`` gave them
-        return url
+        sent = new
+        if not self.encoding.startswith("utf"):
+            sent = [link if link.isascii() else _encode_query(link, self.encoding) for link in new]
+        for link, url in zip(new, join_all(self.base_url, sent), strict=True):
+            joined[link] = url
+            if url is not None:
+                joined[url] = url  # spiders follow what ``links`` gave them
+        return [joined.get(link) for link in links]
 
     def __repr__(self) -> str:
         return f"<Response {self.status} {self.url}>"

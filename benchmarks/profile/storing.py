@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from benchmarks.lab.postgres import Postgres
@@ -35,8 +35,10 @@ class _Meter:
         self._what = what
         self.seconds: dict[str, float] = defaultdict(float)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         method = getattr(self._what, name)
+        if not callable(method):
+            return method
 
         def call(*args: Any) -> Any:
             began = time.thread_time()

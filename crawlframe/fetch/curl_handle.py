@@ -21,6 +21,7 @@ from crawlframe.fetch.memory import Account, waker
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 
 BUFFER = 1 << 17  # bytes libcurl reads at a time
+_BLANK = (b"\r\n", b"\n")
 STALLED = 10  # bytes a second that do not count as progress
 
 
@@ -109,13 +110,18 @@ class Handle:
         setopt(pycurl.CUSTOMREQUEST, journey.method)
 
     def answer(self) -> Answer:
-        text = b"".join(self._head).decode("latin-1").replace("\r\n", "\n")
-        # 1xx answers may come before the head, trailers after it.
-        head = [block for block in text.split("\n\n") if block.startswith("HTTP/")][-1]
-        pairs = [line.partition(":") for line in head.split("\n")[1:]]
-        headers = CIMultiDict([(name, value.strip()) for name, colon, value in pairs if colon])
+        headers: list[tuple[str, str]] = []
+        in_head = False  # 1xx answers may come before the head, trailers after it
+        for line in self._head:
+            if line[:5] == b"HTTP/" and not in_head:
+                headers, in_head = [], True
+            elif line in _BLANK:
+                in_head = False
+            elif in_head and (header := _header(line)):
+                headers.append(header)
+        status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         # The value of a BytesIO is its buffer, not a copy of it.
-        return Answer(self.curl.getinfo(pycurl.RESPONSE_CODE), headers, self._body.getvalue())
+        return Answer(status, CIMultiDict(headers), self._body.getvalue())
 
     def clear(self) -> None:
         self._turn += 1
@@ -184,6 +190,12 @@ class _Socket(socket.socket):
     """pycurl takes a copy of the descriptor, this one ends quietly with its object."""
 
     __del__ = socket.socket.close
+
+
+@lru_cache(maxsize=1024)  # servers send most lines again and again
+def _header(line: bytes) -> tuple[str, str] | None:
+    name, colon, value = line.decode("latin-1").partition(":")
+    return (name, value.strip()) if colon else None
 
 
 @lru_cache(maxsize=1024)

@@ -70,10 +70,12 @@ class TransferMemory:
         """From now on ``account`` holds that many bytes. If it waits for more, it is woken without
         them. ``closed``: it is given no more."""
         with self._lock:
+            account.closed |= closed
             given_up = self._waiting.pop(account, None)
+            if account.held == held and given_up is None:  # most, and nobody gains by it
+                return
             account.wait_ends()
             self._set(account, held)
-            account.closed |= closed
             wakes = self._grant()
         if given_up is not None:
             wakes.append(given_up[1])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import gc
 import logging
 import os
 import time
@@ -50,6 +51,7 @@ T = TypeVar("T")
 REPORT_EVERY = 0.004  # seconds; reports of that time go in one message
 BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker has enough to do until then, mostly
 BEAT_EVERY = 1.0  # seconds
+COLLECT_AFTER = 10_000  # new containers, those of some 40 pages; by default, of three
 BUSY = 0.4  # share of one processor from which a worker counts as busy
 
 
@@ -64,6 +66,7 @@ def run_worker(
 ) -> None:
     """The child's whole life. ``mark`` is told (slot, rid) whose callback is running."""
     return_large_blocks()
+    gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     worker = Worker(settings, services, registry, version, generation, channel, mark)
     uvloop.run(worker.run())
 
