@@ -127,13 +127,18 @@ class SpiderInfo(msgspec.Struct, frozen=True):
 
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
-    """Return the checked settings of a spider class. Raises SpiderError."""
-    given: object = spider.settings
-    known = SpiderSettings.__struct_fields__
-    if isinstance(given, Mapping) and (problem := porting.misuse_in_settings(given, known)):
+    """Return the checked settings of a spider class, over those of its base classes. Raises
+    SpiderError."""
+    given: dict[Any, Any] = {}
+    for owner in reversed(spider.__mro__):
+        own = vars(owner).get("settings", {})
+        if not isinstance(own, Mapping):
+            raise SpiderError(f"spider {spider.name!r}: settings must be a dict, not {own!r}")
+        given |= own
+    if problem := porting.misuse_in_settings(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
-        return msgspec.convert(spider.settings, SpiderSettings, strict=False)
+        return msgspec.convert(given, SpiderSettings, strict=False)
     except msgspec.ValidationError as error:
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
 

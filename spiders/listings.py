@@ -9,10 +9,11 @@ from urllib.parse import urlencode
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawlframe import Request, Response, Spider
+from crawlframe import Request, Response
+from spiders.project import ProjectSpider
 
 
-class ListingsSpider(Spider):
+class ListingsSpider(ProjectSpider):
     """Houses for sale in a city, each with the number of times its page was seen.
 
     From the search page to districts, their list pages, each house's page and, for its visit

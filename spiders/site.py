@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from crawlframe import Request, Response, Spider
+from crawlframe import Request, Response
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.links import canonical, host_of, hostname_of, normalise
+from spiders.project import ProjectSpider
 
 Pattern = Annotated[str, Meta(extra_json_schema={"format": "regex"})]
 Url = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
@@ -33,7 +34,7 @@ REFRESH = re.compile(
 UNSEEN = ["script", "style", "template"]
 
 
-class SiteSpider(Spider):
+class SiteSpider(ProjectSpider):
     """Every page of a site: status, title, headings, text length, links, language, content hash.
 
     Follows a, area, frame, iframe, link and meta refresh inside the start URL's host (with and

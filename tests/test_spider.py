@@ -150,6 +150,33 @@ def test_hints_that_cannot_be_read_are_refused() -> None:
         describe(Broken)
 
 
+def test_settings_go_over_those_of_base_classes() -> None:
+    class Project(Spider):
+        settings = {"delay": 3, "retries": 1}
+
+    class Mixin(Spider):
+        settings = {"timeout": 9}
+
+    class Shop(Mixin, Project):
+        name = "shop"
+        settings = {"delay": 1}
+
+    settings = read_settings(Shop)
+    assert (settings.delay, settings.retries, settings.timeout) == (1, 1, 9)
+
+
+@pytest.mark.parametrize("wrong", [None, "delay", [("delay", 1)]])
+def test_settings_are_a_dict(wrong: Any) -> None:
+    class Project(Spider):
+        settings = wrong
+
+    class Shop(Project):
+        name = "shop"
+
+    with pytest.raises(SpiderError, match="spider 'shop': settings must be a dict, not "):
+        read_settings(Shop)
+
+
 def test_settings_are_checked() -> None:
     class Tuned(Spider):
         name = "tuned"

@@ -11,6 +11,7 @@ from string import Template
 from crawlframe.errors import CrawlframeError
 from crawlframe.links import hostname_of, normalise
 
+PROJECT = "class ProjectSpider(Spider):"  # in project.py: the base class of the project's spiders
 TEMPLATE = Path(__file__).parent.parent / "templates" / "spider.py.txt"
 
 
@@ -18,17 +19,28 @@ class NewSpiderError(CrawlframeError):
     """The spider cannot be written."""
 
 
-def write_spider(directory: Path, name: str, url: str) -> Path:
-    """Creates ``directory/name.py``. Raises NewSpiderError, and BadRequest on a wrong URL."""
+def write_spider(directory: Path, package: str, name: str, url: str) -> Path:
+    """Creates ``directory/name.py``, a module of ``package``. Its class inherits from the project's
+    ProjectSpider, if there is one. Raises NewSpiderError, and BadRequest on a wrong URL."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) or keyword.iskeyword(name):
         raise NewSpiderError(
             f"{name!r} cannot be a spider's name; use letters, digits and _, such as my_shop"
         )
     url = normalise(url)
     host = hostname_of(url)
+    base, imports = "Spider", ["from crawlframe import Request, Response, Spider"]
+    project = directory / "project.py"
+    if project.is_file() and PROJECT in project.read_text("utf-8"):
+        base = "ProjectSpider"
+        imports = [
+            "from crawlframe import Request, Response",
+            f"from {package}.project import {base}",
+        ]
     text = Template(TEMPLATE.read_text("utf-8")).substitute(
         name=json.dumps(name),
         class_name="".join(part.capitalize() for part in name.split("_")) + "Spider",
+        base=base,
+        imports="\n".join(imports),
         url=json.dumps(url),
         host=host,
         domain=json.dumps(host),

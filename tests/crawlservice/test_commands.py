@@ -295,12 +295,22 @@ def test_startspider_writes_a_spider_that_passes_checkspiders(
     assert (tmp_path / "spiders" / "my_shop.py").read_text() == text
 
 
+def test_startspider_writes_a_spider_of_the_project(tmp_path: Path) -> None:
+    from crawlservice.cli.new_spider import write_spider
+
+    project = Path(__file__).parents[2] / "spiders" / "project.py"
+    (tmp_path / "project.py").write_text(project.read_text())
+    text = write_spider(tmp_path, "shop.spiders", "books", "https://shop.example/").read_text()
+    assert "from shop.spiders.project import ProjectSpider\n" in text
+    assert "class BooksSpider(ProjectSpider):" in text
+
+
 @pytest.mark.parametrize("name", ["my-shop", "1shop", "class", "_", "../x", "Spi der", ""])
 def test_startspider_refuses_names_that_no_module_can_have(name: str, tmp_path: Path) -> None:
     from crawlservice.cli.new_spider import NewSpiderError, write_spider
 
     with pytest.raises(NewSpiderError, match="cannot be a spider's name"):
-        write_spider(tmp_path, name, "https://shop.example/")
+        write_spider(tmp_path, "spiders", name, "https://shop.example/")
     assert [*tmp_path.iterdir()] == []
 
 

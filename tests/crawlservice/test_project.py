@@ -178,7 +178,8 @@ def test_a_new_project_has_all_it_needs(shop: Path) -> None:
     assert names == {
         ".gitignore", "README.md", "env.example", "manage.py", "pyproject.toml",
         "requirements-dev.txt", "requirements.txt",
-        "spiders/__init__.py", "spiders/quotes.py", "tests/test_quotes.py",
+        "spiders/__init__.py", "spiders/project.py", "spiders/quotes.py",
+        "tests/test_quotes.py",
     }  # fmt: skip
     assert f"crawlframe~={__version__}\n" in (shop / "requirements.txt").read_text()
     assert os.access(shop / "manage.py", os.X_OK)

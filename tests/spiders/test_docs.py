@@ -13,7 +13,7 @@ import uvloop
 from crawlframe import Request, Spider
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.outcome import Outcome
-from crawlframe.spider import describe
+from crawlframe.spider import describe, read_settings
 from tests.fetch.conftest import Exchange, Site, _server, site
 from tests.node.runner import HERE, Tasks
 
@@ -85,6 +85,24 @@ def test_options(site: Site) -> None:
         '{"customer":"anna","results":"id=anna"}',
         '{"customer":"ben","results":"id=ben"}',
     ]
+
+
+def test_what_all_spiders_of_a_project_have(site: Site) -> None:
+    novels = example("novels")
+    settings = read_settings(novels)
+    assert (settings.delay, settings.headers) == (2, {"Accept-Language": "de"})
+    html(site, "/", "<b>Emma</b>")
+    novels.start_urls = (f"{site.url}/",)
+    (item,) = items(crawl(novels, {}))
+    assert item.startswith('{"title":"Emma","collected_at":"2')
+
+
+def test_a_signature_is_of_one_url(site: Site) -> None:
+    html(site, "/new", "<h1>Teapots</h1>")
+    site.answer("/", status=302, headers={"Location": "/new"})
+    assert items(crawl(example("signed_shop"), {"url": f"{site.url}/"})) == ['{"title":"Teapots"}']
+    one, other = [exchange.header("X-Signature") for exchange in site.seen]
+    assert one != other
 
 
 def test_middlewares_that_sign_and_have_patience(site: Site) -> None:

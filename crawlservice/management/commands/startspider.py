@@ -25,7 +25,7 @@ class Command(ServiceCommand):
         name = options["name"]
         package = settings.CRAWLFRAME.spiders
         directory = find_package(package) or settings.BASE_DIR / package.replace(".", "/")
-        path = write_spider(directory, name, options["url"])
+        path = write_spider(directory, package, name, options["url"])
         self.stdout.write(f"wrote {path}")
         url = options["url"]
         self.stdout.write(f"Try it: {command(f'fetch {url} --shell')}")

@@ -1,0 +1,10 @@
+"""What all spiders of this project have in common."""
+
+from __future__ import annotations
+
+from crawlframe import Spider
+
+
+class ProjectSpider(Spider):
+    """The base class of this project's spiders. Each of them inherits the ``middlewares``,
+    ``pipelines`` and ``settings`` that are declared here."""
