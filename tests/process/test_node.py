@@ -160,7 +160,7 @@ def test_an_endless_callback_is_killed(
     assert look.pages(pk)[web.url + "endless"].reason == "poison"
     # First it holds the event loop, and then, alone, a thread.
     assert node.output.count("hangs and is killed") == 1
-    assert node.output.count("does not end; the worker does") == 1
+    assert node.output.count("does not end; the worker exits") == 1
 
 
 def test_a_worker_that_grew_is_replaced(
