@@ -19,8 +19,9 @@ class Middleware(Protocol):
 
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
         """Returns the response to ``request``: that of ``await call_next(request)``, of another
-        request to the same host, or one of its own.  Raise ``Retry`` for another attempt, or
-        another FetchError to end the request with its name."""
+        request to the same host, or one of its own.
+
+        Raise ``Retry`` for another attempt, another FetchError to end the request by its name."""
         ...
 
 

@@ -29,7 +29,7 @@ JOB = "api"
 ALONE, BESIDE = "alone", "while others submit"
 IN_FLIGHT = 64
 FASTEST = 3000  # pages a second of a site without latency
-GOAL = 0.1  # of its speed, that the crawl may lose
+GOAL = 0.1  # of its speed that the crawl may lose
 
 
 class Run(NamedTuple):
@@ -46,11 +46,11 @@ class Run(NamedTuple):
 
     @property
     def cpu_per_page(self) -> float:
-        """Milliseconds of the node."""
+        """CPU milliseconds of the node per page."""
         return 1000 * self.node / self.pages
 
     def share(self, percent: int) -> float:
-        """Milliseconds within which so many of the submissions were answered."""
+        """Milliseconds within which this share of the submissions was answered."""
         return 1000 * statistics.quantiles(self.took, n=100)[percent - 1]
 
 
@@ -142,7 +142,7 @@ def _spread(runs: list[Run], kind: str, value: Callable[[Run], float]) -> Spread
 
 
 def _lost(runs: list[Run]) -> Spread:
-    """The share of its speed that the crawl lost, round by round."""
+    """The share of its speed that the crawl lost, in each round."""
     alone, beside = ([one.rate for one in runs if one.kind == kind] for kind in (ALONE, BESIDE))
     return Spread.of(1 - slow / fast for fast, slow in zip(alone, beside, strict=True))
 

@@ -1,4 +1,4 @@
-"""Submitter: sends a task so many times a second, whether or not the last one was answered.
+"""Submitter: submits tasks at a constant rate, whether or not the last one was answered.
 
 A process of its own: ``python -m benchmarks.api.submitter HOST PORT TOKEN RATE SECONDS``. It prints
 JSON: seconds of each answer, how many were no 201, and by how much the last one was sent late."""

@@ -40,7 +40,7 @@ TITLES = {
 
 
 class Report(NamedTuple):
-    """What was measured."""
+    """The measurements."""
 
     lines: Mapping[str, Sequence[Line]]  # by the names of TITLES
     memory: Sequence[Memory]
@@ -61,7 +61,7 @@ class Report(NamedTuple):
         console.print(f"{self.server}; {results.interpreter()}")
 
     def goals(self) -> list[str]:
-        """What was to be reached and what was, as far as it was measured."""
+        """The goals and the values reached, as far as they were measured."""
         told = []
         if speed := self.lines.get("speed"):
             rate = speed[0].spread(lambda row: row.rate)
@@ -136,7 +136,7 @@ class Report(NamedTuple):
 
 
 def _growth(first: Line, last: Line) -> Spread:
-    """How many times as much Redis takes for a request, by rounds."""
+    """The growth factor of Redis memory per request, by rounds."""
     rows = zip(first.rows, last.rows, strict=True)
     return Spread.of(late.redis_us / early.redis_us for early, late in rows)
 

@@ -1,4 +1,5 @@
-"""What chart.py runs where matplotlib is: JSON on standard input, the SVG file as argument."""
+"""Run by chart.py where matplotlib is installed: JSON on standard input, the SVG file as
+argument."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-INK = "#010203"  # stands for the colour of text, which the page decides
+INK = "#010203"  # a placeholder for the colour of text, which the page decides
 COLOURS = ("#3b82c4", "#d9822b", "#4fa36b", "#b0567e", "#8a7fd1", "#8c8c8c")  # on white and black
 WIDTH = 8.0  # inches
-BAR, FRAME, LINES = 0.3, 1.1, 3.2  # inches: a bar, what surrounds them, a diagram of lines
+BAR, FRAME, LINES = 0.3, 1.1, 3.2  # inches: one bar, the frame around them, a diagram of lines
 STYLE = (
     "<style>svg{color:#24292f}@media(prefers-color-scheme:dark){svg{color:#e6edf3}}"
     "text{font-family:system-ui,sans-serif}</style>"

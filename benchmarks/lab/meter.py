@@ -19,16 +19,16 @@ import psutil
 from benchmarks.lab import reaper
 from crawlservice.cli.process_group import die_with_parent
 
-SAMPLE_EVERY = 0.25  # seconds between two looks at the memory
+SAMPLE_EVERY = 0.25  # seconds between two measurements of the memory
 
 
 class Usage(NamedTuple):
-    """What a command took, with all its descendants."""
+    """The resources used by a command, with all its descendants."""
 
     code: int  # its exit status, negative for a signal
     seconds: float  # from its start until the last descendant had ended
     cpu: float  # seconds, user and system, also of descendants that ended on the way
-    peak: int  # bytes: the largest resident set that one process had
+    peak: int  # bytes: the largest resident set of a process
     total: int  # bytes: the largest sum over all processes, shared pages counted once
 
 
@@ -80,8 +80,8 @@ class Metered:
         return self
 
     def wait(self, timeout: float) -> Usage:
-        """Until all have ended. Raises RuntimeError, with the end of the log, when that takes more
-        than ``timeout`` seconds."""
+        """Waits until all have ended. Raises RuntimeError, with the end of the log, when that takes
+        more than ``timeout`` seconds."""
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -96,14 +96,14 @@ class Metered:
         return self.usage
 
     def send(self, number: signal.Signals) -> None:
-        """SIGTERM or SIGINT, to the command itself."""
+        """Sends SIGTERM or SIGINT to the command itself."""
         self._process.send_signal(number)
 
     def lives(self) -> bool:
         return self._process.poll() is None
 
     def cpu_seconds(self) -> float:
-        """Used so far, to a hundredth of a second for each process."""
+        """CPU seconds used so far, to a hundredth of a second per process."""
         own = psutil.Process(self._process.pid)
         total = sum(own.cpu_times()[2:4])  # of children that ended
         for process in own.children(recursive=True):
@@ -114,14 +114,14 @@ class Metered:
         return float(total)
 
     def processes(self) -> list[psutil.Process]:
-        """Those that live, without what measures them."""
+        """The living processes, without those that measure them."""
         try:
             return psutil.Process(self._process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
 
     def text(self) -> str:
-        """All that was written so far."""
+        """All output so far."""
         return self.log.read_text(errors="replace")
 
     def problem(self, what: str) -> RuntimeError:

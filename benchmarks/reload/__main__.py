@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def measure(options: argparse.Namespace, work: Path) -> None:
-    """Runs the parts, and prints and writes what they gave."""
+    """Runs the parts, and prints and writes the results."""
     console = Console(highlight=False, width=WIDTH)
     slow = f"pages take {LATENCY:g} ms"
     runs: dict[str, Run] = {}

@@ -1,4 +1,4 @@
-"""Filling: a database as years of crawling leave it, made by PostgreSQL itself.
+"""Filling: a database as it is after years of crawling, filled by PostgreSQL itself.
 
 In the first half of the time three of ten pages were of one task, which did nothing since. Ten
 other large tasks came one after another, with three of ten pages too; the rest is of many small
@@ -83,7 +83,7 @@ INSERT INTO auth_user (username, password, first_name, last_name, email, is_staf
     is_superuser, date_joined)
 SELECT 'user' || n, '!', '', '', '', true, true, false, now() FROM generate_series(1, 20) n
 """
-# What stands beside: an event and an entry of the journal for each task, and so on.
+# Further tables: an event and an entry of the journal for each task, and so on.
 BESIDE = (
     """INSERT INTO crawlservice_event (task_id, kind, outcome, created_at, delivered_at)
     SELECT id, CASE WHEN outcome IN ('failed', 'cancelled') THEN outcome ELSE 'finished' END,

@@ -168,9 +168,9 @@ def _guess(digest: bytes, domain: str) -> tuple[str, bool]:
     detector = EncodingDetector()
     detector.feed(digest, last=False)
     label, confident = detector.guess_assess(tld=hint, allow_utf8=False)
-    # Of some encodings it says Python's name.
+    # For some encodings it returns Python's name.
     return codec_of(label) or codecs.lookup(label).name, confident
-# For some encodings it returns Python's name.
+
 
 def _letters(digest: bytes, encoding: str) -> int:
     """The number of letters of the encoding's script if the text is clearly in it, else 0: it has

@@ -23,7 +23,7 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "LANES": ("l:.", "zset of a host: <task>:<rank> -> rank and turn"),
     "LANE": ("q:.", "list of a lane: rids that are ready"),
-    "HOST": ("h:.", "hash of a host: a fetches going on, n next time (ms), t turn"),
+    "HOST": ("h:.", "hash of a host: a fetches in progress, n next time (ms), t turn"),
     "REQ": ("req", "hash rid -> record (as records.cut leaves it); every pending request"),
     "OWN": (
         "own",
@@ -35,18 +35,18 @@ KEYS: dict[str, tuple[str, str]] = {
     "CURSOR": ("cursor", "hash rid -> follow-ups of a long list that were pushed"),
     "DELAYED": ("delayed", "zset rid -> due time (ms)"),
     "INPROGRESS": ("inprogress:.", "set of a generation: rids it holds"),
-    "BATCH": ("batch:.", "string of a generation: its last claim, for a lost answer"),
+    "BATCH": ("batch:.", "string of a generation: its last claim, in case the answer is lost"),
     "PARKED": ("parked:.", "hash of a task: rid -> reason"),
     "TRIED_VERSIONS": ("trails", "set of the lists of tried versions that parked requests have"),
     "TASKS_BY_TRIED": ("trail:.", "set of such a list: tasks with such parked requests"),
     "PARKED_BY_TRIED": ("stranded:.", "set of <task>:<tried>: the parked requests (rids)"),
-    "RETAKEN": ("retaken:.", "string of a retake call: what it answered, for a lost answer"),
+    "RETAKEN": ("retaken:.", "string of a retake call: its answer, in case that is lost"),
     "PAUSED": ("paused:.", "set of a task: lanes that wait for resume"),
     "SEEN": ("seen:.", "intsets of 64-bit fingerprints: <task>:<bucket>, linear hashing"),
     "TASK": (
         "task:.",
-        "hash of a task: counters, state, limits; changing = state not yet all done; cookies = "
-        "version of its cookies, swept = that with which deleted ones were dropped last",
+        "hash of a task: counters, state, limits; changing = state change not complete; cookies = "
+        "version of its cookies, swept = the one at which deleted ones were last dropped",
     ),
     "TASKS": ("tasks", "set of tasks that have not been closed"),
     "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie; empty = deleted"),

@@ -419,9 +419,7 @@ def test_a_template_that_says_nothing_is_killed_and_refused(live: Node) -> None:
     assert template.ended
     live.dies(KILLED)
     assert live.state == "refused"
-    assert live.code_reload.state.problem.startswith(
-        "shop: the process that imports it was silent"
-    )
+    assert live.code_reload.state.problem.startswith("shop: the process that imports it was silent")
 
 
 def test_a_template_that_dies_while_its_version_lives_is_loaded_again(live: Node) -> None:

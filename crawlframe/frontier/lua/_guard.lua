@@ -3,7 +3,7 @@
 -- If Redis knows only of earlier calls, it has lost writes (an older copy, a replica that was
 -- behind), perhaps others too.
 -- Errors ERA, LOST.
-local CALL_LOG_LASTS = 600  -- seconds; a client that was silent for half of it takes no call as answered
+local CALL_LOG_LASTS = 600  -- seconds; a client that was silent for half of it counts no call as answered
 
 local era, state = read_era()
 local known_era, client, answered, number = string.match(table.remove(ARGV), '^(%d+) (%w+) (%d+) (%d+)$')

@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 
 import itemadapter  # noqa: F401
-import parsel  # once here, and not again in each worker of each version
+import parsel  # noqa: F401  # once here, and not again in each worker of each version
 import psutil
 import selectolax.lexbor  # noqa: F401
 
-import crawlframe.fetch.requests_client  # later, the file on disk may be another
+import crawlframe.fetch.requests_client  # noqa: F401  # later, the disk may hold another one
 from crawlframe import faults
 from crawlframe.code.registry import Registry
 from crawlframe.code.version import files

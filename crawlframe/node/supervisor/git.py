@@ -192,9 +192,7 @@ class Follower:
             target = self._git(*words).strip()
         except GitError as error:
             if "ambiguous" in str(error):
-                raise PullRefused(
-                    f"revision {revision} is ambiguous; give all 40 digits"
-                ) from None
+                raise PullRefused(f"revision {revision} is ambiguous; give all 40 digits") from None
             target = ""
         # A branch or tag may be named like a short revision, and git would prefer that.
         if not target.startswith(revision.lower()) or not self._checkout.contains(

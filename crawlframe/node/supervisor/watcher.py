@@ -69,9 +69,7 @@ class TreeReloader(BaseReloader):
             try:
                 yield from self._kernel_events(trees)
             except (OSError, RuntimeError, ValueError) as error:  # the last: strange file names
-                log.warning(
-                    "the kernel does not report changes (%s); polling instead", error
-                )
+                log.warning("the kernel does not report changes (%s); polling instead", error)
                 self.polling = True
 
     def _kernel_events(self, trees: list[Path]) -> Iterator[None]:
