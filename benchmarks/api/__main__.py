@@ -116,16 +116,16 @@ def crawl(
         node.submit("crawl", url=start)
         site.take()
         before = node.run.cpu_seconds(), web.run.cpu_seconds()
-        told: dict[str, Any] = {"took": [], "refused": [], "late": 0.0}
+        data: dict[str, Any] = {"took": [], "refused": [], "late": 0.0}
         if kind == ALONE:
             time.sleep(options.seconds)
         else:
-            told = _submit(web.host, web.port, web.token, options.rate, options.seconds)
+            data = _submit(web.host, web.port, web.token, options.rate, options.seconds)
         answered = site.take()
         after = node.run.cpu_seconds(), web.run.cpu_seconds()
     used, served = (end - begin for begin, end in zip(before, after, strict=True))
-    took, refused = told["took"], len(told["refused"])
-    return Run(kind, answered.pages, answered.steady(), used, served, took, refused, told["late"])
+    took, refused = data["took"], len(data["refused"])
+    return Run(kind, answered.pages, answered.steady(), used, served, took, refused, data["late"])
 
 
 def _submit(*words: object) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def _submit(*words: object) -> dict[str, Any]:
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the submitter failed: {done.stderr[-2000:]}")
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 def _spread(runs: list[Run], kind: str, value: Callable[[Run], float]) -> Spread:

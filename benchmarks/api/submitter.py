@@ -73,8 +73,8 @@ def main() -> None:
     host, port, token, rate, seconds = sys.argv[1:]
     submitter = Submitter(host, int(port), token, float(rate), float(seconds))
     submitter.run()
-    told = {"took": submitter.took, "refused": submitter.refused, "late": submitter.late}
-    print(json.dumps(told))
+    data = {"took": submitter.took, "refused": submitter.refused, "late": submitter.late}
+    print(json.dumps(data))
 
 
 if __name__ == "__main__":

@@ -73,6 +73,6 @@ def peers(queued: int, taken: int, links: int, hosts: int, *options: str) -> lis
             done = subprocess.run(command, input=urls, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"scrapy-redis: {done.stderr.strip()[-1000:]}")
-        told = json.loads(done.stdout)
-        rows.append(Peer(kind, queued, told["bytes"] / queued, told["redis"], told["client"]))
+        data = json.loads(done.stdout)
+        rows.append(Peer(kind, queued, data["bytes"] / queued, data["redis"], data["client"]))
     return rows

@@ -65,8 +65,8 @@ class CountedSite:
 
     def __init__(self, content: Path | Tree, latency: float = 0.0) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
-        told = content.resolve() if isinstance(content, Path) else content.pages
-        words = (self._socket.fileno(), told, latency)
+        data = content.resolve() if isinstance(content, Path) else content.pages
+        words = (self._socket.fileno(), data, latency)
         self._command = [sys.executable, "-m", __name__, *map(str, words)]
         self._process: subprocess.Popen[str] | None = None
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/"
@@ -74,9 +74,9 @@ class CountedSite:
     def take(self) -> Answered:
         """The answers counted since it started or since the last call."""
         with urlopen(f"{self.url}{TAKE.decode()[1:]}", timeout=30) as response:
-            told = json.load(response)
-        counts = {int(number): count for number, count in told["counts"].items()}
-        return Answered(told["first"], told["last"], counts)
+            data = json.load(response)
+        counts = {int(number): count for number, count in data["counts"].items()}
+        return Answered(data["first"], data["last"], counts)
 
     def cpu_seconds(self) -> float:
         """CPU seconds used since its start."""
@@ -127,9 +127,9 @@ class _Count:
         self.counts[int(now / BIN)] += 1
 
     def take(self) -> bytes:
-        told = {"first": self.first, "last": self.last, "counts": self.counts}
+        data = {"first": self.first, "last": self.last, "counts": self.counts}
         self._clear()
-        return answer(json.dumps(told).encode(), "application/json")
+        return answer(json.dumps(data).encode(), "application/json")
 
 
 class _Connection(asyncio.Protocol):

@@ -22,7 +22,7 @@ STYLE = (
 )
 
 
-def main(told: dict[str, Any], output: Path) -> None:
+def main(data: dict[str, Any], output: Path) -> None:
     matplotlib.rcParams.update(
         {
             "svg.fonttype": "none",  # text stays text
@@ -32,10 +32,10 @@ def main(told: dict[str, Any], output: Path) -> None:
             **dict.fromkeys(("xtick.color", "ytick.color"), INK),
         }
     )
-    panels = told["panels"]
+    panels = data["panels"]
     heights = [FRAME + BAR * len(panel["bars"]) if panel["bars"] else LINES for panel in panels]
     figure = Figure(figsize=(WIDTH, sum(heights) + 0.4), layout="constrained")
-    figure.suptitle(told["title"], fontsize=11)
+    figure.suptitle(data["title"], fontsize=11)
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
     for panel, axis in zip(panels, axes[:, 0], strict=True):
         (draw_bars if panel["bars"] else draw_lines)(panel, axis)

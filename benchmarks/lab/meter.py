@@ -56,8 +56,8 @@ class Metered:
         self.usage: Usage | None = None  # known when it has ended
 
     def __enter__(self) -> Metered:
-        answer, told = os.pipe()
-        program = [sys.executable, "-I", "-S", reaper.__file__, str(told), *self.command]
+        answer, writer = os.pipe()
+        program = [sys.executable, "-I", "-S", reaper.__file__, str(writer), *self.command]
         self._started = time.monotonic()
         try:
             with self.log.open("ab") as log:
@@ -68,12 +68,12 @@ class Metered:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    pass_fds=[told],
+                    pass_fds=[writer],
                     start_new_session=True,
                     preexec_fn=die_with_parent(signal.SIGTERM),
                 )
         finally:
-            os.close(told)
+            os.close(writer)
         self._answer = os.fdopen(answer)
         self._looking = threading.Thread(target=self._sample, daemon=True)
         self._looking.start()
@@ -87,11 +87,11 @@ class Metered:
         except subprocess.TimeoutExpired:
             raise self.problem(f"has not ended after {timeout:.0f} s") from None
         seconds = time.monotonic() - self._started
-        told = self._answer.read()
-        if not told:
+        data = self._answer.read()
+        if not data:
             raise self.problem("could not be measured")
         self._stop_looking()
-        answer = json.loads(told)
+        answer = json.loads(data)
         self.usage = Usage(answer["code"], seconds, answer["cpu"], answer["peak"], self._total)
         return self.usage
 

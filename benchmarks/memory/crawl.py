@@ -64,7 +64,7 @@ def crawl(pages: int, work: Path) -> list[Sample]:
 
 
 def _watch(node: Node, redis: RedisServer, task: int, pages: int) -> Iterator[Sample]:
-    started = told = time.monotonic()
+    started = reported = time.monotonic()
     names = Names(node.run.processes)
     with closing(Frontier.connect(redis.url, Settings()).store.redis) as connection:
         frontier = Frontier(
@@ -76,8 +76,8 @@ def _watch(node: Node, redis: RedisServer, task: int, pages: int) -> Iterator[Sa
             now = time.monotonic()
             sample = _sample(now - started, counts, names, redis)
             yield sample
-            if now - told >= TELL:
-                told = now
+            if now - reported >= TELL:
+                reported = now
                 say("memory", _progress(sample, pages))
             if sample.seconds > 60 + pages / SLOWEST:
                 raise node.run.problem(f"has done {sample.pages} pages in {sample.seconds:.0f} s")
@@ -94,10 +94,10 @@ def _sample(seconds: float, counts: Counts, names: Names, redis: RedisServer) ->
         except psutil.Error:
             continue
         rss[name], pss[name], uss[name] = memory.rss, memory.pss, memory.uss
-    told = redis.client.info("memory")
+    server = redis.client.info("memory")
     return Sample(
-        seconds, counts.nf + counts.ne, counts.nr, rss, pss, uss, told["used_memory"],
-        told["used_memory_rss"],
+        seconds, counts.nf + counts.ne, counts.nr, rss, pss, uss, server["used_memory"],
+        server["used_memory_rss"],
     )  # fmt: skip
 
 

@@ -120,7 +120,7 @@ BESIDE = (
 )
 
 
-def fill(dsn: str, size: Size, told: Callable[[str], None]) -> None:
+def fill(dsn: str, size: Size, progress: Callable[[str], None]) -> None:
     """Fills a migrated, empty database and leaves it as autovacuum would."""
     with closing(psycopg2.connect(dsn)) as connection:
         connection.autocommit = True
@@ -132,7 +132,7 @@ def fill(dsn: str, size: Size, told: Callable[[str], None]) -> None:
             words = {**size._asdict(), "first": first, "last": min(first + STEP - 1, size.pages)}
             cursor.execute(PAGES, words)
             cursor.execute(ITEMS, words)
-            told(f"{words['last']:,} of {size.pages:,} pages written")
+            progress(f"{words['last']:,} of {size.pages:,} pages written")
         for statement in (NUMBERS, *BESIDE):
             cursor.execute(statement, {})
         cursor.execute("VACUUM ANALYZE")

@@ -145,13 +145,13 @@ class Bench:
             usage = run.wait(timeout)
             if usage.code:
                 raise run.problem(f"ended with status {usage.code}")
-            told = last_answer(run.text())
-            if told is None:
+            data = last_answer(run.text())
+            if data is None:
                 raise run.problem("did not say how it went")
-        seconds, notes = float(told["seconds"]), str(told.get("notes", ""))
-        if told["pages"] != site.pages or not 0 < seconds < usage.seconds:
+        seconds, notes = float(data["seconds"]), str(data.get("notes", ""))
+        if data["pages"] != site.pages or not 0 < seconds < usage.seconds:
             raise RuntimeError(
-                f"it says that it stored {told['pages']} of {site.pages} pages in {seconds:.1f} s, "
+                f"it says that it stored {data['pages']} of {site.pages} pages in {seconds:.1f} s, "
                 f"and ran for {usage.seconds:.1f} s"
             )
         return self._result(entry, site, before, usage, seconds, None, notes)
@@ -181,9 +181,9 @@ def last_answer(text: str) -> dict[str, Any] | None:
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
             try:
-                told: dict[str, Any] = json.loads(line)
+                data: dict[str, Any] = json.loads(line)
             except ValueError:
                 continue
-            if {"pages", "seconds"} <= told.keys():
-                return told
+            if {"pages", "seconds"} <= data.keys():
+                return data
     return None
