@@ -47,7 +47,7 @@ META = {
     "handle_httpstatus_all": "write handle=range(100, 600) in the request",
     "download_timeout": "write timeout=30 in the request",
     "download_maxsize": "write max_body=33554432 in the request",
-    "download_warnsize": "sizes are not warned about; write max_body=... in the request for a limit",
+    "download_warnsize": "there is no size warning; write max_body=... in the request",
     "download_delay": _DELAY,
     "download_slot": "requests of one host share its delay and concurrency; other groups of "
     "requests are not supported yet",
