@@ -49,19 +49,19 @@ class Settings:
     grace: float = 20.0  # seconds a stopping node or worker may finish what it fetches
     lease: float = 15.0  # seconds after which a silent node is declared dead
     beat: float = 3.0  # seconds between two renewals of the lease
-    quiet: float = 0.2  # seconds without a change after which code is loaded anew (--reload)
-    load_timeout: float = 30.0  # seconds in which one module of the spiders must be imported
-    deadline: float = 120.0  # seconds a callback may go on before its worker is killed
+    quiet: float = 0.2  # seconds without a change after which code is reloaded (--reload)
+    load_timeout: float = 30.0  # seconds that the import of one module of the spiders may take
+    deadline: float = 120.0  # seconds a callback may run before its worker is killed
     max_memory: int = 1024  # MiB of a worker, above which it is replaced
     transfer_memory: int = 256  # MiB that the bodies of a worker's transfers may hold together
     max_age: float = 21600.0  # seconds after which a worker is replaced
     max_deliveries: int = 5  # nodes that may die with a request before it is poison
     commit_batch: int = 256  # outcomes per database transaction
-    backlog: int = 1024  # outcomes a worker holds while the database or Redis is away
+    backlog: int = 1024  # outcomes a worker holds while the database or Redis is unavailable
     user_agent: str = "Crawlframe/0.1 (+https://example.invalid/crawlframe)"
-    allow_private: tuple[Network, ...] = ()  # networks beside the public internet, e.g. 10.0.0.0/8
-    webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, beside those
-    database_timeout: float = 60.0  # seconds without an answer of PostgreSQL, which is not at work
+    allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
+    webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
+    database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: str = "INFO"
 
     @classmethod
@@ -106,7 +106,7 @@ def _parse(variable: str, text: str, kind: str) -> Any:
             return tuple(ipaddress.ip_network(part) for part in text.replace(",", " ").split())
         return text
     except ValueError as error:
-        mend = {"int": "must be a whole number", "float": "must be a number"}.get(
+        hint = {"int": "must be a whole number", "float": "must be a number"}.get(
             kind, f"cannot be read: {error}; give networks such as 127.0.0.0/8"
         )
-        raise ConfigError(f"{variable}={text!r} {mend}") from None
+        raise ConfigError(f"{variable}={text!r} {hint}") from None

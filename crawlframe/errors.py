@@ -110,13 +110,13 @@ class TooDeep(UnparsablePage):
 
 
 class MiddlewareError(SpiderError):
-    """A middleware does what it must not: it changes the callback of a request, or returns no
+    """A middleware breaks its contract: it changes the callback of a request, or does not return a
     Response."""
 
 
 class HostChanged(MiddlewareError):
-    """A middleware sends a request to another host, beside the limits of that host. Yield a Request
-    for it instead."""
+    """A middleware sends a request to another host, which would bypass that host's limits. Yield a
+    Request for it instead."""
 
 
 class FetchError(CrawlframeError):
@@ -140,7 +140,7 @@ class Retry(FetchError):
     error with ``reason``, a short fixed text; 60 characters of it are kept."""
 
     def __init__(self, reason: str = "retry", after: float = 0.0) -> None:
-        """Raises ValueError when ``after`` is no number of seconds up to a year."""
+        """Raises ValueError when ``after`` is not a number of seconds up to a year."""
         if not 0 <= after <= MAX_AFTER:
             raise ValueError(f"after must be seconds from 0 to {MAX_AFTER}, not {after!r}")
         super().__init__(f"a middleware asks for another try: {reason}")

@@ -1,9 +1,9 @@
 """Faults: named points of the protocol at which a test makes a process die, stop, fail or wait.
 
 They are switched on by the environment only, and cost a call of an empty function when they are
-off. ``FAULT="complete.after:3:kill"``: the third time that this process comes to the point, it is
-killed. Several are joined by commas. ``FAULT_MARKS`` names a directory in which each leaves a file
-when it strikes, and strikes once in all processes; without it, once in each."""
+off. ``FAULT="complete.after:3:kill"``: the third time that this process reaches the point, it is
+killed. Several are joined by commas. ``FAULT_MARKS`` names a directory in which each leaves a
+file when it strikes, so that it strikes once in all processes; without it, once in each."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pathlib import Path
 
 from crawlframe.errors import ConfigError
 
-# Beside these every verb of the frontier has two: "claim.before", "claim.after", and so on.
+# In addition, every verb of the frontier has two: "claim.before", "claim.after", and so on.
 POINTS = (
     "begin.before", "begin.after",  # a generation
-    "dispatch.before", "dispatch.after",  # the master hands requests out
+    "dispatch.before", "dispatch.after",  # the master dispatches requests
     "fetch.before", "fetch.after",
     "parse.before", "parse.after",  # a callback
     "commit.before", "commit.after",  # a transaction of the ledger
     "finish.before", "finish.after",  # the end of a task, in the ledger
-    "submit.recorded",  # a task is in the database, Redis was not told
-    "schedule.before",  # a start that is due is written, its transaction has not ended
-    "reload.load",  # a template begins to load spiders
-    "reload.ready",  # the new version lives, no worker runs it
-    "drain.begin", "drain.end",  # a worker finishes what is in flight
-    "reconcile.batch",  # Redis is told what the database knows
+    "submit.recorded",  # a task is in the database, but not yet in Redis
+    "schedule.before",  # a start that is due is written, but not committed
+    "reload.load",  # a template begins to load the spiders
+    "reload.ready",  # the new version is live, but no worker runs it yet
+    "drain.begin", "drain.end",  # a worker completes what is in flight
+    "reconcile.batch",  # records of the database are written to Redis
 )  # fmt: skip
 ACTIONS = ("kill", "stop", "error", "delay", "droplink")
 DELAY = 1.5  # seconds
@@ -44,7 +44,7 @@ class Fault:
         nth, _, self.action = rest.partition(":")
         stage = self.point.rpartition(".")[2]
         if self.point not in POINTS and stage not in ("before", "after"):
-            raise ConfigError(f"FAULT={text}: there is no point {self.point!r}")
+            raise ConfigError(f"FAULT={text}: there is no fault point {self.point!r}")
         if not nth.isdecimal() or int(nth) < 1 or self.action not in ACTIONS:
             raise ConfigError(
                 f"FAULT={text}: write point:nth:action, nth from 1, action one of "
@@ -53,7 +53,7 @@ class Fault:
         self.nth = int(nth)
 
     def is_first(self, marks: str) -> bool:
-        """Did it strike in no process before? It counts as done from now on."""
+        """Whether it has struck in no process before. From now on it counts as having struck."""
         if not marks:
             return True
         mark = Path(marks) / self.text.replace(":", "_")
@@ -65,7 +65,7 @@ class Fault:
 
 
 class Faults:
-    """Those of this process."""
+    """The faults of this process."""
 
     def __init__(self, text: str, marks: str = "") -> None:
         self._faults = [Fault(entry) for entry in text.split(",")]
@@ -78,8 +78,8 @@ class Faults:
         error: type[Exception] = OSError,
         drop: Callable[[], object] | None = None,
     ) -> None:
-        """The process is at this point. ``error`` is what fails here when something does; ``drop``
-        breaks the connection in use."""
+        """Called when the process reaches this point. ``error`` is the type raised by a failure
+        here; ``drop`` breaks the connection in use."""
         self._times[point] += 1
         for fault in self._faults:
             strikes = fault.point == point and fault.nth == self._times[point]

@@ -1,4 +1,4 @@
-"""Head: what may stand in the head of a request. Anything else could smuggle in a header or another
+"""Head: checks the head of a request. Invalid parts could smuggle in a header or another
 request."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _UNSAFE = re.compile(r"[\0\r\n]")
 
 
 def check_method(url: str, method: str) -> None:
-    """Raises BadRequest."""
+    """Raises BadRequest if it is not an HTTP method."""
     if not _TOKEN.fullmatch(method):
         raise BadRequest(f"request {url}: {method!r} is not an HTTP method")
 

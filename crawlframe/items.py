@@ -1,4 +1,4 @@
-"""Items: what a spider brings home, and the JSON in which it is stored."""
+"""Items: what a spider yields to be stored, and the JSON in which it is stored."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transact
 
 
 def is_item(thing: Any) -> bool:
-    """Can it be stored: is it a dict, dataclass, attrs or pydantic object?"""
+    """Whether it can be stored: a dict, dataclass, attrs or pydantic object."""
     if type(thing) is dict:
         return True
-    from itemadapter import ItemAdapter  # imports pydantic, which most do not need
+    from itemadapter import ItemAdapter  # imports pydantic, which most processes do not need
 
     return ItemAdapter.is_item(thing)
 
 
 def no_item(thing: Any) -> SpiderError:
-    """The error of a callback that yields it."""
+    """The error for a callback that yields it."""
     return SpiderError(
         f"a callback yielded {type(thing).__name__} {str(thing)[:80]!r}; yield items (dict, "
         "dataclass, attrs or pydantic) and Requests"
@@ -30,8 +30,8 @@ def no_item(thing: Any) -> SpiderError:
 
 
 def encode_item(item: Any) -> bytes:
-    """The JSON object of an item: dict, dataclass, attrs or pydantic. U+0000, lone surrogates,
-    NaN and infinities, which JSON columns refuse, are taken out.
+    """The JSON object of an item: dict, dataclass, attrs or pydantic. U+0000, lone surrogates, NaN
+    and infinities, which JSON columns refuse, are removed.
 
     Raises SpiderError naming the field."""
     import orjson  # not needed to import a spider
@@ -54,7 +54,7 @@ def encode_item(item: Any) -> bytes:
 
 
 def clean_text(text: str) -> str:
-    """Text as databases take it: without U+0000 and lone surrogates."""
+    """Text in a form that databases accept: without U+0000 and lone surrogates."""
     return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
@@ -71,7 +71,7 @@ def _plain(value: Any) -> Any:
 
 
 def _clean(value: Any, path: str) -> Any:
-    """The slow way: walks the item, mends what can be mended and names what cannot."""
+    """The slow path: walks the item, fixes what it can, and names what it cannot."""
     import orjson
 
     if value is None or isinstance(value, bool):
@@ -91,5 +91,5 @@ def _clean(value: Any, path: str) -> Any:
     try:
         return orjson.loads(orjson.dumps(value, default=_plain))
     except (TypeError, ValueError):
-        mend = "decode it to text first" if isinstance(value, bytes) else "make it text or a number"
-        raise SpiderError(f"{path} is {type(value).__name__}, which JSON has not; {mend}") from None
+        hint = "decode it to text first" if isinstance(value, bytes) else "make it text or a number"
+        raise SpiderError(f"{path} is {type(value).__name__}, which JSON has not; {hint}") from None

@@ -1,6 +1,6 @@
-"""Ledger: what the engine asks of the database that holds the truth.
+"""Ledger: the engine's interface to the database, which is the authoritative record.
 
-crawlservice/ledger/store.py is the ledger over Django's models."""
+crawlservice/ledger/store.py implements it with Django's models."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from crawlframe.task_life import Summary
 
 
 class LedgerAway(CrawlframeError):
-    """The database cannot be reached or does not take writes now; try the same call later."""
+    """The database is unreachable or does not accept writes now; repeat the same call later."""
 
 
 class LedgerRefused(CrawlframeError):
-    """The database will never take these rows."""
+    """The database will never accept these rows."""
 
 
 class TaskSpec(NamedTuple):
-    """A task as the worker needs it."""
+    """The parts of a task that a worker needs."""
 
     task: int
     spider: str
@@ -32,7 +32,7 @@ class TaskSpec(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """The ledger row that counts for a request: of this run, or of an earlier one that won."""
+    """The ledger row that counts for a request: of this run, or of an earlier one."""
 
     failed: bool
     follow_ups: list[Admission]
@@ -46,24 +46,24 @@ class Ledger(Protocol):
 
     @property
     def waits(self) -> str:
-        """What its thread has waited for, for long, such as an answer; "" when it does not wait.
-        Any thread may ask."""
+        """What its thread has waited for, for some time, such as an answer; "" when it does not
+        wait. May be read by any thread."""
 
     def task(self, task: int) -> TaskSpec | None:
         """The task, or None when there is none."""
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
-        """How a task ends of which nothing is left but its last request; None when there is none.
-        ``counts`` are those of the frontier."""
+        """How a task ends that has nothing left but its last request; None when there is no such
+        task. ``counts`` are those of the frontier."""
 
     def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
-        """Ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
-        Answers for every outcome what the ledger now holds. Doing it again changes nothing."""
+        """Writes ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
+        Returns the row that the ledger now has for each outcome. Repeating it changes nothing."""
 
     def finish(self, tasks: Mapping[int, Counts]) -> set[int]:
-        """Marks tasks ended, each once, if the ledger has a row for each of its admitted requests,
-        or the task is cancelled and only rows of cancelled requests are missing. Answers which of
-        them are ended now, by us or by another."""
+        """Marks tasks as ended, each once, if the ledger has a row for each of its admitted
+        requests, or if the task is cancelled and only rows of cancelled requests are missing.
+        Returns which of them are ended now, by this call or another."""
 
     def close(self) -> None:
-        """Gives the connection back."""
+        """Releases the connection."""

@@ -35,7 +35,7 @@ def config(level: str, node: str) -> dict[str, Any]:
             "axes": {"level": "WARNING"},
             "django": {"level": "INFO", "handlers": [], "propagate": True},
             "django.server": {"level": "INFO", "handlers": [], "propagate": True},
-            # A traceback for every scanner that asks for a host that is not ours.
+            # They would log a traceback for every scanner that requests an unknown host.
             "django.security.DisallowedHost": {"level": "CRITICAL"},
         },
     }

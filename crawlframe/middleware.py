@@ -1,4 +1,4 @@
-"""Middleware: what authors put around the download, and what may be wrong with a spider's list."""
+"""Middleware: the authors' layers around the download, and the checks of a spider's list."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SyncCallNext = Callable[[Request], Response]
 
 
 class Middleware(Protocol):
-    """Around the download, as ``middlewares`` of a spider lists it."""
+    """A layer around the download, as listed in a spider's ``middlewares``."""
 
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
         """Returns the response to ``request``: that of ``await call_next(request)``, of another
         request to the same host, or one of its own.
 
-        Raise ``Retry`` for another try, another FetchError to end the request by its name."""
+        Raise ``Retry`` for another attempt, another FetchError to end the request by its name."""
         ...
 
 
@@ -29,7 +29,7 @@ class SyncMiddleware(Protocol):
     """A Middleware whose ``fetch`` runs in a thread, where it may block."""
 
     def fetch(self, request: Request, call_next: SyncCallNext) -> Response:
-        """As that of Middleware; ``call_next(request)`` returns the response."""
+        """As in Middleware; ``call_next(request)`` returns the response."""
         ...
 
 
@@ -40,7 +40,7 @@ def name_of(middleware: object) -> str:
 
 
 def misuse_of(middlewares: Any) -> str:
-    """What is wrong with a spider's ``middlewares``; "" if nothing."""
+    """What is wrong with a spider's ``middlewares``; "" if nothing is."""
     if not isinstance(middlewares, list | tuple):
         return (
             "middlewares must be a list of objects or classes, the outermost first, not "

@@ -1,4 +1,4 @@
-"""Options: what one request does otherwise than the settings of its spider say."""
+"""Options: the settings of one request that differ from those of its spider."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SESSION = re.compile(r"[\w.-]{1,100}")
 
 
 class Options(NamedTuple):
-    """Those of one request; None takes the spider's setting. ``timeout`` is in seconds, redirects
-    included; ``retries`` are further tries. ``redirects`` is how many are followed; with 0 the
-    answer that redirects goes to the callback. ``handle`` are the statuses beside 2xx that the
-    callback is called for. ``session`` is the name of the cookie jar within the task. ``max_body``
-    is in bytes, also after decompression."""
+    """The options of one request; None means the spider's setting. ``timeout`` is in seconds,
+    redirects included; ``retries`` are further attempts. ``redirects`` is how many are followed;
+    with 0 the redirecting response goes to the callback. ``handle`` are the statuses besides 2xx
+    for which the callback is called. ``session`` is the name of the cookie jar within the task.
+    ``max_body`` is in bytes, also after decompression."""
 
     timeout: float | None = None
     retries: int | None = None
@@ -28,13 +28,13 @@ class Options(NamedTuple):
     max_body: int | None = None
 
     def handles(self, status: int) -> bool | None:
-        """Whether the callback is to be called for this status; None: the settings decide."""
+        """Whether the callback is called for this status; None: the settings decide."""
         if self.redirects == 0 and 300 <= status < 400:
             return True
         return None if self.handle is None else any(status in part for part in self.handle)
 
     def encode(self) -> dict[str, Any]:
-        """Those that are given, as they travel in a record."""
+        """The options that are set, as stored in a record."""
         given = {name: value for name, value in self._asdict().items() if value is not None}
         if self.handle is not None:
             given["handle"] = [[part.start, part.stop] for part in self.handle]
@@ -69,8 +69,8 @@ def check_options(
 
 
 def read_options(url: str, given: Mapping[str, Any]) -> Options:
-    """The options that ``encode`` wrote. Raises MissingCode for one of a newer Crawlframe, and
-    BadRequest on what is none."""
+    """The options written by ``encode``. Raises MissingCode for one of a newer Crawlframe, and
+    BadRequest if they are invalid."""
     if not isinstance(given, Mapping):
         raise BadRequest(f"a queued request cannot be read: its options are {given!r}")
     if unknown := given.keys() - Options._fields:
@@ -87,7 +87,7 @@ def read_options(url: str, given: Mapping[str, Any]) -> Options:
 
 
 def _ranges(url: str, handle: Any) -> tuple[range, ...]:
-    """The statuses in order, as few ranges as there can be."""
+    """The statuses in order, as the fewest possible ranges."""
     words = "a list of HTTP statuses or ranges of them, such as [404, range(500, 600)]"
     if isinstance(handle, str | bytes) or not isinstance(handle, Iterable):
         raise _wrong(url, "handle", words, handle)

@@ -1,10 +1,11 @@
-"""Payload: how the values of cb_kwargs and meta travel. What msgpack does not know is sent in its
-extension types: Python's own types, and instances of the authors' classes.
+"""Payload: the encoding of the values of cb_kwargs and meta. Types that msgpack does not have are
+sent as its extension types: Python's own types, and instances of the authors' classes.
 
-A record chooses no code: an instance is made only of a class that this process has imported and
-that is a dataclass, attrs or pydantic class, named tuple, enum or Scrapy item. Its fields are set
-as they were. What runs of the class is ``__new__``, default factories, pydantic's ``__setstate__``,
-``__hash__`` of an element of a set or a key of a dict, and ``__init__`` of a Scrapy item alone."""
+A record cannot choose code: an instance is made only of a class that this process has imported
+and that is a dataclass, attrs or pydantic class, named tuple, enum or Scrapy item. Its fields are
+set as they were. The only code of the class that runs is ``__new__``, default factories,
+pydantic's ``__setstate__``, ``__hash__`` of set elements and dict keys, and ``__init__`` of a
+Scrapy item."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ import msgpack
 
 from crawlframe.errors import MissingCode
 
-# These numbers never change their meaning: Redis and the ledger keep what was written with them.
+# The meaning of these numbers never changes: Redis and the ledger keep what was written with them.
 TUPLE, SET, FROZENSET, DATETIME, DATE, TIME, TIMEDELTA, DECIMAL, UUID_, INTEGER = range(1, 11)
 INSTANCE, ENUM = 11, 12
 
@@ -36,7 +37,7 @@ TAKEN = (
 def pack(value: Any) -> tuple[bytes, bool]:
     """The value as msgpack, and whether it has extension types.
 
-    Raises TypeError or ValueError on what cannot travel."""
+    Raises TypeError or ValueError for a value that cannot be encoded."""
     try:
         return msgpack.packb(value, strict_types=True), False
     except (TypeError, OverflowError):
@@ -45,14 +46,14 @@ def pack(value: Any) -> tuple[bytes, bool]:
 
 
 def unpack(packed: bytes) -> Any:
-    """The value of ``pack``. Raises MissingCode when a class is not there or is another now,
-    ValueError, TypeError or msgpack's errors on what is no such value, and whatever ``__hash__`` of
-    an author's class raises."""
+    """The value encoded by ``pack``. Raises MissingCode when a class is missing or has changed,
+    ValueError, TypeError or msgpack's errors for invalid data, and whatever ``__hash__`` of an
+    author's class raises."""
     return msgpack.unpackb(packed, strict_map_key=False, ext_hook=_read)
 
 
 def first_unfit(value: Any, path: str) -> str:
-    """The place of the innermost part that ``pack`` refuses, and why; "" when there is none."""
+    """The path of the innermost part that ``pack`` refuses, and why; "" when there is none."""
     if len(path) > 500:
         return f"{path[:100]}… contains itself, or is nested too deeply"
     parts: list[tuple[str, Any]] = []
@@ -123,7 +124,7 @@ def _read(code: int, data: bytes) -> Any:
 
 
 def _zone(moment: datetime | time) -> str | None:
-    """The name of its time zone; others travel as their distance from UTC."""
+    """The name of its time zone; other zones are sent as their offset from UTC."""
     return moment.tzinfo.key if isinstance(moment.tzinfo, ZoneInfo) else None
 
 
@@ -157,10 +158,10 @@ _WRITERS: dict[type, tuple[int, Callable[[Any], Any]]] = {
     timedelta: (TIMEDELTA, lambda span: [span.days, span.seconds, span.microseconds]),
     Decimal: (DECIMAL, str),
     UUID: (UUID_, lambda uuid: uuid.bytes),
-    # Of more than 64 bits.
+    # For integers of more than 64 bits.
     int: (INTEGER, lambda n: n.to_bytes(n.bit_length() // 8 + 1, "big", signed=True)),
 }
-# Subclasses of these travel as what they are a kind of. str.__str__ gives an exact str.
+# Subclasses of these are sent as their base class. str.__str__ gives an exact str.
 _PLAIN: dict[type, Callable[[Any], Any]] = {
     str: str.__str__,
     int: int,
@@ -173,13 +174,13 @@ _PLAIN: dict[type, Callable[[Any], Any]] = {
 
 # -- instances ---------------------------------------------------------------------------------
 
-Default = Callable[[Any], Any]  # of the object that is being made
+Default = Callable[[Any], Any]  # called with the object that is being made
 
 
 @lru_cache(maxsize=1024)
 def _fields(kind: Any) -> dict[str, Default | None] | None:
-    """The fields of a class with what makes the default of each; None where it must be given. None
-    for a class whose instances cannot travel."""
+    """The fields of a class with the function that makes the default of each, or None where it must
+    be given. None for a class whose instances cannot be encoded."""
     if hasattr(kind, "__pydantic_fields__"):
         return {name: _pydantic_default(field) for name, field in kind.__pydantic_fields__.items()}
     if dataclasses.is_dataclass(kind):
@@ -238,7 +239,7 @@ def _name_of(kind: type) -> list[str]:
 
 
 def _find(module: str, qualname: str) -> type | None:
-    """Only looks in what is imported: a record must not import or run anything."""
+    """Searches only imported modules: a record must not import or run anything."""
     found: Any = sys.modules.get(module)
     for part in qualname.split("."):
         found = getattr(found, "__dict__", {}).get(part)
@@ -316,7 +317,7 @@ def _filled(kind: type, made: Any, values: dict[str, Any], rest: list[Any]) -> A
     if issubclass(kind, tuple):
         return tuple.__new__(kind, values.values())
     for field, value in values.items():
-        object.__setattr__(made, field, value)  # also of frozen classes
+        object.__setattr__(made, field, value)  # also sets fields of frozen classes
     return made
 
 

@@ -1,4 +1,4 @@
-"""Pipelines: what the items of a spider pass through before they are stored, in order.
+"""Pipelines: the steps through which the items of a spider pass, in order, before they are stored.
 
 They run as often as the callback does, before the commit."""
 
@@ -30,7 +30,7 @@ _METHODS = {
 
 
 class Pipeline:
-    """One of them. ``name`` is for messages."""
+    """One step. ``name`` is for messages."""
 
     def __init__(self, declared: Any) -> None:
         thing = declared() if isinstance(declared, type) else declared
@@ -41,24 +41,24 @@ class Pipeline:
         self.name = _name(declared)
 
     def checked(self, item: Any) -> Any:
-        """What ``process`` returned. Raises SpiderError when that is no item."""
+        """Returns the result of ``process``. Raises SpiderError when it is not an item."""
         if is_item(item):
             return item
-        mend = "return the item, or raise DropItem(reason)"
+        hint = "return the item, or raise DropItem(reason)"
         if inspect.isawaitable(item):
-            mend = "write it with async def"
+            hint = "write it with async def"
             if inspect.iscoroutine(item):
                 item.close()
         elif isinstance(item, Request):
-            mend = "yield Requests in callbacks; a pipeline returns the item"
+            hint = "yield Requests in callbacks; a pipeline returns the item"
         raise SpiderError(
-            f"pipeline {self.name} returned {type(item).__name__} {str(item)[:80]!r}; {mend}"
+            f"pipeline {self.name} returned {type(item).__name__} {str(item)[:80]!r}; {hint}"
         )
 
 
 class Pipelines:
-    """Of one spider object: ``process`` runs the plain ones, up to the first that is async;
-    ``finish`` that one and all behind it."""
+    """The pipelines of one spider object: ``process`` runs the synchronous ones, up to the first
+    that is async; ``finish`` runs that one and all after it."""
 
     def __init__(self, declared: Iterable[Any] = ()) -> None:
         self._all = [Pipeline(one) for one in declared]
@@ -71,11 +71,11 @@ class Pipelines:
 
     @property
     def waits(self) -> bool:
-        """Is one of them async?"""
+        """Whether one of them is async."""
         return self._plain < len(self._all)
 
     def openings(self, spider: Any) -> list[tuple[str, Callable[[], Any]]]:
-        """Names and calls of ``open(spider)``, of those that have it."""
+        """Names and calls of ``open(spider)``, for those that have it."""
         return [
             (f"{one.name}.open", partial(one.opens, spider))
             for one in self._all
@@ -83,21 +83,21 @@ class Pipelines:
         ]
 
     def process(self, item: Any, response: Response | None) -> Any:
-        """The item as the plain ones leave it. If ``waits``, it is a copy: the callback may go on
-        to change its own. Raises what they raise, DropItem among it."""
+        """The item after the synchronous ones. If ``waits``, it is a copy: the callback may go on
+        to change its own. Raises what they raise, including DropItem."""
         for one in self._all[: self._plain]:
             item = one.checked(one.process(item, response))
         return copy.deepcopy(item) if self.waits else item
 
     async def finish(self, item: Any, response: Response | None) -> Any:
-        """The item as the others leave it. Raises what they raise."""
+        """The item after the others. Raises what they raise."""
         for one in self._all[self._plain :]:
             processed = one.process(item, response)
             item = one.checked(await processed if one.is_async else processed)
         return item
 
     def counter_of(self, reason: str) -> str:
-        """The name of the counter of items that were dropped for it."""
+        """The name of the counter of items dropped for this reason."""
         name = self._counters.get(reason)
         if name is None:
             if len(self._counters) >= MAX_REASONS:
@@ -108,7 +108,7 @@ class Pipelines:
 
 
 def misuse_of(declared: Any) -> str:
-    """What is wrong with the ``pipelines`` of a spider class; "" if nothing."""
+    """What is wrong with the ``pipelines`` of a spider class; "" if nothing is."""
     if not isinstance(declared, list | tuple):
         return "pipelines must be a list of functions, classes or objects"
     for one in declared:
@@ -120,10 +120,10 @@ def misuse_of(declared: Any) -> str:
 def _misuse(one: Any) -> str:
     process = getattr(one, "process_item", None)
     if process is None and (isinstance(one, type) or not callable(one)):
-        return "it is no function and has no method process_item(self, item, response)"
-    for method, mend in _METHODS.items():
+        return "it is not a function and has no method process_item(self, item, response)"
+    for method, hint in _METHODS.items():
         if process is not None and callable(getattr(one, method, None)):
-            return f"{method}: {mend}"
+            return f"{method}: {hint}"
     if isinstance(one, type):
         if needed := required(one):
             return f"it is made without arguments, and needs {needed}"
@@ -133,7 +133,7 @@ def _misuse(one: Any) -> str:
 
 
 def _unfit(one: Any, process: Any) -> str:
-    """Why it does not take an item and a response; "" when it does."""
+    """Why it does not accept an item and a response; "" when it does."""
     own = [None] if isinstance(one, type) else []  # self
     if misfit(process, *own, None, None):
         return "it must take two arguments: process_item(item, response)"

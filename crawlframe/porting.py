@@ -1,7 +1,7 @@
 """Scrapy's spellings that have no meaning here, and what to write instead.
 
-A spider that comes from Scrapy loads and runs with them, and does something else than its author
-meant: a proxy that is not used shows the crawler's address. So each is refused by its name."""
+A spider ported from Scrapy would load and run with them, and do something else than its author
+meant: a proxy that is not used exposes the crawler's address. So each is refused by name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ META = {
     "handle_httpstatus_all": "write handle=range(100, 600) in the request",
     "download_timeout": "write timeout=30 in the request",
     "download_maxsize": "write max_body=33554432 in the request",
-    "download_warnsize": "no size is warned of; write max_body=... in the request for a limit",
+    "download_warnsize": "there is no size warning; write max_body=... in the request",
     "download_delay": _DELAY,
     "download_slot": "requests of one host share its delay and concurrency; other groups of "
     "requests are not supported yet",
@@ -81,7 +81,7 @@ META = {
     "zyte_api_provider": _NO_BROWSER,
 }
 
-# Of Scrapy's Request, FormRequest and JsonRequest, and of what else fetches.
+# Arguments of Scrapy's Request, FormRequest and JsonRequest, and of other HTTP clients.
 KEYWORDS = {
     "formdata": "write form={...}",
     "data": "write json={...} for JSON, form={...} for a form, or body=...",
@@ -169,21 +169,22 @@ _META = frozenset(META)
 
 
 def check_meta(url: str, meta: Mapping[Any, Any]) -> None:
-    """Raises BadRequest on a key that Scrapy would act upon and this engine would not."""
+    """Raises BadRequest for a key that Scrapy would act on and this engine would not."""
     if not _META.isdisjoint(meta):
         key = next(key for key in meta if key in META)
         raise BadRequest(f"request {url}: meta[{key!r}] is Scrapy's, not known here: {META[key]}")
 
 
 def refuse_keywords(url: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises BadRequest for the first of Request's keyword arguments that do not exist."""
+    """Raises BadRequest for the first keyword argument of Request that does not exist."""
     name = next(iter(given))
-    mend = f": {KEYWORDS[name]}" if name in KEYWORDS else did_you_mean(name, known)
-    raise BadRequest(f"request {url}: there is no argument {name!r}{mend}")
+    hint = f": {KEYWORDS[name]}" if name in KEYWORDS else did_you_mean(name, known)
+    raise BadRequest(f"request {url}: there is no argument {name!r}{hint}")
 
 
 def is_scrapy_spider(kind: type) -> bool:
-    """Whether a class inherits from a spider of Scrapy. By name, for Scrapy may not be loaded."""
+    """Whether a class inherits from a spider of Scrapy; by name, because Scrapy may not be
+    loaded."""
     return any(
         base.__name__ == "Spider" and base.__module__.split(".")[:2] == ["scrapy", "spiders"]
         for base in kind.__mro__
@@ -196,7 +197,7 @@ INHERITS = (
 
 
 def misuse_of(spider: type, base: type) -> str:
-    """What a spider class took over from Scrapy, and what to write instead; "" if nothing.
+    """What a spider class has kept from Scrapy, and what to write instead; "" if nothing.
     ``base`` is this framework's Spider."""
     if is_scrapy_spider(spider):
         return INHERITS

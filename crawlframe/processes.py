@@ -1,4 +1,4 @@
-"""Processes: whether one that somebody names still runs on this machine."""
+"""Processes: whether a process, given by pid and start time, still runs on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 
 
 def place() -> str:
-    """Where a pid of this process means the same: boot and process namespace."""
+    """Where a pid of this process is valid: boot and process namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
@@ -19,8 +19,8 @@ def place() -> str:
 
 
 def born(pid: int) -> float:
-    """When a process of this machine began, in seconds; on Linux since the machine did, for the
-    time of day changes when the clock is put right. Raises psutil.NoSuchProcess."""
+    """When a process of this machine started, in seconds; on Linux since boot, because the time of
+    day changes when the clock is set. Raises psutil.NoSuchProcess."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         return int(fields[19]) / os.sysconf("SC_CLK_TCK")
@@ -29,7 +29,7 @@ def born(pid: int) -> float:
 
 
 def runs(pid: int, since: float) -> bool:
-    """Whether the process of this place with this pid, that began at ``since``, still runs."""
+    """Whether the process with this pid, which started at ``since``, still runs here."""
     try:
         process = psutil.Process(pid)
         return abs(born(pid) - since) < 1 and process.status() != psutil.STATUS_ZOMBIE

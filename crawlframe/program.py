@@ -1,4 +1,4 @@
-"""Program: how people type the commands of this installation."""
+"""Program: how the commands of this installation are typed."""
 
 from __future__ import annotations
 

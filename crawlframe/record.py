@@ -1,4 +1,4 @@
-"""Record: the bytes in which a request travels through Redis, pipes and the ledger."""
+"""Record: the encoding of a request in Redis, pipes and the ledger."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgpack
 from crawlframe import payload
 from crawlframe.errors import BadRequest, MissingCode
 
-PLAIN = 1  # the version of a record of msgpack's own types
-TYPED = 2  # with the extension types of payload.py; workers that know only 1 refuse it
-OPTIONS = 3  # with options of the request, perhaps typed; workers that know less refuse it
+PLAIN = 1  # the version of a record with msgpack's own types only
+TYPED = 2  # with the extension types of payload.py; workers that support only 1 refuse it
+OPTIONS = 3  # with options of the request, perhaps typed; older workers refuse it
 UNREADABLE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, RecursionError),
     msgpack.UnpackException,
@@ -19,7 +19,7 @@ UNREADABLE = (
 
 
 class Head(NamedTuple):
-    """What a record says without its values, whose classes may be missing here."""
+    """The part of a record that can be read without its values, whose classes may be missing."""
 
     url: str
     depth: int
@@ -28,7 +28,8 @@ class Head(NamedTuple):
 
 
 def write(url: str, callback: str, depth: int, extra: dict[str, Any]) -> bytes:
-    """Raises TypeError, ValueError, OverflowError or RecursionError when a value cannot travel."""
+    """Encodes a record. Raises TypeError, ValueError, OverflowError or RecursionError when a value
+    cannot be encoded."""
     fields: list[Any] = [PLAIN, url, callback, depth]
     if not extra:
         plain: bytes = msgpack.packb(fields)
@@ -41,10 +42,10 @@ def write(url: str, callback: str, depth: int, extra: dict[str, Any]) -> bytes:
 
 
 def read(record: bytes) -> list[Any]:
-    """Version, URL, callback, depth and, if there is one, the rest.
+    """Version, URL, callback, depth and, if present, the rest.
 
-    Authors' code runs here. Raises MissingCode when a class of a value is missing, is another now
-    or fails, or the record is of a newer Crawlframe; BadRequest on what is no record."""
+    Authors' code runs here. Raises MissingCode when a class of a value is missing, has changed or
+    fails, or the record is of a newer Crawlframe; BadRequest if it is not a record."""
     fields = _fields(record)
     if fields[0] != PLAIN:
         try:
@@ -60,7 +61,7 @@ def read(record: bytes) -> list[Any]:
 
 
 def read_head(record: bytes) -> Head:
-    """What can be read also where ``read`` raises MissingCode; empty for a record of a newer
+    """The head, readable even where ``read`` raises MissingCode; empty for a record of a newer
     Crawlframe. Raises BadRequest."""
     try:
         fields = _fields(record)
@@ -71,7 +72,7 @@ def read_head(record: bytes) -> Head:
 
 
 def _fields(record: bytes) -> list[Any]:
-    """Extension types stay as they are."""
+    """The fields, with extension types left as they are."""
     try:
         fields: list[Any] = msgpack.unpackb(record, strict_map_key=False)
         version, url, callback, depth, *extra = fields

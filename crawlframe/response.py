@@ -116,8 +116,8 @@ class Response:
 
     @cached_property
     def _utf8(self) -> bytes:
-        """The text as Lexbor takes it; of most pages the body as it came. Lexbor puts U+FFFD in the
-        place of wrong bytes itself."""
+        """The text for Lexbor: for most pages the body as received, in which Lexbor itself replaces
+        invalid bytes with U+FFFD."""
         if self.encoding == "utf-8" and not self.body.startswith(BOM_UTF8):
             return self.body
         return self.text.encode("utf-8", "replace")
@@ -145,7 +145,7 @@ class Response:
 
     @cached_property
     def _html(self) -> bytes:
-        """What parsers of HTML read."""
+        """The text that HTML parsers read."""
         if xhtml.is_declared(self._utf8) or self._essence == "application/xhtml+xml":
             return xhtml.with_end_tags(self._utf8)
         return self._utf8
@@ -337,7 +337,7 @@ def _href(link: Any) -> str:
 
 
 def _encode_query(link: str, encoding: str) -> str:
-    """The query of a link is sent in the encoding of its page; the rest of it always in UTF-8."""
+    """The query of a link is encoded like its page; the rest of it is always UTF-8."""
     from urllib.parse import quote
 
     address, mark, query = link.partition("#")[0].partition("?")

@@ -1,4 +1,4 @@
-"""Signatures: whether a function of authors can be called as the framework calls it."""
+"""Signatures: whether an author's function can be called the way the framework calls it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 
 def misfit(function: Callable[..., Any], *arguments: Any, keywords: Iterable[Any] = ()) -> str:
-    """Returns why a call with these arguments fails; "" if it does not, or if only the call can
-    tell, as with functions made in C."""
+    """Returns why a call with these arguments fails; "" if it does not, or if only the call itself
+    can show it, as with functions written in C."""
     try:
         inspect.signature(function).bind(*arguments, **dict.fromkeys(keywords))
     except TypeError as error:
@@ -20,10 +20,10 @@ def misfit(function: Callable[..., Any], *arguments: Any, keywords: Iterable[Any
 
 
 def required(function: Callable[..., Any]) -> str:
-    """Returns the names of the arguments without which it cannot be called, with commas."""
+    """Returns the names of the arguments that are required, joined by commas."""
     try:
         signature = inspect.signature(function)
-    except ValueError:  # made in C: only the call can tell
+    except ValueError:  # written in C: only the call can show it
         return ""
     return ", ".join(
         one.name
@@ -33,7 +33,7 @@ def required(function: Callable[..., Any]) -> str:
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
-    """Returns the names of its parameters; none of a function made in C."""
+    """Returns the names of its parameters; none for a function written in C."""
     try:
         return [*inspect.signature(function).parameters]
     except ValueError:

@@ -31,9 +31,9 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
     timeout: float = 30.0  # seconds for one fetch, redirects included
-    retries: int = 2  # further tries after a failed one
+    retries: int = 2  # further attempts after a failed one
     retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
-    handle_statuses: tuple[int, ...] = ()  # statuses beside 2xx that callbacks want to see
+    handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
     headers: dict[str, str] = {}
     user_agent: str | None = None
     downloader: str = "curl"  # or "requests"
@@ -81,7 +81,7 @@ class Spider:
     start_urls: ClassVar[Iterable[str]] = ()
     allowed_domains: ClassVar[Iterable[str]] = ()
     settings: ClassVar[dict[str, Any]] = {}
-    files: ClassVar[Iterable[str]] = ()  # that belong to the code and lie outside spiders/
+    files: ClassVar[Iterable[str]] = ()  # other files, outside spiders/, that belong to the code
     middlewares: ClassVar[Sequence[AnyMiddleware]] = ()
     pipelines: ClassVar[Sequence[Any]] = ()
 
@@ -248,7 +248,7 @@ def _misuse(spider: type[Spider]) -> str:
             return problem
     for name in ("log", "stats"):
         if any(name in inspect.get_annotations(kind) for kind in spider.__mro__):
-            return f"{name} is a name of Spider's own; call the argument otherwise"
+            return f"{name} is a name of Spider's own; rename the argument"
     if needed := _needed_to_make(spider):
         return (
             f"__init__ must work without arguments, and needs {needed}; arguments of a task are "
@@ -275,7 +275,7 @@ def _misuse_of_follow(follow: Any) -> str:
 
 
 def _unfit_hook(spider: type[Spider], name: str, argument: str) -> str:
-    """Why a method that is called at the begin or end of a task cannot be; "" when it can."""
+    """Why a method called at the beginning or end of a task cannot be called; "" when it can."""
     hook = getattr(spider, name, None)
     if not callable(hook):
         return ""
@@ -299,7 +299,7 @@ def _needed_to_make(spider: type[Spider]) -> str:
     """Return the required arguments of ``__init__``, as text."""
     plain = spider.__init__ is object.__init__ and spider.__new__ is object.__new__
     if plain and type(spider) is type:
-        return ""  # the question is slow for a class that has nothing of its own
+        return ""  # the check is slow, and not needed for a class that defines nothing of its own
     return required(spider)
 
 

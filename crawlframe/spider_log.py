@@ -24,7 +24,7 @@ class SpiderLog(logging.LoggerAdapter[logging.Logger]):
         url, rid = (running.url, running.rid.hex()) if running else ("", "")
         about = {"spider": self._spider, "task": task, "url": url, "rid": rid}
         kwargs["extra"] = about | (kwargs.get("extra") or {})
-        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this method is not who logs
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # this method is not the caller
         before = " ".join(filter(None, (f"task {task}" if task else "", url)))
         if args:
             before = before.replace("%", "%%")

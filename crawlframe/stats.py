@@ -1,4 +1,4 @@
-"""Stats: what spiders count. The numbers travel with the outcome of a page and are committed with
+"""Stats: counters of spiders. The numbers are part of the outcome of a page and are committed with
 its row, so a page that is fetched twice counts once."""
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Protocol
 
 from crawlframe.errors import SpiderError
 
-MAX_NAMES = 100  # of one task
+MAX_NAMES = 100  # per task
 MAX_NAME = 100  # characters
-MAX_VALUE = 2**53  # beyond, databases and JSON readers round
-DROPPED = "dropped/"  # before the reasons for which pipelines dropped items
-OTHER = DROPPED + "other"  # for which there were too many reasons
-MAX_REASONS = 50  # that a worker tells apart
+MAX_VALUE = 2**53  # larger values are rounded by databases and JSON readers
+DROPPED = "dropped/"  # precedes the reasons for which pipelines dropped items
+OTHER = DROPPED + "other"  # used when there are too many reasons
+MAX_REASONS = 50  # that a worker distinguishes
 
 Number = int | float
 
 
 @dataclass(slots=True)
 class PageStats:
-    """What one run of a callback counted."""
+    """The counts of one run of a callback."""
 
     counters: dict[str, int] = field(default_factory=dict)
     maxima: dict[str, Number] = field(default_factory=dict)
@@ -38,14 +38,14 @@ class PageStats:
 
 
 class Counting(Protocol):
-    """What runs now, as far as stats and logs need to know it: an Outcome."""
+    """What runs now, as seen by stats and logs: an Outcome."""
 
     rid: bytes
     url: str
     stats: PageStats | None
 
 
-# The request whose callback runs in this context; None while a worker takes up a task.
+# The request whose callback runs in this context; None while a worker opens a task.
 RUNNING: ContextVar[Counting | None] = ContextVar("running")
 
 
@@ -58,36 +58,36 @@ class Owner(Protocol):
 class Stats:
     """``self.stats`` of a spider: counters and maxima, summed over all workers.
 
-    What a callback counts is taken when it ends, together with its items; what a callback counts
-    that raises, or whose page another worker has committed first, is dropped with them."""
+    Counts of a callback are committed when it ends, together with its items; those of a callback
+    that raises, or of a page that another worker committed first, are dropped with the items."""
 
     def __init__(self, owner: Owner) -> None:
-        """What a spider outside of a worker counts is kept here."""
+        """Outside of a worker, the counts are kept here."""
         self._owner = owner
         self._own = PageStats()
         self._names: set[tuple[str, str]] = set()
 
     def inc(self, name: str, n: int = 1) -> None:
-        """Adds to a counter. Raises SpiderError when the name is no text of 1 to 100 characters, n
-        is no int, the task has more than 100 names, or no callback runs here."""
+        """Adds to a counter. Raises SpiderError when the name is not a text of 1 to 100 characters,
+        n is not an int, the task has more than 100 names, or no callback is running."""
         if type(n) is not int or abs(n) > MAX_VALUE:
             raise SpiderError(f"self.stats.inc({name!r}): n must be an int, not {n!r}")
         self._page("inc", name).inc(name, n)
 
     def max(self, name: str, value: Number) -> None:
-        """Keeps the largest value. Raises SpiderError as ``inc`` does, for an int or float."""
+        """Keeps the largest value, an int or float. Raises SpiderError as ``inc`` does."""
         if type(value) not in (int, float) or not math.isfinite(value) or abs(value) > MAX_VALUE:
             raise SpiderError(f"self.stats.max({name!r}): {value!r} is not a finite int or float")
         self._page("max", name).max(name, value)
 
     @property
     def counters(self) -> dict[str, int]:
-        """What ``inc`` was given by the callback that runs now; outside of a worker, all of it."""
+        """The counts of ``inc`` in the callback that runs now; outside of a worker, all of them."""
         return dict(self._current("counters").counters)
 
     @property
     def maxima(self) -> dict[str, Number]:
-        """What ``max`` was given by the callback that runs now; outside of a worker, all of it."""
+        """The values of ``max`` in the callback that runs now; outside of a worker, all of them."""
         return dict(self._current("maxima").maxima)
 
     def _page(self, method: str, name: str) -> PageStats:
@@ -121,7 +121,7 @@ class Stats:
         if name.startswith(DROPPED):
             raise SpiderError(
                 f"self.stats.{method}({name!r}): names that begin with {DROPPED!r} count dropped "
-                "items; take another one"
+                "items; use another one"
             )
         if len(self._names) >= MAX_NAMES:
             raise SpiderError(

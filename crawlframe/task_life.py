@@ -1,4 +1,4 @@
-"""What spiders are told of their task when it is taken up and when it ends."""
+"""What spiders are passed about their task when it is opened and when it is closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class TaskInfo(NamedTuple):
-    """A task, for ``opened``. ``arguments`` are as they were submitted."""
+    """A task, as passed to ``opened``. ``arguments`` are as they were submitted."""
 
     id: int
     spider: str
@@ -16,9 +16,10 @@ class TaskInfo(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """How a task ended, for ``closed``. ``outcome``: "finished", "finished_with_errors", "failed"
-    or "cancelled"; ``reason`` says why in a sentence, or is "". ``errors`` are without those that
-    were ``cancelled``. ``stats`` and ``maxima`` are what self.stats counted, by name."""
+    """How a task ended, as passed to ``closed``. ``outcome``: "finished", "finished_with_errors",
+    "failed" or "cancelled"; ``reason`` explains it in a sentence, or is "". ``errors`` excludes
+    those that were ``cancelled``. ``stats`` and ``maxima`` are the counts of self.stats, by
+    name."""
 
     task: int
     spider: str

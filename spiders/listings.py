@@ -30,7 +30,7 @@ class ListingsSpider(ProjectSpider):
         return response.follow_all(response.tree.css(".districts a"), self.parse_list)
 
     def parse_list(self, response: Response) -> Iterator[Request]:
-        """District pages have the first links to list pages, and list pages the others."""
+        """District pages link to the first list pages, and list pages to the others."""
         yield from response.follow_all(response.tree.css(".pager a"), self.parse_list)
         yield from response.follow_all(response.tree.css("a.listing"), self.parse_listing)
 
@@ -60,7 +60,7 @@ class ListingsSpider(ProjectSpider):
 
 
 def first(page: LexborHTMLParser, query: str) -> LexborNode:
-    """Raises ValueError, which the task's ledger shows, when a page is not as it used to be."""
+    """Raises ValueError, which the task's ledger shows, when a page has changed its structure."""
     node = page.css_first(query)
     if node is None:
         raise ValueError(f"nothing on the page matches {query}")

@@ -1,4 +1,4 @@
-"""Any site: what its pages are called, say and link to."""
+"""Any site: titles, headings, texts and links of its pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pattern = Annotated[str, Meta(extra_json_schema={"format": "regex"})]
 Url = Annotated[str, Meta(extra_json_schema={"format": "uri"})]
 
 LINKING = "a[href], area[href], link[href], frame[src], iframe[src]"
-# What <link> names to show the page, not to lead to another one.
+# <link> types that load a part of the page rather than lead to another one.
 ASSET_RELS = {
     "stylesheet", "icon", "apple-touch-icon", "mask-icon", "manifest", "preload", "modulepreload",
     "prefetch", "preconnect", "dns-prefetch", "pingback",
@@ -69,15 +69,15 @@ class SiteSpider(ProjectSpider):
         yield page_of(response) | describe(response, links)
         if self.depth and level >= self.depth:
             return
-        # Without a depth limit the level says nothing, and a shorter record is a smaller queue.
+        # Without a depth limit the level is not needed, and a shorter record makes a smaller queue.
         carried = {"level": level + 1} if self.depth else None
         for link in links:
             if self.wants(link):
                 yield Request(link, self.parse, cb_kwargs=carried)
 
     def _follow_redirect(self, response: Response, level: int) -> Iterator[Request]:
-        """The page is stored under the URL it was redirected to, which others may link to as well:
-        asking for that URL lets the page be stored once."""
+        """The page is stored under the URL it was redirected to, to which other pages may link: a
+        request for that URL stores it only once."""
         is_start = response.request.url == normalise(self.url)
         if self.wants(response.url) or (is_start and self._at_home(response.url)):
             carried = {"level": level} if level else None
@@ -108,14 +108,14 @@ class SiteSpider(ProjectSpider):
 
 
 def check_pattern(name: str, pattern: str) -> None:
-    """Raises ArgumentError when ``pattern`` is no regular expression."""
+    """Raises ArgumentError when ``pattern`` is not a regular expression."""
     try:
         re.compile(pattern)
     except re.error as error:
         place = "" if error.pos is None else f" at character {error.pos + 1}"
         raise ArgumentError(
             f"{name}: {pattern!r} is not a regular expression: {error.msg}{place}; put a backslash "
-            "before characters that mean themselves"
+            "before characters that are meant literally"
         ) from None
 
 
@@ -124,12 +124,12 @@ def bare(host: str) -> str:
 
 
 def links_of(response: Response) -> list[str]:
-    """The http(s) URLs that the page leads to, without fragments, each once."""
+    """The http(s) URLs to which the page links, without fragments, each once."""
     found: dict[str, None] = {}
     for link in dict.fromkeys(raw_links(response)):
         try:
             found[response.urljoin(link)] = None
-        except BadRequest:  # mailto:, javascript: and what is no URL at all
+        except BadRequest:  # mailto:, javascript: and invalid URLs
             continue
     return list(found)
 
@@ -154,7 +154,7 @@ def leads_on(link: dict[str, str | None]) -> bool:
 
 
 def page_of(response: Response) -> dict[str, Any]:
-    """What is stored of every page, of whatever type."""
+    """The fields stored for every page, of whatever type."""
     return {
         "url": response.url,
         "status": response.status,
@@ -165,8 +165,8 @@ def page_of(response: Response) -> dict[str, Any]:
 
 
 def describe(response: Response, links: list[str]) -> dict[str, Any]:
-    """What is stored of HTML pages besides; its hash is of the text a reader sees, so that a page
-    whose frame changed keeps its hash. Scripts and styles are gone from the tree afterwards."""
+    """The further fields of HTML pages; the hash is of the visible text, so that it does not change
+    with the page's frame. This removes scripts and styles from the tree."""
     tree = response.tree
     title = tree.css_first("head title")
     headings = [

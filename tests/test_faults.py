@@ -33,7 +33,7 @@ def test_every_point_is_passed_somewhere() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("comit.middle:1:kill", "there is no point 'comit.middle'"),
+        ("comit.middle:1:kill", "there is no fault point 'comit.middle'"),
         ("commit.after:0:kill", "write point:nth:action"),
         ("commit.after:one:kill", "write point:nth:action"),
         ("commit.after:1:explode", f"action one of {', '.join(ACTIONS)}"),

@@ -70,9 +70,9 @@ def test_what_may_be_declared(declared: Any) -> None:
     ("declared", "words"),
     [
         (plain, "pipelines must be a list"),
-        (["shop.clean"], "'shop.clean': it is no function and has no method process_item"),
-        ([object], "object: it is no function and has no method process_item"),
-        ([None], "NoneType: it is no function"),
+        (["shop.clean"], "'shop.clean': it is not a function and has no method process_item"),
+        ([object], "object: it is not a function and has no method process_item"),
+        ([None], "NoneType: it is not a function"),
         ([Of], "Of: it is made without arguments, and needs limit"),
         ([Scrapys], "Scrapys: process_item(item, spider) is Scrapy's; here it is process_item"),
         ([Scrapys()], "Scrapys: process_item(item, spider) is Scrapy's; here it is process_item"),

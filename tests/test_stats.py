@@ -32,7 +32,7 @@ def test_a_spider_outside_of_a_worker_keeps_its_numbers() -> None:
         ("", 1, "a text of 1 to 100 characters"),
         ("n" * (MAX_NAME + 1), 1, "a text of 1 to 100 characters"),
         (b"name", 1, "a text of 1 to 100 characters"),
-        ("dropped/old", 1, "count dropped items; take another one"),
+        ("dropped/old", 1, "count dropped items; use another one"),
         ("price", 1.5, "n must be an int, not 1.5"),
         ("price", True, "n must be an int, not True"),
         ("price", 2**60, "n must be an int"),

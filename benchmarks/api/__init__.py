@@ -1,1 +1,1 @@
-"""API: a crawl while others submit through the web, beside the same crawl alone."""
+"""API: a crawl while tasks are submitted through the web, compared with the crawl alone."""

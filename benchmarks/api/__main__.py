@@ -29,7 +29,7 @@ JOB = "api"
 ALONE, BESIDE = "alone", "while others submit"
 IN_FLIGHT = 64
 FASTEST = 3000  # pages a second of a site without latency
-GOAL = 0.1  # of its speed, that the crawl may lose
+GOAL = 0.1  # of its speed that the crawl may lose
 
 
 class Run(NamedTuple):
@@ -46,11 +46,11 @@ class Run(NamedTuple):
 
     @property
     def cpu_per_page(self) -> float:
-        """Milliseconds of the node."""
+        """CPU milliseconds of the node per page."""
         return 1000 * self.node / self.pages
 
     def share(self, percent: int) -> float:
-        """Milliseconds within which so many of the submissions were answered."""
+        """Milliseconds within which this share of the submissions was answered."""
         return 1000 * statistics.quantiles(self.took, n=100)[percent - 1]
 
 
@@ -116,16 +116,16 @@ def crawl(
         node.submit("crawl", url=start)
         site.take()
         before = node.run.cpu_seconds(), web.run.cpu_seconds()
-        told: dict[str, Any] = {"took": [], "refused": [], "late": 0.0}
+        data: dict[str, Any] = {"took": [], "refused": [], "late": 0.0}
         if kind == ALONE:
             time.sleep(options.seconds)
         else:
-            told = _submit(web.host, web.port, web.token, options.rate, options.seconds)
+            data = _submit(web.host, web.port, web.token, options.rate, options.seconds)
         answered = site.take()
         after = node.run.cpu_seconds(), web.run.cpu_seconds()
     used, served = (end - begin for begin, end in zip(before, after, strict=True))
-    took, refused = told["took"], len(told["refused"])
-    return Run(kind, answered.pages, answered.steady(), used, served, took, refused, told["late"])
+    took, refused = data["took"], len(data["refused"])
+    return Run(kind, answered.pages, answered.steady(), used, served, took, refused, data["late"])
 
 
 def _submit(*words: object) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def _submit(*words: object) -> dict[str, Any]:
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"the submitter failed: {done.stderr[-2000:]}")
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 def _spread(runs: list[Run], kind: str, value: Callable[[Run], float]) -> Spread:
@@ -142,7 +142,7 @@ def _spread(runs: list[Run], kind: str, value: Callable[[Run], float]) -> Spread
 
 
 def _lost(runs: list[Run]) -> Spread:
-    """The share of its speed that the crawl lost, round by round."""
+    """The share of its speed that the crawl lost, in each round."""
     alone, beside = ([one.rate for one in runs if one.kind == kind] for kind in (ALONE, BESIDE))
     return Spread.of(1 - slow / fast for fast, slow in zip(alone, beside, strict=True))
 

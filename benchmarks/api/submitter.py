@@ -1,4 +1,4 @@
-"""Submitter: sends a task so many times a second, whether or not the last one was answered.
+"""Submitter: submits tasks at a constant rate, whether or not the last one was answered.
 
 A process of its own: ``python -m benchmarks.api.submitter HOST PORT TOKEN RATE SECONDS``. It prints
 JSON: seconds of each answer, how many were no 201, and by how much the last one was sent late."""
@@ -73,8 +73,8 @@ def main() -> None:
     host, port, token, rate, seconds = sys.argv[1:]
     submitter = Submitter(host, int(port), token, float(rate), float(seconds))
     submitter.run()
-    told = {"took": submitter.took, "refused": submitter.refused, "late": submitter.late}
-    print(json.dumps(told))
+    data = {"took": submitter.took, "refused": submitter.refused, "late": submitter.late}
+    print(json.dumps(data))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ class Web:
         return f"http://{self.host}:{self.port}"
 
     def logged_in(self) -> requests.Session:
-        """A session of the user."""
+        """An HTTP session of the user, logged in."""
         session, login = requests.Session(), f"{self.url}/admin/login/"
         session.get(login)
         form = {"username": "bench", "password": self._password,

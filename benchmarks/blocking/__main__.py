@@ -21,7 +21,7 @@ class Part(NamedTuple):
     name: str
     spider: str
     durations: tuple[float, float]
-    pauses: tuple[float, float] = (0.0, 0.0)  # what its callbacks take
+    pauses: tuple[float, float] = (0.0, 0.0)  # seconds that its callbacks take
 
 
 PARTS = (

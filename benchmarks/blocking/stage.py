@@ -19,7 +19,7 @@ from benchmarks.lab.tree import Tree
 
 LATENCY = 0.05  # seconds of the ordinary site: with 32 in flight, up to 640 pages/s
 RUDE_LATENCY = 0.01
-TREE = Tree(200_000)  # more pages than are crawled
+TREE = Tree(200_000)  # more pages than a crawl fetches
 POLL_EVERY = 0.05  # seconds
 STORED = """
 SELECT extract(epoch FROM created_at)::float8 FROM crawlservice_page
@@ -48,7 +48,7 @@ class Scene(NamedTuple):
 
 
 class Stage:
-    """Made by ``stage``."""
+    """Created by ``stage``."""
 
     def __init__(self, node: Node, dsn: str, rude_url: str, env: dict[str, str]) -> None:
         self._node = node
@@ -63,8 +63,8 @@ class Stage:
         time.sleep(3)
 
     def scene(self, spider: str, duration: float, pause: float) -> Scene:
-        """Runs a spider beside the ordinary crawl for so long, and cancels it; "" runs none. What
-        holds its callbacks takes ``pause`` seconds."""
+        """Runs a spider beside the ordinary crawl for some seconds, then cancels it; "" runs none.
+        Each of its callbacks takes ``pause`` seconds."""
         before, started, task = self._node.run.cpu_seconds(), time.time(), 0
         if spider:
             task = self._node.submit(spider, url=self._rude_url, seconds=pause)
@@ -81,7 +81,7 @@ class Stage:
         )  # fmt: skip
 
     def finish(self) -> int:
-        """Ends the ordinary crawl, checks that nothing was lost or stored twice, and answers how
+        """Ends the ordinary crawl, checks that nothing was lost or stored twice, and returns how
         many of its pages are stored. Raises RuntimeError."""
         self._end(self._ordinary)
         [(errors, done, items, rids)] = self._query(LEFT)
@@ -114,7 +114,7 @@ class Stage:
 
 @contextmanager
 def stage(workers: int, work: Path) -> Iterator[Stage]:
-    """A node with so many workers, on which the ordinary crawl runs. Raises what the servers raise
+    """A node with this many workers, which runs the ordinary crawl. Raises what the servers raise
     when they cannot be started."""
     with ExitStack() as stack:
         ordinary = stack.enter_context(CountedSite(TREE, LATENCY))

@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def measured(size: Size, only: list[str]) -> Report:
-    """Runs the tables that are asked for."""
+    """Runs the tables that are requested."""
     with server() as redis:
         version = redis.version()
     lines: dict[str, list[Line]] = {}
@@ -67,7 +67,7 @@ def measured(size: Size, only: list[str]) -> Report:
 
 
 def parsed() -> argparse.Namespace:
-    """What the command line asks for."""
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.frontier",
         description="Simulated workers claim requests, ask which links are known and complete, on "

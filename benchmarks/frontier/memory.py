@@ -1,4 +1,4 @@
-"""Memory: what Redis keeps of a queued request and of a seen URL, beside scrapy-redis."""
+"""Memory: the bytes in Redis for a queued request and a seen URL, compared with scrapy-redis."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Memory(NamedTuple):
     """Bytes of Redis per URL, as its allocator counts them."""
 
     queued: int  # URLs
-    admitted: int  # URLs, also those of requests that have ended
-    request: float  # all of a queued one: itself, its place in the queue, its fingerprint
-    seen: float  # of it the fingerprint, which stays when the request has ended
+    admitted: int  # URLs, including those of requests that have ended
+    request: float  # all bytes of a queued request: itself, its place in the queue, its fingerprint
+    seen: float  # of these the fingerprint, which stays when the request has ended
 
 
 class Peer(NamedTuple):
-    """The same of scrapy-redis, and what a request costs it: taken, and its links asked for."""
+    """The same for scrapy-redis, and the cost of taking a request and looking up its links."""
 
     queue: str
     queued: int
@@ -73,6 +73,6 @@ def peers(queued: int, taken: int, links: int, hosts: int, *options: str) -> lis
             done = subprocess.run(command, input=urls, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"scrapy-redis: {done.stderr.strip()[-1000:]}")
-        told = json.loads(done.stdout)
-        rows.append(Peer(kind, queued, told["bytes"] / queued, told["redis"], told["client"]))
+        data = json.loads(done.stdout)
+        rows.append(Peer(kind, queued, data["bytes"] / queued, data["redis"], data["client"]))
     return rows

@@ -40,7 +40,7 @@ TITLES = {
 
 
 class Report(NamedTuple):
-    """What was measured."""
+    """The measurements."""
 
     lines: Mapping[str, Sequence[Line]]  # by the names of TITLES
     memory: Sequence[Memory]
@@ -61,42 +61,42 @@ class Report(NamedTuple):
         console.print(f"{self.server}; {results.interpreter()}")
 
     def goals(self) -> list[str]:
-        """What was to be reached and what was, as far as it was measured."""
-        told = []
+        """The goals and the values reached, as far as they were measured."""
+        goals = []
         if speed := self.lines.get("speed"):
             rate = speed[0].spread(lambda row: row.rate)
             most = speed[0].spread(lambda row: row.most)
-            told.append(
+            goals.append(
                 f"goal {RATE:,} requests/s with 20 links: {rate.text(',.0f')} here, "
                 f"{most.text(',.0f')} by the CPU of one Redis"
             )
         if len(lengths := self.lines.get("lengths", ())) > 1:
             growth = _growth(lengths[0], lengths[-1]).text()
-            told.append(
+            goals.append(
                 f"goal below {GROWTH} times the cost: {growth} times from {lengths[0].label} to "
                 f"{lengths[-1].label} queued"
             )
         for row in self.memory:
             if row.admitted >= QUEUE:
-                told.append(
+                goals.append(
                     f"goal {SEEN} bytes a seen URL, {REQUEST} a queued request: {row.seen:.1f} "
                     f"with {row.admitted:,} seen, {row.request:.0f} with {row.queued:,} queued"
                 )
-        return told
+        return goals
 
     def figures(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        told: dict[str, Any] = {
+        data: dict[str, Any] = {
             "job": "frontier",
             "machine": results.machine(),
             "redis": self.server,
         }
         for name, lines in self.lines.items():
-            told[name] = {line.label: [row._asdict() for row in line.rows] for line in lines}
-        told["memory"] = [row._asdict() for row in self.memory]
-        told["scrapy-redis"] = [row._asdict() for row in self.peers]
-        told["goals"] = self.goals()
-        return told
+            data[name] = {line.label: [row._asdict() for row in line.rows] for line in lines}
+        data["memory"] = [row._asdict() for row in self.memory]
+        data["scrapy-redis"] = [row._asdict() for row in self.peers]
+        data["goals"] = self.goals()
+        return data
 
     def draw(self, output: Path) -> None:
         """Writes the chart. Raises RuntimeError when it cannot be drawn."""
@@ -136,7 +136,7 @@ class Report(NamedTuple):
 
 
 def _growth(first: Line, last: Line) -> Spread:
-    """How many times as much Redis takes for a request, by rounds."""
+    """The growth factor of Redis memory per request, by rounds."""
     rows = zip(first.rows, last.rows, strict=True)
     return Spread.of(late.redis_us / early.redis_us for early, late in rows)
 
@@ -144,8 +144,8 @@ def _growth(first: Line, last: Line) -> Spread:
 def _table(title: str, lines: Sequence[Line]) -> Table:
     table = _plain(title, *FIGURES)
     for line in lines:
-        told = (line.spread(of).text(form) for of, form in FIGURES.values())
-        table.add_row(line.label, *told)
+        cells = (line.spread(of).text(form) for of, form in FIGURES.values())
+        table.add_row(line.label, *cells)
     return table
 
 

@@ -16,12 +16,12 @@ from benchmarks.frontier.web import TASK, Web
 from benchmarks.lab.redis import RedisServer
 from crawlframe.frontier import Counts
 
-SERIES = 50_000_000  # numbers that new links of one measurement may take
+SERIES = 50_000_000  # numbers available for the new links of one measurement
 AUDITED = 200_000  # longest queue that an audit walks
 
 
 class Row(NamedTuple):
-    """What one request cost: claim, the question which links are known, completion."""
+    """What one request cost: claim, look-up of known links, completion."""
 
     queued: int
     hosts: int
@@ -36,12 +36,12 @@ class Row(NamedTuple):
 
     @property
     def most(self) -> float:
-        """Requests per second when Redis is busy all the time."""
+        """Requests per second if Redis is busy all the time."""
         return 1e6 / self.redis_us
 
 
 class Queue:
-    """A frontier with so many requests in it, which only grows."""
+    """A frontier with this many requests in it, which only grows."""
 
     def __init__(self, server: RedisServer, hosts: int, partitions: int = 1) -> None:
         self.server = server
@@ -54,7 +54,7 @@ class Queue:
         self._frontier = self._store.frontier()
 
     def grow(self, length: int) -> None:
-        """Admits URLs until so many are queued; says so when that takes long."""
+        """Admits URLs until this many are queued; prints a line when that takes long."""
         started = time.monotonic()
         step = max(100_000, length // 10)
         while self.length < length:

@@ -1,4 +1,5 @@
-"""Simulated: worker processes that claim, ask and complete as real ones do, and fetch nothing."""
+"""Simulated: worker processes that claim, look up and complete like real ones, but fetch
+nothing."""
 
 from __future__ import annotations
 
@@ -42,13 +43,13 @@ class Load(NamedTuple):
 
     workers: int
     requests: int  # by all together
-    batch: int  # requests per claim, question and completion
+    batch: int  # requests per claim, look-up and completion
     links: int  # on each page
-    new: int  # of them, that are in no queue yet
+    new: int  # how many of them are in no queue yet
 
 
 class Work(NamedTuple):
-    """What that took, of all workers together."""
+    """The cost of that, over all workers."""
 
     seconds: float
     client_cpu: float  # seconds in the calls of the frontier
@@ -101,7 +102,7 @@ def work(store: Store, web: Web, load: Load, known: int, fresh: int) -> Work:
 
 
 def _dies_quietly() -> None:
-    """For a child: Ctrl-C and SIGTERM are its parent's to tell of."""
+    """For a child: its parent handles Ctrl-C and SIGTERM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -128,7 +129,7 @@ class _Worker(NamedTuple):
         line.send(self._crawl(self.store.frontier(), pages))
 
     def _crawl(self, frontier: Frontier, pages: Iterator[list[Admission]]) -> float:
-        """Answers the CPU seconds in the calls of the frontier."""
+        """Returns the CPU seconds in the calls of the frontier."""
         spent, left, sequence = 0.0, self.requests, 0
         while left:
             sequence += 1

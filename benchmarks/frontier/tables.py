@@ -1,4 +1,4 @@
-"""Tables: which loads are measured, on which queues, and the memory beside it."""
+"""Tables: the loads that are measured, on which queues, and the memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.frontier.simulated import Load
 from benchmarks.lab.results import Spread
 
 UNSAVED = ("--appendonly", "no")
-QUEUE = 100_000  # requests queued where nothing else is said
+QUEUE = 100_000  # requests queued unless stated otherwise
 HOSTS = 1_000
 PARTS = 4
 LINKS, NEW = 20, 1  # one new link for each request keeps the queue as long as it is
@@ -92,7 +92,7 @@ def links(size: Size) -> list[Line]:
 
 
 def _measured(size: Size, cases: Sequence[Case]) -> list[Line]:
-    """Measures in rounds, so that a slow moment of the machine meets all alike."""
+    """Measures in rounds, so that a slow moment of the machine affects all alike."""
     lines = [Line(case.label, []) for case in cases]
     for number in range(size.rounds):
         for case, line in zip(cases, lines, strict=True):

@@ -1,4 +1,4 @@
-"""Corpus: pages that are made to hold up who parses them, of any size."""
+"""Corpus: pages of any size that are made to hold up their parser."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 HTML, XML, JSON = "text/html; charset=utf-8", "application/xml", "application/json"
-LIMIT = 1_000  # of unlike parts before a page repeats itself
+LIMIT = 1_000  # distinct parts before a page repeats itself
 
 
 class Hostile(NamedTuple):
     name: str
     content_type: str
-    make: Callable[[int], str]  # of about so many bytes
+    make: Callable[[int], str]  # about this many bytes
 
     def body(self, size: int) -> bytes:
         return self.make(size).encode()
 
 
 def _again(unit: str, size: int, before: str = "", after: str = "") -> str:
-    """``unit`` again and again."""
+    """``unit`` repeated."""
     return before + unit * max(1, (size - len(before) - len(after)) // len(unit)) + after
 
 
 def _counted(unit: str, size: int) -> str:
-    """``unit`` again and again, with a number for each ``%x``."""
+    """``unit`` repeated, with a number for each ``%x``."""
     parts: list[str] = []
     length = 0
     while length < size:
@@ -49,7 +49,7 @@ def _half(name: str, first: str, second: str, before: str = "") -> Hostile:
 
 
 def _lost(size: int) -> str:
-    """Many formatting elements left open, each another, and made again and again."""
+    """Many formatting elements left open, all different, which are recreated again and again."""
     again = "<svg><foreignobject><i></foreignobject></svg>"
     return _again(again, size, "<p>" + "".join(f"<b a={n}>" for n in range(1_980)) + "</p>")
 

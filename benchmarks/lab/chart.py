@@ -44,8 +44,8 @@ def draw(title: str, panels: Sequence[Panel], output: Path) -> None:
     """Writes the panels, one below the other. Raises RuntimeError when it cannot be drawn, for
     instance because matplotlib cannot be installed."""
     python = venv.environment("report", REQUIREMENTS)
-    told = json.dumps({"title": title, "panels": [_told(panel) for panel in panels]})
-    done = subprocess.run([python, PROGRAM, output], input=told, capture_output=True, text=True)
+    data = json.dumps({"title": title, "panels": [_told(panel) for panel in panels]})
+    done = subprocess.run([python, PROGRAM, output], input=data, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"no chart: {done.stderr.strip()[-1000:]}")
 

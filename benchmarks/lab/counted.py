@@ -29,7 +29,7 @@ from crawlservice.cli.process_group import die_with_parent
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BACKLOG = 4096  # connections that may wait
-TAKE = b"/-/take"  # asks for what was counted
+TAKE = b"/-/take"  # requests the counts
 BIN = 0.05  # seconds in which answers are counted together
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
@@ -46,8 +46,8 @@ class Answered(NamedTuple):
         return sum(self.counts.values())
 
     def steady(self, low: float = 0.1, high: float = 0.9) -> float:
-        """Pages per second between these shares of all pages, without the slow start from one page
-        and the slow end. 0.0 when all came in one moment."""
+        """Pages per second between these shares of all pages, excluding the slow start from one
+        page and the slow end. 0.0 when all came at once."""
         if not self.counts:
             return 0.0
         bins = range(min(self.counts), max(self.counts) + 1)
@@ -65,21 +65,21 @@ class CountedSite:
 
     def __init__(self, content: Path | Tree, latency: float = 0.0) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
-        told = content.resolve() if isinstance(content, Path) else content.pages
-        words = (self._socket.fileno(), told, latency)
+        data = content.resolve() if isinstance(content, Path) else content.pages
+        words = (self._socket.fileno(), data, latency)
         self._command = [sys.executable, "-m", __name__, *map(str, words)]
         self._process: subprocess.Popen[str] | None = None
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/"
 
     def take(self) -> Answered:
-        """What was answered since it started or since the last call."""
+        """The answers counted since it started or since the last call."""
         with urlopen(f"{self.url}{TAKE.decode()[1:]}", timeout=30) as response:
-            told = json.load(response)
-        counts = {int(number): count for number, count in told["counts"].items()}
-        return Answered(told["first"], told["last"], counts)
+            data = json.load(response)
+        counts = {int(number): count for number, count in data["counts"].items()}
+        return Answered(data["first"], data["last"], counts)
 
     def cpu_seconds(self) -> float:
-        """Used since its start."""
+        """CPU seconds used since its start."""
         assert self._process is not None
         return float(sum(psutil.Process(self._process.pid).cpu_times()[:2]))
 
@@ -112,7 +112,7 @@ class CountedSite:
 
 
 class _Count:
-    """Of the answers since the last one was taken."""
+    """The counts since they were last taken."""
 
     def __init__(self) -> None:
         self._clear()
@@ -127,13 +127,13 @@ class _Count:
         self.counts[int(now / BIN)] += 1
 
     def take(self) -> bytes:
-        told = {"first": self.first, "last": self.last, "counts": self.counts}
+        data = {"first": self.first, "last": self.last, "counts": self.counts}
         self._clear()
-        return answer(json.dumps(told).encode(), "application/json")
+        return answer(json.dumps(data).encode(), "application/json")
 
 
 class _Connection(asyncio.Protocol):
-    """Answers GET requests one after the other; clients do not pipeline."""
+    """Answers GET requests one after another; clients do not pipeline."""
 
     def __init__(self, page: Callable[[bytes], bytes], latency: float, count: _Count) -> None:
         self._page = page
@@ -166,7 +166,7 @@ class _Connection(asyncio.Protocol):
 
 
 def answer(body: bytes, kind: str = "text/html; charset=utf-8") -> bytes:
-    """A whole HTTP answer."""
+    """A complete HTTP response."""
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 

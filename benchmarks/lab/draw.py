@@ -1,4 +1,5 @@
-"""What chart.py runs where matplotlib is: JSON on standard input, the SVG file as argument."""
+"""Run by chart.py where matplotlib is installed: JSON on standard input, the SVG file as
+argument."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-INK = "#010203"  # stands for the colour of text, which the page decides
+INK = "#010203"  # a placeholder for the colour of text, which the page decides
 COLOURS = ("#3b82c4", "#d9822b", "#4fa36b", "#b0567e", "#8a7fd1", "#8c8c8c")  # on white and black
 WIDTH = 8.0  # inches
-BAR, FRAME, LINES = 0.3, 1.1, 3.2  # inches: a bar, what surrounds them, a diagram of lines
+BAR, FRAME, LINES = 0.3, 1.1, 3.2  # inches: one bar, the frame around them, a diagram of lines
 STYLE = (
     "<style>svg{color:#24292f}@media(prefers-color-scheme:dark){svg{color:#e6edf3}}"
     "text{font-family:system-ui,sans-serif}</style>"
 )
 
 
-def main(told: dict[str, Any], output: Path) -> None:
+def main(data: dict[str, Any], output: Path) -> None:
     matplotlib.rcParams.update(
         {
             "svg.fonttype": "none",  # text stays text
@@ -31,10 +32,10 @@ def main(told: dict[str, Any], output: Path) -> None:
             **dict.fromkeys(("xtick.color", "ytick.color"), INK),
         }
     )
-    panels = told["panels"]
+    panels = data["panels"]
     heights = [FRAME + BAR * len(panel["bars"]) if panel["bars"] else LINES for panel in panels]
     figure = Figure(figsize=(WIDTH, sum(heights) + 0.4), layout="constrained")
-    figure.suptitle(told["title"], fontsize=11)
+    figure.suptitle(data["title"], fontsize=11)
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
     for panel, axis in zip(panels, axes[:, 0], strict=True):
         (draw_bars if panel["bars"] else draw_lines)(panel, axis)

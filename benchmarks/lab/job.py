@@ -1,4 +1,4 @@
-"""Job: what the commands of the benchmarks do alike."""
+"""Job: the common parts of the benchmarks' commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTH = 118  # of the tables
 
 
 def run(name: str, measure: Callable[[Path], int]) -> int:
-    """Calls ``measure`` with an empty directory, and answers its exit code. What it started is
+    """Calls ``measure`` with an empty directory, and returns its exit code. What it started is
     stopped by its ``with`` blocks, also on Ctrl-C and SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -34,7 +34,7 @@ def run(name: str, measure: Callable[[Path], int]) -> int:
 
 
 def say(name: str, text: str) -> None:
-    """A line of progress."""
+    """Prints a line of progress."""
     print(f"{name}: {text}", file=sys.stderr, flush=True)
 
 

@@ -19,16 +19,16 @@ import psutil
 from benchmarks.lab import reaper
 from crawlservice.cli.process_group import die_with_parent
 
-SAMPLE_EVERY = 0.25  # seconds between two looks at the memory
+SAMPLE_EVERY = 0.25  # seconds between two measurements of the memory
 
 
 class Usage(NamedTuple):
-    """What a command took, with all its descendants."""
+    """The resources used by a command, with all its descendants."""
 
     code: int  # its exit status, negative for a signal
     seconds: float  # from its start until the last descendant had ended
     cpu: float  # seconds, user and system, also of descendants that ended on the way
-    peak: int  # bytes: the largest resident set that one process had
+    peak: int  # bytes: the largest resident set of a process
     total: int  # bytes: the largest sum over all processes, shared pages counted once
 
 
@@ -56,8 +56,8 @@ class Metered:
         self.usage: Usage | None = None  # known when it has ended
 
     def __enter__(self) -> Metered:
-        answer, told = os.pipe()
-        program = [sys.executable, "-I", "-S", reaper.__file__, str(told), *self.command]
+        answer, writer = os.pipe()
+        program = [sys.executable, "-I", "-S", reaper.__file__, str(writer), *self.command]
         self._started = time.monotonic()
         try:
             with self.log.open("ab") as log:
@@ -68,42 +68,42 @@ class Metered:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    pass_fds=[told],
+                    pass_fds=[writer],
                     start_new_session=True,
                     preexec_fn=die_with_parent(signal.SIGTERM),
                 )
         finally:
-            os.close(told)
+            os.close(writer)
         self._answer = os.fdopen(answer)
         self._looking = threading.Thread(target=self._sample, daemon=True)
         self._looking.start()
         return self
 
     def wait(self, timeout: float) -> Usage:
-        """Until all have ended. Raises RuntimeError, with the end of the log, when that takes more
-        than ``timeout`` seconds."""
+        """Waits until all have ended. Raises RuntimeError, with the end of the log, when that takes
+        more than ``timeout`` seconds."""
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise self.problem(f"has not ended after {timeout:.0f} s") from None
         seconds = time.monotonic() - self._started
-        told = self._answer.read()
-        if not told:
+        data = self._answer.read()
+        if not data:
             raise self.problem("could not be measured")
         self._stop_looking()
-        answer = json.loads(told)
+        answer = json.loads(data)
         self.usage = Usage(answer["code"], seconds, answer["cpu"], answer["peak"], self._total)
         return self.usage
 
     def send(self, number: signal.Signals) -> None:
-        """SIGTERM or SIGINT, to the command itself."""
+        """Sends SIGTERM or SIGINT to the command itself."""
         self._process.send_signal(number)
 
     def lives(self) -> bool:
         return self._process.poll() is None
 
     def cpu_seconds(self) -> float:
-        """Used so far, to a hundredth of a second for each process."""
+        """CPU seconds used so far, to a hundredth of a second per process."""
         own = psutil.Process(self._process.pid)
         total = sum(own.cpu_times()[2:4])  # of children that ended
         for process in own.children(recursive=True):
@@ -114,14 +114,14 @@ class Metered:
         return float(total)
 
     def processes(self) -> list[psutil.Process]:
-        """Those that live, without what measures them."""
+        """The living processes, without those that measure them."""
         try:
             return psutil.Process(self._process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
 
     def text(self) -> str:
-        """All that was written so far."""
+        """All output so far."""
         return self.log.read_text(errors="replace")
 
     def problem(self, what: str) -> RuntimeError:

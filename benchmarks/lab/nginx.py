@@ -88,7 +88,7 @@ class Nginx:
         )
 
     def hits(self, agent: str) -> list[Hit]:
-        """What the client whose User-Agent contains ``agent`` has asked so far, in order."""
+        """The requests so far of the client whose User-Agent contains ``agent``, in order."""
         if self._log is None:
             raise ValueError("this Nginx was made with log=False, so it knows no hits")
         with self._log.open() as lines:
@@ -97,12 +97,12 @@ class Nginx:
         return [hit for hit in hits if agent in hit.agent]
 
     def cpu_seconds(self) -> float:
-        """Used since its start."""
+        """CPU seconds used since its start."""
         assert self._process is not None
         return float(sum(psutil.Process(self._process.pid).cpu_times()[:2]))
 
     def version(self) -> str:
-        """Such as "nginx 1.22.1"."""
+        """The version, such as "nginx 1.22.1"."""
         done = subprocess.run([self._program, "-v"], capture_output=True, text=True)
         return done.stderr.strip().rpartition(": ")[2].replace("/", " ")
 
@@ -140,7 +140,7 @@ class Nginx:
 
 
 def find_program() -> str:
-    """Raises FileNotFoundError."""
+    """The path of nginx. Raises FileNotFoundError."""
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     if program is None:
         raise FileNotFoundError("nginx is not installed; on Debian: apt install nginx-light")

@@ -1,4 +1,4 @@
-"""Node: ``runcrawler`` of this checkout under the meter, on servers that the benchmark gives it."""
+"""Node: ``runcrawler`` of this checkout under the meter, on the servers of the benchmark."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from crawlframe.frontier import Frontier
 CHECKOUT = Path(__file__).resolve().parents[2]
 MANAGE = (sys.executable, "manage.py")
 NODE_TIMEOUT = 60.0  # seconds for a start or an end
-POLL_EVERY = 0.05  # seconds between two looks at the task
-# What a caller's shell may say of another Crawlframe, or of its own Python.
+POLL_EVERY = 0.05  # seconds between two checks of the task
+# Variables of the caller's shell that concern another Crawlframe, or its own Python.
 OWN = ("CRAWLFRAME_", "DJANGO_", "DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE")
 
 
@@ -63,7 +63,7 @@ class Node:
         self.run = Metered(command, var / "node.log", cwd=CHECKOUT, env=self._env)
 
     def submit(self, spider: str, **arguments: Any) -> int:
-        """The id of the new task, once the node has told of the spider."""
+        """The id of the new task, once the node has published the spider."""
         self.wait_until_known(spider)
         done = manage(self._env, "submit", spider, *(f"-a{k}={v}" for k, v in arguments.items()))
         found = re.search(r"task (\d+) submitted", done.stdout)
@@ -90,7 +90,7 @@ class Node:
                 time.sleep(POLL_EVERY)
 
     def stop(self) -> Usage:
-        """As an operator does: SIGTERM, and wait until all have ended."""
+        """Stops it as an operator does: SIGTERM, then waits until all have ended."""
         if self.run.lives():
             self.run.send(signal.SIGTERM)
         usage = self.run.wait(NODE_TIMEOUT)
@@ -125,7 +125,7 @@ class Node:
 
 
 def environment(var: Path, dsn: str, redis: str) -> dict[str, str]:
-    """The variables with which a manage.py works on these servers, and may crawl loopback."""
+    """The environment for a manage.py to use these servers, and to crawl loopback."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
     return {
         **kept,
@@ -138,7 +138,7 @@ def environment(var: Path, dsn: str, redis: str) -> dict[str, str]:
 
 
 def manage(env: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    """Runs manage.py to its end."""
+    """Runs manage.py and waits for its end."""
     return subprocess.run(
         [*MANAGE, *words], cwd=CHECKOUT, env=env, capture_output=True, text=True, check=False
     )

@@ -64,7 +64,7 @@ class Postgres:
 
     @property
     def pid(self) -> int:
-        """Of the postmaster."""
+        """The pid of the postmaster."""
         assert self._process is not None
         return self._process.pid
 
@@ -77,12 +77,13 @@ class Postgres:
         return self.dsn(name)
 
     def drop(self, dsn: str) -> None:
-        """Removes the database of a DSN, with who is connected."""
+        """Drops the database of a DSN, with its connections."""
         name = dsn.partition("?")[0].rpartition("/")[2]
         self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def cpu_seconds(self) -> float:
-        """Used by the server since its start: all its processes, also those that have ended."""
+        """CPU seconds used since its start by all its processes, including those that have
+        ended."""
         postmaster = psutil.Process(self.pid)
         total = sum(postmaster.cpu_times()[:4])  # its own, and of children that ended
         for child in postmaster.children(recursive=True):
@@ -93,7 +94,7 @@ class Postgres:
         return float(total)
 
     def version(self) -> str:
-        """Such as "PostgreSQL 15.4"."""
+        """The version, such as "PostgreSQL 15.4"."""
         with closing(psycopg2.connect(self.url)) as connection:
             number = connection.server_version
         return f"PostgreSQL {number // 10000}.{number % 10000}"
@@ -169,7 +170,7 @@ class Postgres:
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def _reachable(self, programs: Path) -> Path:
-        """The same programs where the user of the server can reach them."""
+        """The same programs in a place that the user of the server can read."""
         try:
             subprocess.run([programs / "initdb", "-V"], capture_output=True, **self._who)
         except PermissionError:  # a virtual environment below root's home

@@ -1,4 +1,4 @@
-"""Runs a command and tells what it and all its descendants used, also those that it left behind.
+"""Runs a command and reports what it and all its descendants used, including those it left behind.
 
 A program of its own (Linux, standard library only), which meter.py runs: it adopts orphans, so that
 the kernel adds up the CPU time of every descendant here when it is waited for, and keeps the
@@ -19,12 +19,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(answer: int, command: list[str]) -> None:
-    """Answers a line of JSON when the last descendant has ended."""
+    """Prints a line of JSON when the last descendant has ended."""
     if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError("this kernel does not let a process adopt its grandchildren")
     os.set_inheritable(answer, False)
     passed_on = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)  # until there is whom to pass them on to
+    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)  # until there is one to receive them
     try:
         child = subprocess.Popen(
             command, preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)

@@ -41,7 +41,7 @@ class RedisServer:
         return self._process.pid
 
     def flush(self) -> None:
-        """Empties the server and its append-only file, so that no run pays for the one before."""
+        """Empties the server and its append-only file, so that no run pays for the previous one."""
         self.client.flushall()
         self.client.bgrewriteaof()
         while self._aof_is_rewritten():
@@ -49,17 +49,17 @@ class RedisServer:
         self.client.config_resetstat()
 
     def cpu_seconds(self) -> float:
-        """Used by the server since its start, with the processes that it forked."""
+        """CPU seconds used by the server since its start, with the processes that it forked."""
         info: dict[str, Any] = self.client.info("cpu")
         names = ("used_cpu_user", "used_cpu_sys", "used_cpu_user_children", "used_cpu_sys_children")
         return sum(float(info[name]) for name in names)
 
     def memory(self) -> int:
-        """Bytes the server has allocated now."""
+        """Bytes that the server has allocated now."""
         return int(self.client.info("memory")["used_memory"])
 
     def version(self) -> str:
-        """Such as "Redis 7.0.15"."""
+        """The version, such as "Redis 7.0.15"."""
         done = subprocess.run([self._command[0], "--version"], capture_output=True, text=True)
         name = "Valkey" if "valkey" in done.stdout.lower() else "Redis"
         found = re.search(r"v=(\S+)", done.stdout)

@@ -1,4 +1,4 @@
-"""Results: how figures of several rounds are told, and where they are kept."""
+"""Results: how figures of several rounds are written, and where they are kept."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Spread(NamedTuple):
         return cls(statistics.median(ordered), ordered[0], ordered[-1])
 
     def text(self, form: str = ".2f") -> str:
-        """``"0.45 (0.44-0.47)"``, or ``"0.45"`` of a single round."""
+        """``"0.45 (0.44-0.47)"``, or ``"0.45"`` for a single round."""
         if self.low == self.high:
             return f"{self.median:{form}}"
         return f"{self.median:{form}} ({self.low:{form}}-{self.high:{form}})"
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """The environment that the figures depend on."""
     return {
         "processor": _processor(),
         "processors": os.cpu_count(),
@@ -48,14 +48,14 @@ def machine() -> dict[str, Any]:
 
 def interpreter() -> str:
     """The version and the build of the running interpreter: builds differ in speed, so its time for
-    a plain loop is told too."""
+    a plain loop is recorded too."""
     name = f"{platform.python_implementation()} {platform.python_version()}"
     best = min(_loop() for _ in range(5))
     return f"{name} ({platform.python_compiler()}; a loop of a million additions {best:.0f} ms)"
 
 
 def _loop() -> float:
-    """CPU milliseconds."""
+    """The time in CPU milliseconds."""
     started = time.process_time()
     total = 0
     for number in range(1_000_000):

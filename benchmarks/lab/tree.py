@@ -1,9 +1,9 @@
-"""Tree: any number of small pages, made when they are asked for. Always the same ones."""
+"""Tree: any number of small pages, made on request and always the same."""
 
 from __future__ import annotations
 
 CHILDREN = 10  # new pages that a page links to, as long as there are any
-OTHERS = (2, 3, 7, 11, 13)  # further links: to page number n // each, which came long before
+OTHERS = (2, 3, 7, 11, 13)  # further links: to page number n // each, which were linked long before
 # With scheme, host and port a URL has about 90 characters, as long as those of real shops.
 HEAD, DIGITS, TAIL = b"/catalogue/kitchen-and-dining/cookware-and-bakeware/item-", 8, b".html"
 PAGE = (
@@ -29,7 +29,7 @@ class Tree:
         return path_of(0).decode()[1:]
 
     def links(self, number: int) -> list[int]:
-        """The pages that a page links to, each once."""
+        """The distinct pages that a page links to."""
         first = CHILDREN * number + 1
         others = [number // part for part in OTHERS]
         return [*dict.fromkeys([*range(first, min(first + CHILDREN, self.pages)), *others])]
@@ -40,7 +40,7 @@ class Tree:
         return PAGE % (number, number, number % 1000, links, FILLER)
 
     def number_of(self, path: bytes) -> int | None:
-        """Of the page that has this path; None when there is none."""
+        """The page with this path; None when there is none."""
         digits = path[len(HEAD) : -len(TAIL)]
         if not digits.isdigit() or path_of(int(digits)) != path:
             return None

@@ -1,4 +1,4 @@
-"""Virtual environments of what is measured beside Crawlframe, under build/bench/."""
+"""Virtual environments, under build/bench/, of what is compared with Crawlframe."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def environment(name: str, requirements: Path) -> Path:
 
 
 def versions(python: Path) -> dict[str, str]:
-    """What is installed in an environment: name -> version."""
+    """The packages installed in an environment: name -> version."""
     command = [str(python), "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     pairs = (line.partition("==") for line in done.stdout.splitlines())

@@ -1,1 +1,1 @@
-"""Latency: what is left of the ideal rate when every page takes its time."""
+"""Latency: the share of the ideal rate that is reached when every page takes its time."""

@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def parsed() -> argparse.Namespace:
-    """What the command line asks for."""
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.latency",
         description=f"The standard job on a site that answers after {LATENCY * 1000:g} ms, with 64 "

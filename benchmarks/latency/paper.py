@@ -23,11 +23,11 @@ ITEMS = "SELECT (data->>'number')::int, (data->>'price')::numeric FROM crawlserv
 
 
 class Paper(NamedTuple):
-    """What came of it."""
+    """The result."""
 
     houses: int
     seconds: float  # from the submission to the end of the task
-    steady: float  # URL/s as the site answered them, without the first and last tenth
+    steady: float  # URL/s counted by the site, without the first and last tenth
     cpu: float  # seconds of all processes of the node in that time
 
     @property
@@ -37,7 +37,7 @@ class Paper(NamedTuple):
 
 
 def paper(houses: int, work: Path) -> Paper:
-    """Crawls so many houses with one worker, and checks that each is stored once. Raises
+    """Crawls this many houses with one worker, and checks that each is stored once. Raises
     RuntimeError, and what the servers raise when they cannot be started."""
     root = work / "houses"
     _write(root, houses)

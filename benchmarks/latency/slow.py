@@ -15,17 +15,17 @@ LATENCY = 0.2  # seconds
 
 
 class Crawl(NamedTuple):
-    """One entry with so many requests in flight, in one process."""
+    """One entry with this many requests in flight, in one process."""
 
     result: Result
     in_flight: int
-    steady: float  # pages/s as the site answered them, without the first and last tenth of pages
+    steady: float  # pages/s counted by the site, without the first and last tenth of pages
     twice: int  # pages answered beyond one each
     site_cpu: float  # seconds
 
     @property
     def ideal(self) -> float:
-        """Pages per second with a request in flight in each place all the time."""
+        """Pages per second if all requests in flight are always in use."""
         return self.in_flight / LATENCY
 
     @property

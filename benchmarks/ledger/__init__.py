@@ -1,1 +1,1 @@
-"""Ledger: what the promise costs that every request has its row, beside the same crawl without."""
+"""Ledger: the cost of a ledger row for every request, compared with the same crawl without rows."""

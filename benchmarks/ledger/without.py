@@ -42,7 +42,7 @@ def _ledger(kept: str) -> Any:
     from crawlservice.ledger.store import DjangoLedger
 
     class NoLedger(DjangoLedger):
-        """Believes what the worker says."""
+        """Accepts what the worker reports."""
 
         def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
             items = [item for outcome in outcomes for item in _json_items(outcome)]

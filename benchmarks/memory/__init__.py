@@ -1,1 +1,1 @@
-"""Memory: what each process of a node takes over a million pages."""
+"""Memory: the memory of each process of a node over a million pages."""

@@ -82,9 +82,9 @@ def _show_growth(found: Sequence[Growth], samples: Sequence[Sample], pages: int)
 
 def _show_redis(samples: Sequence[Sample]) -> None:
     peak = at_peak(samples)
-    told = ["too short", "too short"]
+    data = ["too short", "too short"]
     if peak.queued >= ENOUGH:
-        told = [f"{size:.0f}" for size in per_request(samples)]
+        data = [f"{size:.0f}" for size in per_request(samples)]
     show(
         "Redis when the queue was longest",
         ["queued", "seen", "allocated MiB", "RSS MiB", "bytes/URL seen", "bytes/queued request"],
@@ -95,7 +95,7 @@ def _show_redis(samples: Sequence[Sample]) -> None:
                 f"{peak.pages + peak.queued:,}",
                 f"{peak.redis / MIB:.0f}",
                 f"{peak.redis_rss / MIB:.0f}",
-                *told,
+                *data,
             ]
         ],
         "URLs of 90 characters. The bytes are estimated from three moments of this crawl; "

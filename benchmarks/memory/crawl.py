@@ -26,8 +26,8 @@ from crawlframe.frontier.records import Counts
 IN_FLIGHT = 64
 SAMPLES = 600  # about as many over the whole crawl
 TELL = 10.0  # seconds between two lines of progress
-SLOWEST = 50.0  # pages per second; a crawl that is slower is given up
-# A worker that is replaced starts afresh, which would hide what it lost before.
+SLOWEST = 50.0  # pages per second; a slower crawl is aborted
+# A replaced worker would start afresh, and hide what it had leaked before.
 NEVER = {"CRAWLFRAME_MAX_MEMORY": "1048576", "CRAWLFRAME_MAX_AGE": "31536000"}
 CHECK = """
 SELECT (SELECT count(*) FROM crawlservice_page WHERE state = 'done'),
@@ -38,7 +38,7 @@ FROM crawlservice_item
 
 
 def crawl(pages: int, work: Path) -> list[Sample]:
-    """Crawls so many pages, and checks that each is stored once. Raises RuntimeError."""
+    """Crawls this many pages, and checks that each is stored once. Raises RuntimeError."""
     tree = Tree(pages)
     with (
         CountedSite(tree) as site,
@@ -64,7 +64,7 @@ def crawl(pages: int, work: Path) -> list[Sample]:
 
 
 def _watch(node: Node, redis: RedisServer, task: int, pages: int) -> Iterator[Sample]:
-    started = told = time.monotonic()
+    started = reported = time.monotonic()
     names = Names(node.run.processes)
     with closing(Frontier.connect(redis.url, Settings()).store.redis) as connection:
         frontier = Frontier(
@@ -76,12 +76,12 @@ def _watch(node: Node, redis: RedisServer, task: int, pages: int) -> Iterator[Sa
             now = time.monotonic()
             sample = _sample(now - started, counts, names, redis)
             yield sample
-            if now - told >= TELL:
-                told = now
+            if now - reported >= TELL:
+                reported = now
                 say("memory", _progress(sample, pages))
             if sample.seconds > 60 + pages / SLOWEST:
                 raise node.run.problem(f"has done {sample.pages} pages in {sample.seconds:.0f} s")
-            # Never more often than twenty times a second, for looking costs some milliseconds.
+            # At most twenty times a second, because measuring takes some milliseconds.
             rate = max(1.0, sample.pages / max(sample.seconds, 1.0))
             time.sleep(min(2.0, max(0.05, pages / rate / SAMPLES)))
 
@@ -94,10 +94,10 @@ def _sample(seconds: float, counts: Counts, names: Names, redis: RedisServer) ->
         except psutil.Error:
             continue
         rss[name], pss[name], uss[name] = memory.rss, memory.pss, memory.uss
-    told = redis.client.info("memory")
+    server = redis.client.info("memory")
     return Sample(
-        seconds, counts.nf + counts.ne, counts.nr, rss, pss, uss, told["used_memory"],
-        told["used_memory_rss"],
+        seconds, counts.nf + counts.ne, counts.nr, rss, pss, uss, server["used_memory"],
+        server["used_memory_rss"],
     )  # fmt: skip
 
 

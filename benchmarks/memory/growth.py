@@ -1,4 +1,4 @@
-"""Growth: samples of memory over a crawl, and what they say."""
+"""Growth: samples of memory over a crawl, and their evaluation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 THIRDS = 3
-ENOUGH = 30  # samples after the warm-up that make a slope
-SETTLED = 200_000  # pages after which a worker remembers as many links as it ever does
+ENOUGH = 30  # samples after the warm-up that suffice for a slope
+SETTLED = 200_000  # pages after which a worker has filled its memory of links
 
 
 class Sample(NamedTuple):
@@ -38,7 +38,7 @@ class Growth(NamedTuple):
     first: int  # bytes, at the end of the warm-up
     last: int
     thirds: tuple[int, ...]  # the highest in each third of the time after the warm-up
-    slope: float  # bytes per 1,000 pages, by least squares; nan: too short a crawl
+    slope: float  # bytes per 1,000 pages, by least squares; nan: the crawl was too short
 
 
 def growth(samples: Sequence[Sample], warm: int) -> list[Growth]:
@@ -62,7 +62,7 @@ def growth(samples: Sequence[Sample], warm: int) -> list[Growth]:
 
 
 def at_peak(samples: Sequence[Sample]) -> Sample:
-    """When the queue was longest."""
+    """The moment when the queue was longest."""
     return max(samples, key=lambda sample: sample.queued)
 
 

@@ -1,4 +1,4 @@
-"""Names: which process of a node is which."""
+"""Names: the names of a node's processes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import psutil
 
-# In the order in which a master makes them; all that come later are workers.
+# In the order in which a master starts them; all later ones are workers.
 FIRST = ("master", "steward", "template", "worker")
 
 
 class Names:
-    """``processes`` answers the living ones of a node that does not reload its code."""
+    """``processes`` returns the living ones of a node that does not reload its code."""
 
     def __init__(self, processes: Callable[[], list[psutil.Process]]) -> None:
         self._processes = processes

@@ -1,1 +1,1 @@
-"""Where the processor time of a page goes, part by part, each measured alone."""
+"""Profile: the processor time of a page, part by part, each measured alone."""

@@ -19,7 +19,7 @@ from benchmarks.profile.parts import Part
 from benchmarks.standard.site import Site
 
 PAGES, QUICK = 4_000, 500
-OURS = ("worker", "commit thread", "master")  # what the standard job counts as ours
+OURS = ("worker", "commit thread", "master")  # the parts that the standard job counts as ours
 
 
 def main() -> int:
@@ -64,7 +64,7 @@ def measure(count: int, work: Path, output: Path | None) -> int:
 
 
 def stored(pages: list[parts.Page], redis: RedisServer, postgres: Postgres) -> list[Part]:
-    """Storing needs the service's models, and these an environment that names the database."""
+    """Storing needs the service's models, which need an environment that names the database."""
     import django
 
     os.environ["DJANGO_SETTINGS_MODULE"] = "crawlservice.settings"
@@ -93,7 +93,7 @@ def print_parts(found: list[Part]) -> None:
 
 
 def bars(found: list[Part]) -> list[Bar]:
-    """One for each process, in parts."""
+    """One chart panel for each process, divided into parts."""
     by_place: dict[str, dict[str, float]] = defaultdict(dict)
     for part in found:
         by_place[part.where][part.name] = part.micros

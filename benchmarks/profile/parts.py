@@ -1,4 +1,4 @@
-"""Parts: what is measured. Each is the real code on the pages of the standard job."""
+"""Parts: the parts that are measured. Each is the real code on the pages of the standard job."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from crawlframe.spider import read_settings
 HEADERS = [("Content-Type", "text/html; charset=utf-8")]
 IN_FLIGHT = 64
 REQUESTS_PER_MESSAGE = 16  # requests in a message of the master
-REPEATS = 3  # the best of them counts: what is more was done for somebody else
+REPEATS = 3  # the best of them counts: any excess was due to other processes
 HERE = Settings(allow_private=(ipaddress.ip_network("127.0.0.0/8"),), concurrency=IN_FLIGHT)
 
 
 class Part(NamedTuple):
-    """Microseconds of processor time for one page. ``where``: the process, or thread, it is in."""
+    """Microseconds of processor time per page. ``where``: the process or thread it is in."""
 
     where: str
     name: str
@@ -56,7 +56,7 @@ def pages_of(site: Site) -> list[Page]:
 
 
 def best(work: Callable[[], object], pages: int) -> float:
-    """Microseconds of this process for a page."""
+    """Microseconds of this process per page."""
     times = []
     for _ in range(REPEATS):
         started = time.process_time()
@@ -87,7 +87,7 @@ def fetch(pages: list[Page]) -> Part:
 
 
 class _Fetched(Downloader):
-    """Has the responses already."""
+    """A downloader that already has the responses."""
 
     def __init__(self, pages: Iterable[Page]) -> None:
         super().__init__(HERE)
@@ -122,7 +122,7 @@ def engine(pages: list[Page]) -> Part:
 
 
 def held(url: str) -> Claimed:
-    """A request as a claim gives it."""
+    """A request as returned by a claim."""
     request = Request.plain(url, "parse")
     return Claimed(make_rid(1, request.fingerprint()), 1, request.host, 0, 0, request.encode())
 
@@ -154,11 +154,11 @@ def messages(pages: list[Page]) -> list[Part]:
     ]
 
 
-# -- the callback, by what each further step costs ------------------------------------------------
+# -- the callback, by the cost of each further step --------------------------------------------
 
 
 def callback(pages: list[Page]) -> list[Part]:
-    """With the fast tree; the links are collected once as a worker that knows all of them."""
+    """With the fast tree; links are collected as in a worker that knows all of them."""
 
     def upto(step: Callable[[Response], object]) -> float:
         return best(lambda: [step(page.response()) for page in pages], len(pages))

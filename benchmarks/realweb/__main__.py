@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def compare(root: Path, show_all: bool, titles: bool, options: list[str]) -> bool:
-    """Prints the comparison for one directory; answers whether the sets are equal."""
+    """Prints the comparison for one directory; returns whether the sets are equal."""
     print(f"== {root}", flush=True)
     with tempfile.TemporaryDirectory(prefix="realweb-") as name:
         work = Path(name)

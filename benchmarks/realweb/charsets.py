@@ -1,4 +1,4 @@
-"""Charsets: manuals have names such as index.html.ja.utf8, which say language and charset, as
+"""Charsets: manuals have names such as index.html.ja.utf8, which contain language and charset, as
 Apache's MultiViews reads them."""
 
 from __future__ import annotations

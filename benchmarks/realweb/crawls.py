@@ -1,4 +1,4 @@
-"""The two crawls that are compared. Both are judged by what the server saw and what was stored."""
+"""The two crawls that are compared, judged by the server's log and by what was stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Crawl(NamedTuple):
     others: dict[str, str]  # other files with status 200: normalised URL -> media type
     failures: dict[str, int]  # normalised URL -> status from 400 on
     items: dict[str, dict[str, Any]]  # what was stored, by URL; empty for wget
-    repeats: int  # requests for a URL asked before
+    repeats: int  # requests for a URL requested before
 
 
 def wget(nginx: Nginx, work: Path) -> Crawl:
@@ -72,7 +72,7 @@ def site_spider(nginx: Nginx, work: Path, options: list[str]) -> Crawl:
 
 
 def seen(nginx: Nginx, agent: str, seconds: float, items: dict[str, dict[str, Any]]) -> Crawl:
-    """The crawl of one client, by what the server logged."""
+    """The crawl of one client, from the server's log."""
     hits = nginx.hits(agent)
     named = [(normalise(nginx.url.rstrip("/") + hit.uri), hit) for hit in hits]
     found = [(url, hit) for url, hit in named if hit.status == 200]

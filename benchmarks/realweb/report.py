@@ -1,4 +1,4 @@
-"""The comparison in words: both sets of HTML pages, and each difference with what explains it."""
+"""The comparison in words: both sets of HTML pages, and each difference with its explanation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
 from benchmarks.realweb.crawls import HTML_TYPES, Crawl
 from crawlframe.links import canonical
 
-SHOWN = 20  # URLs per list, unless all are asked for
+SHOWN = 20  # URLs per list, unless all are requested
 
 
 class Report:
@@ -82,7 +82,8 @@ class Report:
 
 
 def wrong_titles(ours: Crawl, root: Path) -> list[str]:
-    """Pages whose stored title is not what BeautifulSoup reads from the file: charset mistakes."""
+    """Pages whose stored title differs from the one BeautifulSoup reads from the file: charset
+    mistakes."""
     wrong = []
     for url, item in ours.items.items():
         path = root / unquote(urlsplit(url).path).lstrip("/")

@@ -1,1 +1,1 @@
-"""How fast changed code goes live under ``runcrawler --reload``, and what it costs the crawl."""
+"""How fast changed code goes live under ``runcrawler --reload``, and how it affects the crawl."""

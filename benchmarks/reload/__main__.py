@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def measure(options: argparse.Namespace, work: Path) -> None:
-    """Runs the parts, and prints and writes what they gave."""
+    """Runs the parts, and prints and writes the results."""
     console = Console(highlight=False, width=WIDTH)
     slow = f"pages take {LATENCY:g} ms"
     runs: dict[str, Run] = {}
@@ -105,8 +105,8 @@ def measure(options: argparse.Namespace, work: Path) -> None:
     if compared := [runs[part] for part in names if part in runs]:
         report.print_comparison(console, compared)
     if options.json:
-        told = {"machine": _machine(), **report.as_dict(crawls, others, samples)}
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+        data = {"machine": _machine(), **report.as_dict(crawls, others, samples)}
+        options.json.write_text(json.dumps(data, indent=1) + "\n")
     if options.chart and crawls:
         options.chart.write_text(report.chart(crawls))
 

@@ -1,4 +1,4 @@
-"""Changes: what was changed when, and what that did to the crawl."""
+"""Changes: when each change was made, and its effect on the crawl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.reload.rows import Parses, Row
 
-BEFORE = 1.5  # seconds before a change by which the rate around it is judged
+BEFORE = 1.5  # seconds before a change that are compared with those around it
 SETTLE = 3.0  # seconds after the first page by new code until the next change
 
 
@@ -24,11 +24,11 @@ class Change:
     last: float = 0.0  # and to the last one by old code
     gap: float = 0.0  # the longest time without a page from just before the write on
     rate: float = 0.0  # pages per second before the change
-    around: float = 0.0  # the rate in the second around the first page by new code, as a share
-    control: float = 0.0  # the same share a second before the change, which tells the noise
+    around: float = 0.0  # the rate in the second around that first page, relative to ``rate``
+    control: float = 0.0  # the same a second before the change, which shows the noise
 
     def judge(self, parses: Parses) -> None:
-        """Reads from the pages what became of it. Raises RuntimeError when nothing did."""
+        """Evaluates the pages around it. Raises RuntimeError when nothing did."""
         first, last = parses.first(self.number), parses.last_before(self.number)
         if first is None or last is None:
             raise RuntimeError(f"no page was parsed by code with change {self.number}")
@@ -52,7 +52,7 @@ class Run:
     fetched: int = 0
     twice: int = 0  # fetches of a URL that had been fetched before
     start_again: int = 0  # of these, those of the start page
-    mixed: int = 0  # labels of code versions that stand on rows of different code
+    mixed: int = 0  # labels of code versions with rows of different code
     steps: dict[str, float] = field(default_factory=dict)  # line of the log -> seconds
 
     def judge(self, rows: Iterable[Row], stats: dict[str, Any], start_path: str) -> None:
@@ -67,7 +67,7 @@ class Run:
 
     @property
     def lost(self) -> int:
-        """Pages that were fetched and are not stored."""
+        """Pages that were fetched but not stored."""
         return self.fetched - self.twice - self.pages
 
     def of(self, how: str) -> list[Change]:
@@ -82,6 +82,6 @@ def median(values: Iterable[float]) -> float:
 
 
 def percentile(values: Iterable[float], share: float) -> float:
-    """The smallest value that at least this share of all do not exceed."""
+    """The smallest value that at least this share of all values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]

@@ -54,12 +54,12 @@ def hand_overs(place: Place, count: int) -> Run:
             written = project.change_framework(number)
             run.changes.append(Change(number, "framework", written))
             node.wait_for(number)
-            node.watch(SETTLE + 2)  # the old master drains, and the supervisor starts afresh
+            node.watch(SETTLE + 2)  # the old master drains, and the supervisor re-executes itself
     return run
 
 
 def restarts(place: Place, count: int) -> Run:
-    """The node is stopped, and started when it has ended."""
+    """The node is stopped, and started again once it has ended."""
     with _crawl(place, Run("node restarted", []), reload=False) as (run, project, node):
         for number in range(1, count + 1):
             run.changes.append(Change(number, "restart", project.edit(number)))
@@ -71,7 +71,7 @@ def restarts(place: Place, count: int) -> Run:
 
 
 def many_reloads(place: Place, count: int) -> list[Sample]:
-    """As many as go in a row: what the processes above the workers take."""
+    """As many reloads as possible in a row: the memory of the processes above the workers."""
     samples = []
     with _crawl(place, Run("memory", [])) as (run, project, node):
         for number in range(1, count + 1):
@@ -85,7 +85,7 @@ def many_reloads(place: Place, count: int) -> list[Sample]:
 def _crawl(
     place: Place, run: Run, *, reload: bool = True, log: str = "INFO"
 ) -> Iterator[tuple[Run, Project, Node]]:
-    """A node that crawls; ``run`` is judged when it has stopped."""
+    """A node that crawls; ``run`` is evaluated when it has stopped."""
     place.directory.mkdir()
     with DemoServer(LISTINGS, latency=place.latency) as demo:
         project = Project(place.directory / "project", demo.url, place.modules)

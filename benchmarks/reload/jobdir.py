@@ -33,7 +33,7 @@ FEEDS = {"items.jsonl": {"format": "jsonlines", "overwrite": False}}
 
 
 def install() -> Path:
-    """The scrapy of a virtual environment under build/, made when it is not there. Raises OSError
+    """The scrapy of a virtual environment under build/, created if it is missing. Raises OSError
     and RuntimeError when that fails."""
     place = ROOT / "build" / "scrapy"
     program = place / "bin" / "scrapy"
@@ -104,7 +104,7 @@ class _Crawler:
             )
 
     def stop(self) -> None:
-        """SIGTERM once: what is in flight is finished, the rest stays in the JOBDIR."""
+        """Sends SIGTERM once: what is in flight completes, the rest stays in the JOBDIR."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:

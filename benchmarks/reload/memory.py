@@ -1,4 +1,4 @@
-"""Memory: what the processes above the workers take, reload after reload."""
+"""Memory: the memory of the processes above the workers, reload after reload."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import psutil
 
-WARM = 10  # reloads after which a process has what it needs
-ENOUGH = 40  # samples that make a slope
+WARM = 10  # reloads after which a process has reached its normal size
+ENOUGH = 40  # samples that suffice for a slope
 
 
 class Sample(NamedTuple):
@@ -42,11 +42,11 @@ class Growth(NamedTuple):
     first: int
     last: int
     highest: int
-    per_thousand: float | None  # reloads, by the line that fits best; None: too few samples
+    per_thousand: float | None  # per 1,000 reloads, by linear regression; None: too few samples
 
 
 def growth(samples: Sequence[Sample]) -> list[Growth]:
-    """How each figure moved after the first few reloads."""
+    """The trend of each figure after the first few reloads."""
     kept = samples[min(WARM, len(samples) // 2) :]
     numbers = [sample.reload for sample in kept]
     found = []

@@ -48,7 +48,7 @@ class Node:
         self.rows: list[Row] = []  # what was read so far
 
     def start(self) -> None:
-        """Returns at once."""
+        """Starts it; returns at once."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "manage.py", "runcrawler", *self._options],
@@ -62,7 +62,7 @@ class Node:
             )
 
     def stop(self) -> None:
-        """As an operator does: SIGTERM, and wait until all have ended."""
+        """Stops it as an operator does: SIGTERM, then waits until all have ended."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -73,7 +73,7 @@ class Node:
             self._process = None
 
     def submit(self) -> None:
-        """Starts the crawl of the demo spider, once the node has told of it."""
+        """Starts the crawl of the demo spider, once the node has published it."""
         command = [sys.executable, "manage.py", "submit", "demo"]
         deadline = time.monotonic() + STEP_TIMEOUT
         while True:
@@ -87,7 +87,7 @@ class Node:
             time.sleep(0.2)
 
     def wait_for(self, change: int, look: float = POLL_EVERY) -> None:
-        """Until a page was parsed by code with this change."""
+        """Waits until a page was parsed by code with this change."""
         deadline = time.monotonic() + STEP_TIMEOUT
         while True:
             new = self._database.read()
@@ -101,7 +101,7 @@ class Node:
             time.sleep(look)
 
     def watch(self, seconds: float) -> None:
-        """Lets it work for a while."""
+        """Lets it work for this long."""
         time.sleep(seconds)
         self.rows += self._database.read()
 

@@ -1,4 +1,4 @@
-"""Project: a checkout of its own for one run: this framework, and a package of many spiders."""
+"""Project: a separate checkout for one run: this framework, and a package of many spiders."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class Project:
         git(directory, "remote", "add", "origin", str(self._upstream))
 
     def edit(self, number: int) -> float:
-        """As an editor saves a module."""
+        """Changes a module as an editor saves it."""
         return edit(self.directory, number)
 
     def pull(self, number: int) -> float:
-        """As ``git pull`` brings a commit."""
+        """Changes a module by a commit and ``git pull``."""
         file = self._upstream / "spiders" / "pulled.py"
         file.write_text(PULLED.format(number=number))
         git(self._upstream, "commit", "-q", "-a", "-m", str(number))
@@ -70,7 +70,7 @@ class Project:
         return latest - time.time() + time.monotonic()
 
     def change_framework(self, number: int) -> float:
-        """A module of the framework itself."""
+        """Changes a module of the framework itself."""
         self._front.write_text(self._front_text + EDITION.format(number=number))
         return time.monotonic()
 
@@ -84,13 +84,13 @@ def write_spiders(directory: Path, framework: Framework, url: str, modules: int)
 
 
 def edit(directory: Path, number: int) -> float:
-    """Saves a module of the spiders in ``directory``; answers the time.monotonic() after that."""
+    """Saves a module of the spiders in ``directory``; returns the time.monotonic() after that."""
     (directory / "spiders" / "edited.py").write_text(EDITED.format(number=number))
     return time.monotonic()
 
 
 def git(directory: Path, *words: str) -> None:
-    """Raises RuntimeError with git's own words."""
+    """Runs git. Raises RuntimeError with git's own message."""
     done = subprocess.run(
         ["git", *words],
         cwd=directory,

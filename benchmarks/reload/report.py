@@ -39,7 +39,7 @@ def figures(changes: Sequence[Change]) -> dict[str, Any]:
 
 
 def print_reloads(console: Console, runs: Iterable[Run], slow: str) -> None:
-    """How fast, and what it costs the crawl."""
+    """The speed, and the cost for the crawl."""
     speed = _table("Seconds from the last write to the first page by new code")
     for name in ("n", "median", "p95", "max", "old code until", "longest without a page"):
         speed.add_column(name, justify="right")
@@ -91,7 +91,7 @@ def print_comparison(console: Console, runs: Iterable[Run]) -> None:
 
 
 def print_steps(console: Console, run: Run) -> None:
-    """Where the time goes."""
+    """The time of each step."""
     table = _table("Log of a reload", "seconds after the last write, at the median")
     table.add_column("after", justify="right")
     for text, seconds in run.steps.items():
@@ -101,7 +101,7 @@ def print_steps(console: Console, run: Run) -> None:
 
 
 def print_memory(console: Console, samples: Sequence[Sample]) -> None:
-    """What grew."""
+    """The growth of the processes."""
     table = _table(f"Memory (KiB) and descriptors over {len(samples)} reloads")
     for name in ("first", "last", "highest", "per 1,000 reloads"):
         table.add_column(name, justify="right")
@@ -125,7 +125,7 @@ def _table(title: str, caption: str = "") -> Table:
 def as_dict(
     reloads: Sequence[Run], others: Sequence[Run], samples: Sequence[Sample]
 ) -> dict[str, Any]:
-    """All of it, for JSON."""
+    """All figures, for JSON."""
     return {
         "runs": [
             {**run.as_dict(), "figures": figures(run.changes)}

@@ -1,4 +1,4 @@
-"""Rows: when each page was parsed, and by which change of the code."""
+"""Rows: when each page was parsed, and with which change of the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUERY = "SELECT id, data, version FROM crawlservice_item WHERE id > ? ORDER BY i
 class Row(NamedTuple):
     at: float  # time.monotonic() at which the page was parsed
     change: int  # number of the last change in the code that parsed it
-    version: str  # the framework's label of that code; "" where there is none
+    version: str  # the framework's label of that code; "" if it has none
 
 
 class Database:
@@ -28,7 +28,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
 
     def read(self) -> list[Row]:
-        """The rows since the last time."""
+        """The rows added since the last call."""
         if self._connection is None:
             if not self._file.exists():
                 return []
@@ -49,7 +49,7 @@ class Database:
 
 
 class Parses:
-    """All pages of a run, in the order of time."""
+    """All pages of a run, in order of time."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = sorted(rows)

@@ -12,7 +12,7 @@ KINDS = ("shop", "news", "jobs")
 
 
 class Framework(NamedTuple):
-    """What differs between the two in a spider's source."""
+    """The parts of a spider's source that differ between the two."""
 
     imports: str
     settings: str  # the attribute's name and value, for 64 requests at a time
@@ -30,8 +30,8 @@ SCRAPY = Framework(
     "EDITION = 0",
 )
 
-# Each change raises one of these numbers, so that every row tells by the largest of them which
-# change had been made to the code that wrote it.
+# Each change raises one of these numbers, so that the largest of them in a row identifies the last
+# change to the code that wrote it.
 EDITED = '"""The number of the last change by hand."""\n\nEDITED = {number}\n'
 PULLED = '"""The number of the last change that came by git."""\n\nPULLED = {number}\n'
 EDITION = "\nEDITION = {number}\n"

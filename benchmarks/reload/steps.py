@@ -1,4 +1,4 @@
-"""Steps: where the time between a change and its first page goes, as the node's log tells it."""
+"""Steps: the time between a change and its first page, divided by lines of the node's log."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from datetime import datetime
 from benchmarks.reload.changes import Change
 
 LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) \w+ +\S+ (\S+): (.*)")
-# What differs from one change to the next: paths, labels of versions, numbers.
+# The variable parts of a line: paths, labels of versions, numbers.
 PLACE = re.compile(r"\S*/(\S+)")
 LABEL = re.compile(r"\b[0-9a-f]{12}\b(?:\+[0-9a-f]{12})?|\+[0-9a-f]{12}|\d+(?:\.\d+)?")
-SHARE = 0.4  # of all changes, in which a line must be found
+SHARE = 0.4  # of all changes: lines found in fewer are left out
 
 
 def steps_of(log: str, changes: Sequence[Change]) -> dict[str, float]:
-    """Line of the log, without what differs -> seconds after the last write, at the median, in
-    the order of time."""
+    """Line of the log, without its variable parts -> seconds after the last write (median), in the
+    order of time."""
     ahead = time.time() - time.monotonic()
     lines = []
     for match in map(LINE.fullmatch, log.splitlines()):

@@ -41,7 +41,7 @@ class Run(NamedTuple):
     pages: int
     seconds: float
     cpu: dict[str, float]
-    busy: float  # processors used on average, also by what does not belong to the crawl
+    busy: float  # processors used on average, including by other programs
 
     @property
     def rate(self) -> float:
@@ -49,11 +49,11 @@ class Run(NamedTuple):
         return self.pages / self.seconds
 
     def share(self, part: str) -> float:
-        """Processors that a part used on average."""
+        """Processors used by a part on average."""
         return self.cpu[part] / self.seconds
 
     def per_page(self, part: str) -> float:
-        """CPU milliseconds of a part."""
+        """CPU milliseconds of a part per page."""
         return 1000 * self.cpu[part] / self.pages
 
 
@@ -72,7 +72,7 @@ def crawl(bench: Bench, size: Size, template: str, work: Path) -> Run:
             meters = _meters(bench, nodes)
             before = {name: meter() for name, meter in meters.items()}
             task = nodes[0].submit(SPIDER, url=bench.site.start)
-            submitted = time.monotonic(), _machine()  # what the command took does not count
+            submitted = time.monotonic(), _machine()  # the time of the command does not count
             seconds = nodes[0].wait(task, TIMEOUT + TIMEOUT_PER_PAGE * bench.site.pages)
             used = {name: meter() - before[name] for name, meter in meters.items()}
             busy = (_machine() - submitted[1]) / (time.monotonic() - submitted[0])
@@ -103,7 +103,7 @@ def _node(bench: Bench, size: Size, dsn: str, work: Path, number: int) -> Node:
 
 
 def _wait_until_ready(redis: str, nodes: list[Node]) -> None:
-    """Until all nodes have loaded the spider, so that all crawl from the first page on."""
+    """Waits until all nodes have loaded the spider, so that all crawl from the first page on."""
     deadline = time.monotonic() + NODE_TIMEOUT
     frontier = Frontier.connect(redis, Settings())
     with closing(frontier.store.redis):

@@ -1,14 +1,14 @@
-"""Limits: what kept a crawl from being faster, told by who used the processors."""
+"""Limits: what limited the speed of a crawl, judged by the use of the processors."""
 
 from __future__ import annotations
 
 from benchmarks.scaling.cluster import Run
 
-FULL = 0.9  # of the processors, or of one for what cannot use two
+FULL = 0.9  # of all processors, or of one for what can use only one
 
 
 def limit(run: Run, processors: int) -> str:
-    """In words. Site and Redis have one thread that does their work, a worker has little more."""
+    """The limit in words. Site and Redis do their work in one thread, a worker in little more."""
     used = {part: run.share(part) for part in run.cpu}
     if run.busy >= FULL * processors:
         greatest = max(used, key=lambda part: used[part])

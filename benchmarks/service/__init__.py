@@ -1,1 +1,1 @@
-"""Service: how long each page of a large installation takes."""
+"""Service: the time that each page of a large installation takes."""

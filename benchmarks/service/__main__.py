@@ -75,7 +75,7 @@ def measure(options: argparse.Namespace, work: Path) -> int:
 
 
 def _open(redis: str) -> None:
-    """The frontier knows the tasks that have not ended; paused, so that nobody ends them."""
+    """Makes the unfinished tasks known to the frontier; paused, so that no node ends them."""
     frontier = Frontier.connect(redis, Settings())
     for task in range(1, PAUSED + 1):
         frontier.open_task(task, TaskLimits(), [root_admission(task, 0)])
@@ -84,10 +84,10 @@ def _open(redis: str) -> None:
 
 
 def _ask(web: Web, asked: dict[str, str], rounds: int) -> dict[str, Spread]:
-    """Milliseconds of each place, until its last byte. Raises RuntimeError when one refuses."""
+    """Milliseconds until the last byte of each place. Raises RuntimeError when one fails."""
     session = web.logged_in()
     took: dict[str, list[float]] = {name: [] for name in asked}
-    for number in range(rounds + 1):  # the first fills caches, and is not told
+    for number in range(rounds + 1):  # the first round fills caches and is not reported
         for name, address in asked.items():
             started = time.perf_counter()
             answer = session.get(web.url + address, timeout=120)

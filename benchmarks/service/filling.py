@@ -1,4 +1,4 @@
-"""Filling: a database as years of crawling leave it, made by PostgreSQL itself.
+"""Filling: a database as it is after years of crawling, filled by PostgreSQL itself.
 
 In the first half of the time three of ten pages were of one task, which did nothing since. Ten
 other large tasks came one after another, with three of ten pages too; the rest is of many small
@@ -83,7 +83,7 @@ INSERT INTO auth_user (username, password, first_name, last_name, email, is_staf
     is_superuser, date_joined)
 SELECT 'user' || n, '!', '', '', '', true, true, false, now() FROM generate_series(1, 20) n
 """
-# What stands beside: an event and an entry of the journal for each task, and so on.
+# Further tables: an event and an entry of the journal for each task, and so on.
 BESIDE = (
     """INSERT INTO crawlservice_event (task_id, kind, outcome, created_at, delivered_at)
     SELECT id, CASE WHEN outcome IN ('failed', 'cancelled') THEN outcome ELSE 'finished' END,
@@ -120,7 +120,7 @@ BESIDE = (
 )
 
 
-def fill(dsn: str, size: Size, told: Callable[[str], None]) -> None:
+def fill(dsn: str, size: Size, progress: Callable[[str], None]) -> None:
     """Fills a migrated, empty database and leaves it as autovacuum would."""
     with closing(psycopg2.connect(dsn)) as connection:
         connection.autocommit = True
@@ -132,7 +132,7 @@ def fill(dsn: str, size: Size, told: Callable[[str], None]) -> None:
             words = {**size._asdict(), "first": first, "last": min(first + STEP - 1, size.pages)}
             cursor.execute(PAGES, words)
             cursor.execute(ITEMS, words)
-            told(f"{words['last']:,} of {size.pages:,} pages written")
+            progress(f"{words['last']:,} of {size.pages:,} pages written")
         for statement in (NUMBERS, *BESIDE):
             cursor.execute(statement, {})
         cursor.execute("VACUUM ANALYZE")

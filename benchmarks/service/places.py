@@ -1,4 +1,4 @@
-"""Places: the addresses of the service that a user or a program asks for, by what stands there."""
+"""Places: the addresses of the service that users and programs open, by their content."""
 
 from __future__ import annotations
 

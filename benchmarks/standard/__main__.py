@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def parsed() -> argparse.Namespace:
-    """What the command line asks for."""
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.standard",
         description="Crawls the same site with Crawlframe, its peers and the bare limit in turn, "

@@ -1,4 +1,4 @@
-"""Entries: what runs in the standard job, and how each was tuned."""
+"""Entries: the contenders of the standard job, and how each was tuned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name, with the processes where one could ask."""
+        """The name, with the number of processes where it may vary."""
         return f"{self.name} x{self.processes}" if self.scales else self.name
 
     @property

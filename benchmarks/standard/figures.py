@@ -1,4 +1,4 @@
-"""Figures: what the rounds say of each entry, and of it beside Crawlframe in the same round."""
+"""Figures: the results of each entry over the rounds, also relative to Crawlframe's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ Round = dict[str, Result]  # by label; without those that failed
 
 
 class Figures(NamedTuple):
-    """Of one entry, over the rounds. ``more_cpu`` and ``slower`` are how many times Crawlframe's
-    CPU per page and time it takes, in the same round and with as many processes; None without."""
+    """One entry, over the rounds. ``more_cpu`` and ``slower`` are its CPU and time per page
+    relative to Crawlframe's in the same round, with the same number of processes; None without
+    one."""
 
     entry: Entry
     cpu: Spread  # milliseconds per page
@@ -30,7 +31,7 @@ class Figures(NamedTuple):
 
 
 def figures(rounds: Sequence[Round], entries: Sequence[Entry]) -> list[Figures]:
-    """Of the entries that have not failed in every round."""
+    """The figures of the entries that have not failed in every round."""
     return [
         _of(entry, rounds, entries) for entry in entries if any(entry.label in r for r in rounds)
     ]
@@ -71,7 +72,7 @@ def _base(entry: Entry, entries: Sequence[Entry]) -> Entry | None:
 
 
 class Goal(NamedTuple):
-    """What issue 4 wants of the standard job. ``least``: the value must be at least the goal."""
+    """A goal of the standard job. ``least``: the value must be at least the goal."""
 
     what: str
     value: Spread
@@ -84,7 +85,7 @@ class Goal(NamedTuple):
 
 
 def goals(all_figures: Sequence[Figures], rounds: Sequence[Round]) -> list[Goal]:
-    """Those that these figures can judge."""
+    """The goals that these figures can judge."""
     by_label = {one.entry.label: one for one in all_figures}
     found: list[Goal] = []
     for label, goal in ((f"{OURS} x1", 0.45), ("crawlframe-parsel", 0.9)):
@@ -108,7 +109,7 @@ def goals(all_figures: Sequence[Figures], rounds: Sequence[Round]) -> list[Goal]
 
 
 def as_dict(all_figures: Sequence[Figures]) -> list[dict[str, Any]]:
-    """For JSON."""
+    """The figures for JSON."""
     return [
         {
             "label": one.entry.label,

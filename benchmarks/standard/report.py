@@ -43,7 +43,7 @@ def write_text(rounds: Rounds) -> None:
 def write_files(rounds: Rounds, output: Path | None) -> None:
     """Everything as JSON, and beside it a chart if there is anything to draw."""
     found = rounds.figures()
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "pages": rounds.pages,
         "versions": rounds.versions,
         "figures": as_dict(found),
@@ -55,9 +55,9 @@ def write_files(rounds: Rounds, output: Path | None) -> None:
         "failures": rounds.failures,
     }
     if found:
-        keep(JOB, told, _title(rounds), _panels(found), output)
+        keep(JOB, data, _title(rounds), _panels(found), output)
     else:
-        results.write(JOB, told, output)
+        results.write(JOB, data, output)
 
 
 def _title(rounds: Rounds) -> str:

@@ -1,4 +1,4 @@
-"""Rounds: every entry in turn, again and again, and who failed at what."""
+"""Rounds: every entry in turn, repeatedly, and the failures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Rounds:
         self._work = work
 
     def run(self, count: int) -> None:
-        """Raises what the servers raise when they cannot be started."""
+        """Runs all. Raises what the servers raise when they cannot be started."""
         what = ", ".join(entry.label for entry in self._entries)
         say(JOB, f"{self.pages:,} pages, {results.counted(count, 'round')} of {what}")
         if self.pages < FEW:
@@ -55,7 +55,7 @@ class Rounds:
                         self.done[-1][entry.label] = result
 
     def figures(self) -> list[Figures]:
-        """Of the entries that did the job at least once."""
+        """The entries that did the job at least once."""
         return figures(self.done, self._entries)
 
     def _install(self, entry: Entry) -> bool:

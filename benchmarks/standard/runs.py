@@ -24,7 +24,7 @@ from benchmarks.standard.site import Site
 WARM_UP = 256  # pages of the site that every entry crawls before the first round
 RUN_TIMEOUT = 120.0  # seconds for a run, and more for each page
 TIMEOUT_PER_PAGE = 0.05
-# What a caller's shell may say to some contender.
+# Variables of the caller's shell that may affect a contender.
 OWN = ("PYTHON", "SCRAPY_", "CRAWLEE_", "APIFY_", "CRAWLFRAME_", "DATABASE_URL", "REDIS_URL")
 
 
@@ -33,9 +33,9 @@ class Result(NamedTuple):
 
     label: str
     pages: int
-    seconds: float  # from the first request to the last row; ours from submission to the end
+    seconds: float  # first request to last row; for Crawlframe, submission to end
     cpu: float  # of the crawler's processes, from their start to their end
-    start_cpu: float | None  # of it, when the task was submitted; unknown of contenders
+    start_cpu: float | None  # of these, until the task was submitted; unknown for contenders
     redis: float  # CPU of the server
     postgres: float  # CPU of all its processes
     peak: int  # the largest process
@@ -83,7 +83,7 @@ class Bench:
         self._stack.close()
 
     def run(self, entry: Entry, site: Site) -> Result:
-        """Raises Failed when it does not do the whole job."""
+        """Runs it once. Raises Failed when it does not do the whole job."""
         self._runs += 1
         work = self._work / f"run{self._runs}"
         work.mkdir()
@@ -145,13 +145,13 @@ class Bench:
             usage = run.wait(timeout)
             if usage.code:
                 raise run.problem(f"ended with status {usage.code}")
-            told = last_answer(run.text())
-            if told is None:
+            data = last_answer(run.text())
+            if data is None:
                 raise run.problem("did not say how it went")
-        seconds, notes = float(told["seconds"]), str(told.get("notes", ""))
-        if told["pages"] != site.pages or not 0 < seconds < usage.seconds:
+        seconds, notes = float(data["seconds"]), str(data.get("notes", ""))
+        if data["pages"] != site.pages or not 0 < seconds < usage.seconds:
             raise RuntimeError(
-                f"it says that it stored {told['pages']} of {site.pages} pages in {seconds:.1f} s, "
+                f"it says that it stored {data['pages']} of {site.pages} pages in {seconds:.1f} s, "
                 f"and ran for {usage.seconds:.1f} s"
             )
         return self._result(entry, site, before, usage, seconds, None, notes)
@@ -177,13 +177,13 @@ class Bench:
 
 
 def last_answer(text: str) -> dict[str, Any] | None:
-    """The last line of a contender's output that tells pages and seconds."""
+    """The last line of a contender's output that reports pages and seconds."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
             try:
-                told: dict[str, Any] = json.loads(line)
+                data: dict[str, Any] = json.loads(line)
             except ValueError:
                 continue
-            if {"pages", "seconds"} <= told.keys():
-                return told
+            if {"pages", "seconds"} <= data.keys():
+                return data
     return None

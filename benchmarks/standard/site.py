@@ -26,7 +26,7 @@ CHILDREN = 2  # links of a page that lead deeper: the pages form a tree, and mor
 
 
 class Row(NamedTuple):
-    """What is stored for a page, as the database gives it back."""
+    """The row of a page, as the database returns it."""
 
     url: str
     title: str

@@ -22,7 +22,7 @@ TASK = "SELECT state, na, nf, ne, items FROM crawlservice_task"
 
 
 class Wrong(Exception):
-    """What a run stored is not what it should have; the message names a row."""
+    """The stored rows are not the expected ones; the message names a row."""
 
 
 def make_table(dsn: str) -> None:
@@ -32,12 +32,12 @@ def make_table(dsn: str) -> None:
 
 
 def check_table(dsn: str, site: Site) -> None:
-    """Raises Wrong."""
+    """Checks the table of a contender. Raises Wrong."""
     compare([Row(*row) for row in _query(dsn, ROWS)], site)
 
 
 def check_items(dsn: str, site: Site) -> None:
-    """The items, the ledger and the counters of Crawlframe. Raises Wrong."""
+    """Checks the items, the ledger and the counters of Crawlframe. Raises Wrong."""
     compare([_row(item) for (item,) in _query(dsn, ITEMS)], site)
     requests = site.pages + 1  # with the one that runs the spider's start
     ledger = _query(dsn, LEDGER)
@@ -72,7 +72,7 @@ def _difference(row: Row, wanted: Row) -> str:
 
 
 def _row(item: dict[str, Any]) -> Row:
-    """Of an item, whose numbers are those of JSON."""
+    """The row of an item, whose numbers are those of JSON."""
     if item.keys() != set(Row._fields):
         raise Wrong(f"an item has the fields {sorted(item)}")
     price = item["price"]

@@ -1,4 +1,4 @@
-"""Text: what the pages of the standard job are filled with, as shops fill theirs."""
+"""Text: the content of the standard job's pages, similar to that of shops."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def measure(rounds: int, work: Path, output: Path | None) -> int:
 
 
 def places(work: Path, stack: ExitStack) -> Iterator[Place]:
-    """What is compared, the simplest first."""
+    """The starts to compare, the simplest first."""
     yield Place("SQLite, own Redis", work / "embedded", embedded(work / "embedded"))
     postgres = stack.enter_context(Postgres())
     redis = stack.enter_context(RedisServer(work / "redis"))

@@ -1,4 +1,4 @@
-"""Starts: a node is started while a task waits for it, and the site says when it answered."""
+"""Starts: a node is started while a task waits for it, and the site records its first answer."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from benchmarks.lab.tree import Tree
 from crawlframe.embedded import guardian
 from crawlservice.cli.process_group import die_with_parent
 
-POLL_EVERY = 0.02  # seconds between two looks at the site
+POLL_EVERY = 0.02  # seconds between two checks of the site
 SPIDER = "site"
 
 
 class Start(NamedTuple):
-    """What passed from the start of runcrawler to its first page, in seconds."""
+    """Seconds from the start of runcrawler to its first page, and their parts."""
 
     seconds: float
-    cpu: float  # of all processes of the node; does not depend on what else the machine does
+    cpu: float  # of all processes of the node; independent of other load on the machine
 
 
 class Place(NamedTuple):
-    """Where a node starts. ``options`` are words for runcrawler."""
+    """The place of a node. ``options`` are arguments of runcrawler."""
 
     name: str
     var: Path
@@ -47,7 +47,7 @@ def embedded(var: Path) -> dict[str, str]:
 
 
 def starts(place: Place, count: int) -> Iterator[Start]:
-    """So many starts. Before the first one a node runs once, which makes the tables and tells of
+    """Starts it this many times. Before that a node runs once, which makes the tables and publishes
     its spiders. Raises RuntimeError."""
     place.var.mkdir(exist_ok=True)
     tree = Tree(1)
@@ -95,7 +95,7 @@ def _node(place: Place) -> Iterator[psutil.Process]:
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
-    """Of a process, and of all that it has started."""
+    """The CPU seconds of a process, and of all that it has started."""
     total = 0.0
     for member in (process, *process.children(recursive=True)):
         try:
@@ -106,7 +106,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 def _submit(place: Place, url: str) -> None:
-    """Without a node nobody has told of the spider yet; then it is tried again."""
+    """Submits the task; until a node has published the spider, it is tried again."""
     deadline = time.monotonic() + NODE_TIMEOUT
     while (done := manage(place.env, "submit", SPIDER, f"-aurl={url}")).returncode:
         if time.monotonic() > deadline:
@@ -125,8 +125,8 @@ def _wait_for_page(place: Place, site: CountedSite) -> float:
 
 
 def _wait_for_redis(place: Place) -> None:
-    """Until the private server of a place has stopped with its last user; the next start makes a
-    new one."""
+    """Waits until the private server of a place has stopped with its last user; the next start
+    makes a new one."""
     deadline = time.monotonic() + NODE_TIMEOUT
     while guardian.ask(place.var / "redis" / "redis.sock", "PING"):
         if time.monotonic() > deadline:

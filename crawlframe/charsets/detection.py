@@ -1,9 +1,9 @@
-"""The encoding of a body that declares none: UTF-8 where its bytes are valid UTF-8, else what its
-bytes clearly say, else the usual one of its language, its host or its top-level domain.
+"""The encoding of a body that declares none: UTF-8 if its bytes are valid UTF-8, else what the
+bytes clearly indicate, else the usual one of its language, its host or its top-level domain.
 
-The bytes say it clearly only for scripts other than Latin: the encodings of Western and Central
-Europe differ in so few letters that a guess varies from page to page of one site. The guess is made
-by chardetng, the detector of Firefox, and then checked."""
+The bytes are clear only for scripts other than Latin: the encodings of Western and Central Europe
+differ in so few letters that a guess varies from page to page of one site. The guess is made by
+chardetng, the detector of Firefox, and then checked."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from urllib.parse import urlsplit
 from crawlframe.charsets.labels import codec_of
 from crawlframe.charsets.regions import WESTERN, encoding_of_domain, encoding_of_language
 
-_BLOCK = 1 << 16  # bytes looked at, from the first block that is not ASCII
-_DIGEST = 1 << 11  # bytes that the detector gets: those around characters that are not ASCII
-_SURE = 100  # letters with which a page decides for itself, whatever its host's others are in
-_HOSTS = 10_000  # remembered
+_BLOCK = 1 << 16  # bytes examined, from the first block that is not ASCII
+_DIGEST = 1 << 11  # bytes passed to the detector: those around non-ASCII characters
+_SURE = 100  # letters from which a page decides for itself, whatever other pages of its host are in
+_HOSTS = 10_000  # hosts remembered
 _ASCII = bytes(range(128))
 
 # One ASCII byte stays before a run: it may be the second half of a character.
 _ASCII_RUN = re.compile(rb"(?<=[\x00-\x7f])[\x00-\x7f]{24,}")
 _HTML = re.compile(rb"<html\s([^>]*+)", re.I)
-_HTML_WITHIN = 4 << 10  # bytes, of which comments before it may take most
+_HTML_WITHIN = 4 << 10  # bytes, most of which may be comments before it
 _LANGUAGE = re.compile(rb"\blang\s*+=\s*+[\"']?+\s*+([a-z]{2,3}(?:[-_]\w+)*)", re.I)
 
 
 class _Script(NamedTuple):
-    """``letter`` is a set for regular expressions. ``least``: letters that make a case, which stand
-    in runs of at least ``run``."""
+    """``letter`` is a character class for regular expressions. ``least``: letters needed for a
+    decision, which are in runs of at least ``run``."""
 
     letter: str
     least: int
@@ -55,15 +55,15 @@ _SCRIPTS = {
     **dict.fromkeys(("cp932", "euc_jp", "iso2022_jp", "gb18030", "big5hkscs", "cp949"), _CJK),
 }
 # Where the language is known, the bytes may choose among its encodings.
-_KIN_LEAST = 8  # bytes that are not ASCII
+_KIN_LEAST = 8  # non-ASCII bytes
 _KIN = ({"cp1250", "iso8859-2"}, {"cp1257", "iso8859-13", "iso8859-4"})
 
 
 class _Hosts:
-    """What the pages of a host that this process saw were found to be in, while they agree."""
+    """The encoding found in the pages of each host in this process, while they agree."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[str, str | None] = OrderedDict()  # None: they do not agree
+        self._found: OrderedDict[str, str | None] = OrderedDict()  # None: they disagree
 
     def get(self, host: str) -> str | None:
         return self._found.get(host)
@@ -72,7 +72,7 @@ class _Hosts:
         if host:
             self._found[host] = encoding if self._found.get(host, encoding) == encoding else None
             if len(self._found) > _HOSTS:
-                self._found.popitem(last=False)  # one step, which threads may take at once
+                self._found.popitem(last=False)  # one step, since several threads may do it
 
     def clear(self) -> None:
         self._found.clear()
@@ -82,7 +82,7 @@ hosts = _Hosts()
 
 
 def undeclared(body: bytes, kind: str, url: str) -> str:
-    """Python's name of the encoding. ``kind`` is that of a Response."""
+    """Python's name of the encoding. ``kind`` is as in Response."""
     sample = _sample(body)
     if sample.isascii():
         return "iso2022_jp" if b"\x1b$" in sample and _is_iso_2022_jp(sample) else "utf-8"
@@ -117,7 +117,7 @@ def _by_bytes_or_place(sample: bytes, head: bytes, host: str) -> str:
 
 
 def _language(head: bytes) -> str:
-    """What the first ``<html>`` tag says, or nothing."""
+    """The language of the first ``<html>`` tag; "" when there is none."""
     tag = _HTML.search(head)
     found = _LANGUAGE.search(tag[1]) if tag else None
     return found[1].decode("ascii", "ignore") if found else ""
@@ -144,7 +144,7 @@ def _digest(sample: bytes) -> bytes:
 
 def _is_utf8(sample: bytes) -> bool:
     try:
-        codecs.utf_8_decode(sample, "strict", len(sample) < _BLOCK)  # else a character may be torn
+        codecs.utf_8_decode(sample, "strict", len(sample) < _BLOCK)  # else one may be cut off
     except UnicodeDecodeError:
         return False
     return True
@@ -160,21 +160,21 @@ def _is_iso_2022_jp(sample: bytes) -> bool:
 
 
 def _guess(digest: bytes, domain: str) -> tuple[str, bool]:
-    """Python's name of the likeliest encoding, and whether it is likelier than the usual one of the
-    top-level domain."""
+    """Python's name of the likeliest encoding, and whether it is likelier than the usual one of
+    the top-level domain."""
     from chardetng_py.detector import EncodingDetector
 
     hint = domain.encode() if domain.isascii() and domain.replace("-", "").isalpha() else None
     detector = EncodingDetector()
     detector.feed(digest, last=False)
     label, confident = detector.guess_assess(tld=hint, allow_utf8=False)
-    # Of some encodings it says Python's name.
+    # For some encodings it returns Python's name.
     return codec_of(label) or codecs.lookup(label).name, confident
 
 
 def _letters(digest: bytes, encoding: str) -> int:
-    """How many letters of the encoding's script there are, if the text is clearly in it, else 0:
-    hardly anything else than ASCII beside them, most in words, and these not of two scripts."""
+    """The number of letters of the encoding's script if the text is clearly in it, else 0: it has
+    little but ASCII besides, most letters are in words, and words do not mix two scripts."""
     script = _SCRIPTS.get(encoding)
     if script is None:
         return 0
@@ -201,7 +201,7 @@ def _fits(digest: bytes, encoding: str) -> bool:
     if script is None:
         return True
     words = len(_words(script.letter).findall(text))
-    # Chinese and Japanese stand beside Latin words without a space.
+    # Chinese and Japanese are written next to Latin words without a space.
     return script is _CJK or len(_mixed(script.letter).findall(text)) * 4 <= words
 
 
@@ -212,7 +212,7 @@ def _words(letter: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=16)
 def _mixed(letter: str) -> re.Pattern[str]:
-    """Where a Latin letter stands beside one of the script."""
+    """Matches where a Latin letter is next to one of the script."""
     return re.compile(f"[A-Za-z](?=[{letter}])|[{letter}](?=[A-Za-z])")
 
 

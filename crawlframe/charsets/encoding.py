@@ -1,8 +1,8 @@
-"""Which character encoding a body is in, by the rules of browsers: byte order mark, Content-Type,
-declaration in the page; ``detection`` finds it where none of them says.
+"""The character encoding of a body, by the rules of browsers: byte order mark, Content-Type,
+declaration in the page; ``detection`` decides where there is none of these.
 
-Only labels of the WHATWG Encoding Standard are believed. Any other counts as not declared: Python
-knows codecs that are no character encodings, take quadratic time or raise."""
+Only labels of the WHATWG Encoding Standard are accepted. Any other counts as not declared: Python
+has codecs that are not character encodings, take quadratic time, or raise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MARKS = (  # byte order marks, and how an XML declaration without one begins in
     (b"\0<\0?\0x", "utf-16-be"),
 )
 _ANY_MARK = tuple(mark for mark, _ in _MARKS)
-_LOOKED_AT = 1 << 16  # bytes
+_LOOKED_AT = 1 << 16  # bytes searched for a declaration
 
 # The WHATWG prescan. Each character is matched once: no group gives back what it took.
 _ATTRIBUTE = (
@@ -43,8 +43,8 @@ _XML = re.compile(rb"\s*<\?xml\s[^>]{0,1000}?\bencoding\s*=\s*[\"']\s*([^\"'\s>]
 
 
 def encoding_of(body: bytes, content_type: str | None, kind: str, url: str = "") -> str:
-    """Python's name of the encoding. ``kind`` is that of a Response, ``url`` where the body came
-    from, whose host and top-level domain decide when nothing else does."""
+    """Python's name of the encoding. ``kind`` is as in Response; ``url`` is the source of the body:
+    its host and top-level domain decide when nothing else does."""
     if body.startswith(_ANY_MARK):
         return next(name for mark, name in _MARKS if body.startswith(mark))
     if content_type:
@@ -64,7 +64,7 @@ def _of_header(content_type: str) -> str | None:
 
 
 def _declared(head: bytes, kind: str) -> str | None:
-    """What the page says of itself. It was read as ASCII, so UTF-16 cannot be true."""
+    """The encoding the page declares. It was read as ASCII, so UTF-16 cannot be true."""
     label = _of_meta(head) if kind == "html" else None
     if label is None and (match := _XML.match(head)):
         label = codec_of(match[1].decode("latin-1"))
@@ -87,7 +87,7 @@ def _of_meta(head: bytes) -> str | None:
 
 
 def _attributes(head: bytes, place: int) -> tuple[dict[bytes, bytes], int]:
-    """Those of the tag, the first of each name, and where it ends."""
+    """The attributes of the tag, the first of each name, and where the tag ends."""
     found: dict[bytes, bytes] = {}
     while (match := _META_ATTRIBUTE.match(head, place)) and match.end() > place:
         place = match.end()

@@ -1,4 +1,4 @@
-"""Labels of the WHATWG Encoding Standard, and the Python codecs that do what it says."""
+"""Labels of the WHATWG Encoding Standard, and the Python codecs that implement them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def codec_of(label: str) -> str | None:
-    """Python's name of the encoding with this label; None when the standard has no such label."""
+    """Python's name of the encoding with this label; None when the standard does not have it."""
     from webencodings import lookup
 
     encoding = lookup(label) if label.isascii() else None
@@ -21,14 +21,14 @@ def codec_of(label: str) -> str | None:
 
 
 def encode(text: str, encoding: str) -> bytes:
-    """``text`` as browsers send it from a page in this encoding."""
+    """``text`` encoded as browsers send it from a page in this encoding."""
     if encoding == "replacement" or encoding.startswith(("utf-16", "utf-32")):
         encoding = "utf-8"
     return text.encode(encoding, "xmlcharrefreplace")
 
 
 def _find_codec(name: str) -> codecs.CodecInfo | None:
-    """The two encodings of the standard that Python does not have."""
+    """Codecs for the two encodings of the standard that Python lacks."""
     from webencodings import custom
 
     if name == "x_user_defined":
@@ -40,7 +40,7 @@ def _find_codec(name: str) -> codecs.CodecInfo | None:
 
 
 def _replace(data: Buffer, errors: str = "strict", /) -> tuple[str, int]:
-    """One U+FFFD for all of it, as in the standard: these encodings were used for attacks."""
+    """One U+FFFD for the whole input, as in the standard: these encodings were used for attacks."""
     size = memoryview(data).nbytes
     return "\ufffd" if size else "", size
 

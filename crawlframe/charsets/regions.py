@@ -1,4 +1,4 @@
-"""Which legacy encoding a page is most likely in, by its language and its top-level domain.
+"""The most likely legacy encoding of a page, by its language and its top-level domain.
 
 The languages are those of the HTML standard ("suggested default encoding"), the domains those of
 countries where such a language is written, as browsers have them."""
@@ -46,8 +46,8 @@ _BY_DOMAIN = {name: label for label, names in _DOMAINS.items() for name in names
 
 
 def encoding_of_language(language: str) -> str | None:
-    """The WHATWG label for a language tag such as ``zh-Hant-TW``; None when the tag says nothing.
-    English says nothing: templates and copied pages have it whatever the text is in."""
+    """The WHATWG label for a language tag such as ``zh-Hant-TW``; None when the tag is no evidence.
+    English is none: templates and copied pages declare it whatever their text is in."""
     parts = language.lower().replace("_", "-").split("-")
     if parts[0] in ("", "en"):
         return None

@@ -1,5 +1,5 @@
-"""Checkout: the git work tree that holds a directory. Git itself answers every question, with
-nothing of the repository run: no hooks, no file system monitor."""
+"""Checkout: the git work tree that holds a directory. Everything is read by calling git, and
+nothing of the repository is run: no hooks, no file system monitor."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from crawlframe.errors import CrawlframeError
 
 log = logging.getLogger(__name__)
 
-SHORT = 12  # characters of a revision that people see
+SHORT = 12  # characters of a revision that are shown
 PLACES = ("index.lock", "index", "HEAD", "logs/HEAD")
-ANSWER = 10.0  # seconds a local question may take
-ENDING = 5.0  # seconds a git that took too long may take to remove its locks
+ANSWER = 10.0  # seconds a local git command may take
+ENDING = 5.0  # seconds a git process that timed out has to remove its locks
 SAFE = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
-    "core.trustctime=true",  # a time that was put back is seen
+    "core.trustctime=true",  # a modification time that was set back is noticed
     "core.checkStat=default",
     "submodule.recurse=false",
     "protocol.ext.allow=never",
     "gc.auto=0",
     "maintenance.auto=false",
 )
-# They would lead to another repository than the one that holds the directory.
+# These would lead to another repository than the one that holds the directory.
 ELSEWHERE = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -44,12 +44,12 @@ ELSEWHERE = (
 
 
 class GitError(CrawlframeError):
-    """Git refused, is not installed, or took too long."""
+    """Git failed, is not installed, or took too long."""
 
 
 class Checkout:
     """``root`` is the top of the work tree; ``lock`` exists while git changes it; ``marks`` are
-    files that change whenever a commit, a switch or a pull did."""
+    files that change with every commit, switch or pull."""
 
     def __init__(self, root: Path, lock: Path, marks: Iterable[Path] = ()) -> None:
         self.root = root
@@ -58,7 +58,7 @@ class Checkout:
 
     @classmethod
     def around(cls, directory: Path) -> Checkout | None:
-        """The checkout that holds a directory; None when there is none, or no git."""
+        """The checkout that holds a directory; None when there is none, or git is missing."""
         try:
             words = [word for place in PLACES for word in ("--git-path", place)]
             lines = run_git(directory, "rev-parse", "--show-toplevel", *words).splitlines()
@@ -74,11 +74,11 @@ class Checkout:
     def git(
         self, *words: str, timeout: float = ANSWER, env: Mapping[str, str] | None = None
     ) -> str:
-        """The output of ``git words…`` in this checkout. Raises GitError with git's own words."""
+        """The output of ``git words…`` in this checkout. Raises GitError with git's own message."""
         return run_git(self.root, *words, timeout=timeout, env=env)
 
     def revision(self) -> str:
-        """The commit that is checked out, 40 hex digits; "" before the first one."""
+        """The commit that is checked out, 40 hex digits; "" before the first commit."""
         try:
             return self.git("rev-parse", "--verify", "--quiet", "HEAD").strip()
         except GitError:
@@ -86,7 +86,7 @@ class Checkout:
 
     def resolve(self, name: str) -> str:
         """The commit, 40 hex digits, that a revision, branch or tag names; "" when there is none,
-        or when a short revision fits several."""
+        or when a short revision is ambiguous."""
         if name.startswith("-"):  # git would take it for an option
             return ""
         try:
@@ -95,7 +95,7 @@ class Checkout:
             return ""
 
     def contains(self, later: str, earlier: str) -> bool:
-        """Is one revision the other, or among what it came from? Raises GitError."""
+        """Whether ``earlier`` is ``later`` or one of its ancestors. Raises GitError."""
         try:
             self.git("merge-base", "--is-ancestor", earlier, later)
         except GitExit as error:
@@ -105,33 +105,33 @@ class Checkout:
         return True
 
     def dirty(self, paths: Iterable[Path]) -> bool:
-        """Do files below these paths differ from the commit? New ones count, ignored ones do not.
-        Raises GitError."""
+        """Whether files below these paths differ from the commit. New files count, ignored ones do
+        not. Raises GitError."""
         top = self.root.resolve()
         inside = [str(path) for path in paths if path.resolve().is_relative_to(top)]
         return bool(inside) and bool(self.changes(*inside))
 
     def changes(self, *paths: str) -> list[str]:
-        """The files, by their path from the top, that differ from the commit, or those of them
-        below ``paths``. New ones count, ignored ones do not. Raises GitError."""
+        """The files, by their path from the top, that differ from the commit, all or only those
+        below ``paths``. New files count, ignored ones do not. Raises GitError."""
         words = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--")
         return [line[3:] for line in self.git(*words, *paths).split("\0") if line]
 
     @property
     def busy(self) -> bool:
-        """Is git changing files now (or died while it did)?"""
+        """Whether git is changing files now (or died while it did)."""
         return self.lock.exists()
 
 
 @cache
 def _warn_once(directory: Path, problem: str) -> None:
-    """Once: a directory in no repository needs no words, but one that git does not trust does."""
+    """Logs a problem once. A directory in no repository is normal and is not logged."""
     if not re.search(r"not a git repository|is not installed", problem):
-        log.warning("%s counts as being in no git checkout: %s", directory, problem)
+        log.warning("%s is treated as outside any git checkout: %s", directory, problem)
 
 
 class GitExit(GitError):
-    """Git ended with an exit code that is not 0."""
+    """Git ended with a non-zero exit code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -144,10 +144,10 @@ def run_git(
     timeout: float = ANSWER,
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """The output of git. ``timeout`` in seconds; ``env`` comes on top of ours. Raises GitError."""
+    """The output of git. ``timeout`` in seconds; ``env`` is added to ours. Raises GitError."""
     options = [word for option in SAFE for word in ("-c", option)]
     kept = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
-    # Looking must not take the lock that we watch; and nobody is there to be asked.
+    # Reading must not take the lock that is watched; and nobody is there to be prompted.
     ours = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         process = subprocess.Popen(
@@ -159,7 +159,7 @@ def run_git(
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            # A group of its own: Ctrl-C does not stop it half way, and its helpers end with it.
+            # A group of its own: Ctrl-C does not stop it half way, and its children end with it.
             start_new_session=True,
         )
     except OSError as error:
@@ -178,12 +178,12 @@ def run_git(
 
 
 def without_secrets(text: str) -> str:
-    """Text of git in which URLs may stand, without the names and passwords in them."""
+    """Text printed by git, with the names and passwords in its URLs removed."""
     return re.sub(r"(://)[^/@\s]+@", r"\1***@", text)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """First in such a way that git can remove its locks."""
+    """Terminates gently first, so that git can remove its locks."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)

@@ -1,6 +1,6 @@
-"""Registry: imports every module of the spiders package; knows spiders and broken modules.
+"""Registry: imports every module of the spiders package; holds spiders and broken modules.
 
-Whoever runs or checks spiders loads one; the service itself never imports spiders."""
+Every process that runs or checks spiders loads one; the service itself never imports spiders."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _OUR_FRAMES = ("<frozen importlib", __file__, importlib.__file__, source.__file_
 class Registry:
     """The spiders of one package.
 
-    ``spiders``: name -> class. ``infos``: what is published of them, by name. ``broken``: module ->
-    what is wrong with it; the first line names file, line and error, a traceback may follow.
-    ``files``: what lies outside the package and belongs to the code: the authors' modules that were
+    ``spiders``: name -> class. ``infos``: what is published about each, by name. ``broken``: module
+    -> what is wrong with it; the first line names file, line and error, a traceback may follow.
+    ``files``: files outside the package that belong to the code: the authors' modules that were
     imported for it, and what spiders declare; a directory stands for all files below."""
 
     def __init__(self, finder: SourceFinder, limit: float | None) -> None:
@@ -58,11 +58,11 @@ class Registry:
         bytecode: Path | None = None,
     ) -> Registry:
         """Imports all modules of a package, given by name or by its directory, from source. Never
-        raises on what a module does; only KeyboardInterrupt passes.
+        raises for what a module does; only KeyboardInterrupt is passed on.
 
-        Modules in ``skip`` are not imported, and broken for the reason given there. One import may
-        take ``limit`` seconds. ``loading`` is told each module before its import. The directory
-        ``bytecode`` keeps compiled code, which makes later loads faster."""
+        Modules in ``skip`` (name -> reason) are not imported and count as broken for that reason.
+        One import may take ``limit`` seconds. ``loading`` is called with the name of each module
+        before its import. The directory ``bytecode`` caches compiled code for faster loads."""
         finder = SourceFinder.install()
         finder.bytecode = Bytecode(bytecode) if bytecode else None
         finder.refused, finder.sealed = dict(skip), False
@@ -104,22 +104,22 @@ class Registry:
         )
 
     def seal(self) -> None:
-        """Nothing more belongs to this version: a later import of the authors' own is warned of."""
+        """Marks the version as complete: a later import of the authors' modules logs a warning."""
         self._finder.sealed = True
 
     def changed(self) -> list[Path]:
-        """Files of modules that are no longer what was imported."""
+        """Files of modules that differ from what was imported."""
         return self._finder.changed()
 
     def get(self, name: str) -> type[Spider]:
-        """The spider of this name. Raises UnknownSpider, which lists the known ones."""
+        """The spider with this name. Raises UnknownSpider, which lists the known ones."""
         spider = self.spiders.get(name)
         if spider is None:
             raise unknown_spider(name, self.spiders, self.broken)
         return spider
 
     def info(self, name: str) -> SpiderInfo:
-        """What is published of a spider. Raises UnknownSpider."""
+        """What is published about a spider. Raises UnknownSpider."""
         self.get(name)
         return next(info for info in self.infos if info.name == name)
 
@@ -140,7 +140,7 @@ class Registry:
             text = self._describe(error, path)
             self._break(name, text)
             if isinstance(error, TookTooLong):
-                # The others that import it must not wait in turn.
+                # Other modules that import it must not wait for it again.
                 refused[_standing_in(error) or name] = text
             return None
 
@@ -172,7 +172,7 @@ class Registry:
                 raise SpiderError(f"files: {name!r} is not a path")
             # As written, not resolved: a link may point elsewhere in the next version.
             path = Path(normpath(_file(owner).parent / name))
-            self.files.append(path)  # also a missing one: it may come
+            self.files.append(path)  # also a missing file: it may be added later
             if not path.exists():
                 raise SpiderError(
                     f"files: {path} does not exist; correct the path, or add the file"
@@ -195,7 +195,7 @@ class Registry:
         return _describe_failure(error, path, self._finder.owns)
 
     def _break(self, module: str, text: str) -> None:
-        # File names that are no text have surrogates, which cannot be sent anywhere.
+        # File names that are not valid text have surrogates, which cannot be sent anywhere.
         module, text = (
             words.encode("utf-8", "backslashreplace").decode() for words in (module, text)
         )
@@ -206,7 +206,7 @@ class Registry:
 def unknown_spider(
     name: str, known: dict[str, type[Spider]] | dict[str, SpiderInfo], broken: dict[str, str]
 ) -> UnknownSpider:
-    """The error for a name that is not among ``known``, naming those and the nearest."""
+    """The error for a name that is not among ``known``; lists those and suggests the nearest."""
     text = f"there is no spider {name!r}{did_you_mean(name, known)}. "
     text += f"Known: {', '.join(sorted(known))}" if known else "None is known"
     if not broken:
@@ -236,12 +236,12 @@ def _forget(package: str, which: Callable[[ModuleType | None], bool]) -> None:
 
 
 def _from_bytecode(module: ModuleType | None) -> bool:
-    """Was it imported before, by Python's own loader, which may take old bytecode?"""
+    """Whether Python's own loader imported it before, perhaps from stale bytecode."""
     return type(getattr(module, "__loader__", None)) is SourceFileLoader
 
 
 def find_package(package: str) -> Path | None:
-    """The directory of a package, which is not imported for that; None when there is none."""
+    """The directory of a package, found without importing it; None when there is none."""
     importlib.invalidate_caches()
     top, *parts = package.split(".")  # find_spec would import the parents of a dotted name
     try:
@@ -255,7 +255,7 @@ def find_package(package: str) -> Path | None:
 
 
 def _modules(package: str, directory: Path) -> Iterator[tuple[str, Path]]:
-    """Dotted name and path of every module, packages before what they hold."""
+    """Dotted name and path of every module, packages before their modules."""
     for path in files(directory):
         parts = path.relative_to(directory).with_suffix("").parts
         if path.suffix != ".py" or "__main__" in parts:
@@ -266,7 +266,7 @@ def _modules(package: str, directory: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _classes_of(module: ModuleType) -> list[type]:
-    """Those that the module defines; what it only imports belongs elsewhere."""
+    """The classes that the module itself defines, not those it imports."""
     values = [value for value in vars(module).values() if isinstance(value, type)]
     return [value for value in dict.fromkeys(values) if value.__module__ == module.__name__]
 
@@ -283,7 +283,7 @@ def _describe_failure(error: BaseException, path: Path, owns: Callable[[str], bo
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}:{error.lineno or 1}"
     else:
-        # The innermost line of the author's own files says more than one deep in a library.
+        # The innermost line of the author's own files is more useful than one deep in a library.
         stack = report.stack
         mine = [frame for frame in stack if owns(frame.filename) and not _engine(frame.filename)]
         mine = mine or [*stack]
@@ -305,7 +305,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _is_to_install(module: str | None) -> bool:
-    """Is there nothing of that name? Where there is a package, only a part is named wrongly."""
+    """Whether nothing of that name exists. If a package does, only a part is misspelled."""
     top = (module or "").partition(".")[0]
     try:
         return bool(top) and top not in sys.modules and importlib.util.find_spec(top) is None
@@ -331,7 +331,7 @@ def _file(spider: type) -> Path:
 
 
 def _place(spider: type, path: Path | None = None) -> str:
-    """File and line of a class, also of one that the source does not show plainly."""
+    """File and line of a class, even if the source does not show it plainly."""
     path = path or _file(spider)
     try:
         lines = path.read_text("utf-8", "replace").splitlines()

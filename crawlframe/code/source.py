@@ -1,6 +1,6 @@
-"""Source: the authors' modules are compiled from what lies on the disk now.
+"""Source: the authors' modules are compiled from the files on disk now.
 
-Python trusts a .pyc by size and whole-second time, and so may run code that is no longer there."""
+Python trusts a .pyc by size and whole-second time, and so may run code that no longer exists."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 INSTALLED = ("site-packages", "dist-packages")
-FULL = 64 << 20  # bytes of bytecode that are kept
+FULL = 64 << 20  # bytes of bytecode that are cached
 DAY = 86400.0  # seconds
 RING = 1.0  # seconds between two interruptions of an import that swallows the first
 
 
 class SourceFinder(MetaPathFinder):
-    """Lets all other finders search, and loads from source what they find of the authors' own:
-    plain source files that are neither Python's nor installed. Whatever has another loader
-    (extension modules, zip files, rewritten tests) stays as it was found."""
+    """Lets all other finders search, and loads from source those of the authors' own modules that
+    they find: plain source files that are neither Python's nor installed. Modules with another
+    loader (extension modules, zip files, rewritten tests) are left as they were found."""
 
     def __init__(self) -> None:
-        self.trees: set[str] = set()  # directories that are the authors' own, wherever they lie
-        self.loaded: dict[Path, bytes] = {}  # file -> digest of what was compiled, or linked
-        self.refused: dict[str, str] = {}  # module -> why it is not to be imported
-        self.sealed = False  # all is loaded; what comes later may be of another version
+        self.trees: set[str] = set()  # directories of the authors' own code, wherever they are
+        self.loaded: dict[Path, bytes] = {}  # file -> digest of what was compiled or linked
+        self.refused: dict[str, str] = {}  # module -> why it must not be imported
+        self.sealed = False  # all is loaded; later imports may be of another version
         self.bytecode: Bytecode | None = None
         self._foreign = tuple(f"{place}/" for place in _python_places())
 
@@ -77,7 +77,7 @@ class SourceFinder(MetaPathFinder):
 
     def _take(self, spec: ModuleSpec) -> None:
         loader = spec.loader
-        # Subclasses do something of their own with the source.
+        # Subclasses treat the source in their own way.
         if type(loader) is SourceFileLoader and self.owns(loader.path):
             spec.loader = _Loader(loader.name, loader.path, self)
         elif type(loader) is SourcelessFileLoader and self.owns(loader.path):
@@ -87,7 +87,7 @@ class SourceFinder(MetaPathFinder):
             self.loaded[Path(loader.path)] = content(Path(loader.path))
 
     def owns(self, file: str) -> bool:
-        """Is it the authors' own, by its place?"""
+        """Whether a file is the authors' own, by its location."""
         if any(file.startswith(f"{tree}/") for tree in self.trees):
             return True
         return (
@@ -108,7 +108,7 @@ class SourceFinder(MetaPathFinder):
         mark = blake2b(source, digest_size=MARK).digest()
         self.loaded[Path(file)] = mark
         try:
-            # Tracebacks show what runs, also when the file is another by then.
+            # Tracebacks show the code that runs, even if the file has changed since.
             lines = decode_source(source).splitlines(keepends=True)
             linecache.cache[file] = (len(source), None, lines, file)
         except (SyntaxError, UnicodeDecodeError):
@@ -121,7 +121,7 @@ class SourceFinder(MetaPathFinder):
         return code
 
     def changed(self) -> list[Path]:
-        """Files whose bytes on the disk are not those that were loaded."""
+        """Files whose bytes on disk are not those that were loaded."""
         return [file for file, mark in self.loaded.items() if content(file) != mark]
 
 
@@ -135,9 +135,9 @@ class _Loader(SourceFileLoader):
 
 
 class Bytecode:
-    """Compiled code in a directory, found by what was compiled; Python's own would be found by a
-    time stamp. Torn and strange files count as missing, failing writes do no harm. The directory
-    must be ours alone, for what lies there is run."""
+    """A cache of compiled code, keyed by a digest of its source; Python's own is keyed by a time
+    stamp. Damaged or foreign files count as missing, and failed writes do no harm. The directory
+    must be private, because its contents are executed."""
 
     def __init__(self, directory: Path, full: int = FULL) -> None:
         self._directory = directory
@@ -152,13 +152,13 @@ class Bytecode:
             self._usable = False
 
     def get(self, file: str, mark: bytes) -> CodeType | None:
-        """The code of a file whose bytes have this digest; None when it is not here."""
+        """The code of a file whose bytes have this digest; None when it is not cached."""
         if not self._usable:
             return None
         try:
             with (self._directory / self._name(file, mark)).open("rb", buffering=0) as entry:
                 if time.time() - os.fstat(entry.fileno()).st_mtime > DAY:
-                    os.utime(entry.fileno())  # it is in use
+                    os.utime(entry.fileno())  # marks it as used
                 data = memoryview(entry.read())
             if blake2b(data[MARK:], digest_size=MARK).digest() != data[:MARK]:
                 return None
@@ -168,7 +168,7 @@ class Bytecode:
         return code if isinstance(code, CodeType) else None
 
     def put(self, file: str, mark: bytes, code: CodeType) -> None:
-        """Keeps it."""
+        """Caches the code of a file."""
         if not self._usable:
             return
         name = self._name(file, mark)
@@ -188,13 +188,13 @@ class Bytecode:
             pass
 
     def trim(self) -> None:
-        """When there is too much, deletes what was not used for longest, down to half of that."""
+        """If the cache is too large, deletes the least recently used, down to half of the limit."""
         found = []
         with os.scandir(self._directory) as entries:
             for entry in entries:
                 try:
                     found.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
-                except FileNotFoundError:  # another process trims too
+                except FileNotFoundError:  # another process trims as well
                     continue
         left = sum(size for _, size, _ in found)
         if left <= self._full:
@@ -210,19 +210,19 @@ class Bytecode:
 
 
 class TookTooLong(BaseException):
-    """No Exception, so that ``except Exception`` in a module does not swallow it."""
+    """Not an Exception, so that ``except Exception`` in a module does not swallow it."""
 
 
 def within(seconds: float | None, what: Callable[[], Result]) -> Result:
     """Calls ``what``; raises TookTooLong in it after ``seconds`` (None: no limit), and again each
-    second if it goes on. Only in the main thread, where signals arrive; elsewhere without a limit.
+    second if it goes on. Signals arrive only in the main thread; elsewhere there is no limit.
 
-    Code that does not return to the interpreter is not reached."""
+    Code that does not return to the interpreter is not interrupted."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         return what()
 
     def ring(number: int, frame: FrameType | None) -> Any:
-        # In this function itself there is nothing to interrupt, and something to put back.
+        # In this function itself there is nothing to interrupt, only a handler to restore.
         if frame is not None and frame.f_code is not within.__code__:
             raise TookTooLong(f"import took longer than {seconds:g} s")
 

@@ -1,4 +1,4 @@
-"""Version: which code lies on the disk, as a short label, and whether it stood still."""
+"""Version: a short label for the code on disk, and whether it was being changed."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import NamedTuple
 
 from crawlframe.code.checkout import SHORT, Checkout, GitError
 
-# What editors and Python leave behind is no code; 4913 is how vim tries a directory.
+# Files of editors and of Python are not code; 4913 is how vim tests a directory.
 NO_CODE = re.compile(r"\..*|__pycache__|.*\.pyc|.*~|\#.*\#|4913|.*___jb_(tmp|old)___", re.DOTALL)
 MARK = 16  # bytes of a file's digest
 GONE = b"gone"  # in place of a file's digest
 BLOCK = 1 << 20  # bytes read at a time
-TRIES = 5  # looks at a checkout whose HEAD moves
+TRIES = 5  # attempts on a checkout whose HEAD moves
 
 
 def is_code(path: Path) -> bool:
-    """May a file of this path, relative to the tree it belongs to, be part of the code? Hidden
-    ones, __pycache__ and editor leftovers are not."""
+    """Whether a file of this path, relative to its tree, may be part of the code. Hidden files,
+    __pycache__ and editor leftovers are not."""
     return not any(map(NO_CODE.fullmatch, path.parts))
 
 
 def files(tree: Path) -> Iterator[Path]:
-    """All files below a tree that are code or belong to it, sorted; a tree may be one file.
+    """All files below a tree that belong to the code, sorted; a tree may be a single file.
 
-    Symbolic links are followed, but not into a directory that they lie in. What disappears or
-    cannot be read meanwhile is left out; devices, pipes and sockets are too."""
+    Symbolic links are followed, except into a directory that contains them. Files that disappear
+    or cannot be read are left out, as are devices, pipes and sockets."""
     if tree.is_file():
         return iter([tree])
     return map(Path, sorted(_below(os.fspath(tree), _places_above(tree), []), key=_by_parts))
@@ -50,8 +50,8 @@ def content(path: Path) -> bytes:
 
 
 def digest(paths: Iterable[Path], base: Path, read: Callable[[Path], bytes] = content) -> str:
-    """12 hex digits over names, as seen from the directory ``base``, and contents. A file that is
-    gone by now counts as such."""
+    """12 hex digits over file names, relative to the directory ``base``, and contents. A file that
+    has disappeared counts as gone."""
     found = blake2b(digest_size=SHORT // 2)
     start = f"{base.absolute()}/"
     for path in dict.fromkeys(paths):
@@ -64,24 +64,24 @@ def digest(paths: Iterable[Path], base: Path, read: Callable[[Path], bytes] = co
 
 
 def code_version(tree: Path, extra: Iterable[Path] = (), engine: Iterable[Path] = ()) -> str:
-    """The label of the code on the disk, at most 25 characters: the git revision (12 digits) when
-    ``tree``, ``extra`` (files or trees) and ``engine`` (the framework's trees) are as it has them,
-    else ``<revision>+<digest>``; ``+<digest>`` without git.
+    """The label of the code on disk, at most 25 characters: the git revision (12 digits) when
+    ``tree``, ``extra`` (files or trees) and ``engine`` (the framework's trees) match it, else
+    ``<revision>+<digest>``; ``+<digest>`` without git.
 
-    What git ignores, and what links lead to outside the checkout, a revision does not tell: it
-    brings the digest too. Never raises; git that fails counts as none."""
+    A revision does not cover what git ignores, nor what links outside the checkout lead to: such
+    files add the digest too. Never raises; if git fails, there is no revision."""
     return Snapshot.take(tree, extra, engine).version
 
 
 class Snapshot(NamedTuple):
-    """The code on the disk. Its ``digest`` was taken first: when that, and the revision, are the
-    same after the import, the version is that of what was imported. What changed to and fro, only
-    the modules themselves can tell: see SourceFinder.changed."""
+    """The code on disk. Its ``digest`` was taken first: if it and the revision are the same after
+    the import, the version is that of what was imported. A change that was undone in between is
+    found only by SourceFinder.changed."""
 
     version: str
-    digest: str  # of the tree, names and contents
+    digest: str  # of the names and contents in the tree
     revision: str  # 40 hex digits; "" without git
-    busy: bool  # git changes files, or died while it did
+    busy: bool  # git is changing files, or died while it did
 
     @classmethod
     def take(
@@ -91,8 +91,8 @@ class Snapshot(NamedTuple):
         engine: Iterable[Path] = (),
         checkout: Checkout | None = None,
     ) -> Snapshot:
-        """Reads all of it. ``version`` is as code_version says it; never raises. ``checkout`` is
-        that of the tree, if it is known already."""
+        """Reads all of it. ``version`` is as in code_version; never raises. ``checkout`` is that of
+        the tree, if the caller has it already."""
         trees = [path.absolute() for path in (tree, *extra, *engine)]
         for _ in range(TRIES):
             read = cache(content)
@@ -108,11 +108,11 @@ class Snapshot(NamedTuple):
                 label += f"+{digest(every, root, read)}"
             if not checkout or checkout.revision() == revision:
                 return cls(label, own, revision, busy or (checkout is not None and checkout.busy))
-        return cls(label, own, revision, busy=True)  # HEAD does not stand still
+        return cls(label, own, revision, busy=True)  # HEAD keeps moving
 
 
 def _differs(checkout: Checkout, trees: list[Path]) -> bool:
-    """Is there something in these trees that is not what the revision has?"""
+    """Whether anything in these trees differs from the revision."""
     asked: set[Path] = set()
     for tree in trees:
         links: list[str] = []
@@ -128,7 +128,7 @@ def _differs(checkout: Checkout, trees: list[Path]) -> bool:
             *("--porcelain", "-z", "--untracked-files=all", "--ignored=matching"),
             *("--no-renames", "--ignore-submodules=none"),
         ]
-        # A literal "." would fit nothing.
+        # A literal "." would match nothing.
         tops = (path.relative_to(root) for path in asked)
         paths = [f":(top,literal){path}" if path != Path() else ":(top)" for path in tops]
         lines = checkout.git("status", *words, "--", *paths).split("\0")
@@ -143,7 +143,7 @@ def _differs(checkout: Checkout, trees: list[Path]) -> bool:
 
 
 def _below(directory: str, above: frozenset[tuple[int, int]], links: list[str]) -> Iterator[str]:
-    """Paths of files; the links among them, and those to directories, are added to ``links``."""
+    """Paths of files; links among them, and links to directories, are added to ``links``."""
     try:
         with os.scandir(directory) as found:
             entries = [entry for entry in found if not NO_CODE.fullmatch(entry.name)]
@@ -169,7 +169,7 @@ def _below(directory: str, above: frozenset[tuple[int, int]], links: list[str]) 
 
 
 def _places_above(tree: Path) -> frozenset[tuple[int, int]]:
-    """The tree itself and the directories that it lies in."""
+    """The tree itself and all its parent directories."""
     marks = set()
     real = tree.resolve()
     for directory in (real, *real.parents):

@@ -1,8 +1,8 @@
-"""The guardian of a checkout's private Redis server: starts it, starts it again when it dies, and
-stops it when its last user is gone. embedded.py runs this file as a program of its own, with the
-standard library only, so that it is small and outlives whoever started it.
+"""The guardian of a checkout's private Redis server: starts it, restarts it when it dies, and
+stops it when its last user has ended. server.py runs this file as a separate program, with the
+standard library only, so that it is small and outlives the process that started it.
 
-Three lock files in the server's directory carry all knowledge, so that nothing is stale after a
+All state is in three lock files in the server's directory, so that nothing is stale after a
 kill -9: ``users.lock`` is shared by the users, ``guardian.lock`` is held for the guardian's life
 (it inherits it locked), and ``server.lock`` for the server's life (the server inherits it)."""
 
@@ -18,11 +18,11 @@ import sys
 import time
 from pathlib import Path
 
-LOOK_EVERY = 0.25  # seconds between two looks at users and server
-ANSWER_WITHIN = 30.0  # seconds a server may be silent at its start
+LOOK_EVERY = 0.25  # seconds between two checks of users and server
+ANSWER_WITHIN = 30.0  # seconds a server may take to answer after its start
 STOP_WITHIN = 10.0  # seconds until a stopping server is killed
-READY = "ready"  # what the starter reads when the server answers
-MAX_LOG = 1 << 20  # bytes; a larger log starts afresh with the next server
+READY = "ready"  # what the starter reads once the server answers
+MAX_LOG = 1 << 20  # bytes; a larger log is started afresh with the next server
 
 
 class StartFailed(Exception):
@@ -42,7 +42,7 @@ def try_lock(lock: int, kind: int) -> bool:
 
 
 def ask(socket_path: Path, command: str) -> str:
-    """The first line of the server's answer, "" when there is none."""
+    """The first line of the server's answer; "" when there is none."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1)
         try:
@@ -54,7 +54,7 @@ def ask(socket_path: Path, command: str) -> str:
 
 
 class Server:
-    """The Redis server of one directory, ours or one that an earlier guardian left behind."""
+    """The Redis server of one directory, started here or left behind by an earlier guardian."""
 
     def __init__(self, directory: Path, socket_path: Path, command: list[str]) -> None:
         self.directory = directory
@@ -64,7 +64,7 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns when the server answers. Raises StartFailed."""
+        """Returns once the server answers. Raises StartFailed."""
         lock = open_lock(self.directory / "server.lock")
         try:
             if try_lock(lock, fcntl.LOCK_EX):
@@ -76,7 +76,7 @@ class Server:
         self._wait_for_answer()
 
     def is_up(self) -> bool:
-        # Somebody may have removed the socket file; nobody new would reach the server then.
+        # The socket file may have been removed; no new client could then reach the server.
         return self._lives() and self.socket_path.exists()
 
     def stop(self) -> None:
@@ -131,7 +131,7 @@ class Server:
 
 
 def main(directory: Path, socket_path: Path, command: list[str]) -> None:
-    """Tells the starter on standard output READY or what went wrong, and closes it."""
+    """Writes READY, or what went wrong, to standard output for the starter, then closes it."""
     server = Server(directory, socket_path, command)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
@@ -158,7 +158,7 @@ def restart(server: Server) -> None:
     try:
         server.start()
     except (StartFailed, OSError):
-        time.sleep(1)  # the reason is in its log; a full disk, for one, may have room again
+        time.sleep(1)  # the reason is in its log; a full disk, for example, may have room again
 
 
 if __name__ == "__main__" and os.fork() == 0:

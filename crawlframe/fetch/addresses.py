@@ -1,5 +1,5 @@
-"""AddressGuard: which IP addresses a crawl may connect to. Both downloaders ask it about the
-resolved address of each new connection, so no host name can get around it."""
+"""AddressGuard: the IP addresses to which a crawl may connect. Both downloaders check the resolved
+address of each new connection, so no host name can bypass it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import lru_cache
 from crawlframe.conf import Network
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# Forms that carry an IPv4 address, or may: no public host has one, and where they are translated
-# depends on the network of the node. Refused unless their own network is allowed.
+# Forms that contain an IPv4 address, or may: no public host has one, and their translation depends
+# on the network of the node. Refused unless their own network is allowed.
 _REFUSED = tuple(
     ipaddress.IPv6Network(network)
     for network in (
@@ -23,7 +23,7 @@ _REFUSED = tuple(
 
 
 class AddressGuard:
-    """Lets through public addresses and the networks of ``allow``."""
+    """Allows public addresses and the networks of ``allow``."""
 
     def __init__(self, allow: Iterable[Network] = ()) -> None:
         self._allow = tuple(allow)
@@ -48,7 +48,7 @@ class AddressGuard:
 def _embedded(
     ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that packets to this IPv6 address are really sent to."""
+    """The IPv4 address to which packets to this IPv6 address are really sent."""
     if isinstance(ip, ipaddress.IPv4Address):
         return None
     if ip in _NAT64:

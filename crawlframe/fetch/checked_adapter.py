@@ -1,6 +1,6 @@
-"""CheckedAdapter: requests' way to the network, shared by all sessions of a downloader. It asks the
-AddressGuard about each address before it connects, and tells the transfer of its thread which
-socket serves it."""
+"""CheckedAdapter: the way of requests to the network, shared by all sessions of a downloader. It
+checks each address with the AddressGuard before it connects, and attaches the socket to the
+transfer of its thread."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from crawlframe.fetch.tolerant_response import TolerantResponse
 
 
 class Transfer(Protocol):
-    """One request and its answer, in one thread."""
+    """One request and its response, in one thread."""
 
-    where: str  # for messages
-    own_connection: bool  # it must not share one that was used before
+    where: str  # for error messages
+    own_connection: bool  # whether it must have a new connection
 
     def attach(self, sock: socket.socket | None, used_before: bool) -> None:
-        """From now on ``sock`` serves it, which has served others before or not."""
+        """From now on it is served by ``sock``; ``used_before``: which has served others."""
 
     def detach(self) -> None:
-        """Its socket may serve others from now on."""
+        """From now on its socket may serve others."""
 
 
 class _OnDuty(threading.local):
@@ -44,8 +44,8 @@ on_duty = _OnDuty()  # the transfer of this thread
 class CheckedAdapter(HTTPAdapter):
     """Connects only to addresses that ``guard`` allows, else raises PrivateAddress.
 
-    A proxy that a session names may be anywhere, but is asked only for hosts that resolve to
-    allowed addresses here, or not at all."""
+    A proxy named by a session may be anywhere, but is used only for hosts that resolve to allowed
+    addresses here, or not at all."""
 
     def __init__(self, guard: AddressGuard, concurrency: int) -> None:
         self._guard = guard
@@ -57,7 +57,7 @@ class CheckedAdapter(HTTPAdapter):
 
     def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(proxy, **kwargs)
-        if not proxy.lower().startswith("socks"):  # those have pools of their own
+        if not proxy.lower().startswith("socks"):  # these have pools of their own
             manager.pool_classes_by_scheme = _pools(self._guard)
         return manager
 
@@ -79,20 +79,20 @@ class CheckedAdapter(HTTPAdapter):
         try:
             addresses = _resolve(parts.hostname or "", parts.port or 80)
         except OSError:
-            return  # only the proxy knows it
+            return  # only the proxy can resolve it
         for address in addresses:
             if not self._guard.allows(address):
                 raise _private(address)
 
     def close(self) -> None:
-        """Nothing: sessions come and go."""
+        """Does nothing: sessions come and go."""
 
     def close_connections(self) -> None:
         super().close()
 
 
 def _resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host, as the system orders them. Raises OSError."""
+    """The addresses of a host, in the order of the system. Raises OSError."""
     family = allowed_gai_family()
     found = socket.getaddrinfo(host.strip("[]"), port, family, socket.SOCK_STREAM)
     return [*dict.fromkeys(str(place[0]) for *_, place in found)]
@@ -101,7 +101,7 @@ def _resolve(host: str, port: int) -> list[str]:
 def _private(address: str) -> PrivateAddress:
     where = f"{on_duty.transfer.where}: " if on_duty.transfer is not None else ""
     return PrivateAddress(
-        f"{where}{address} is no public address; to crawl it, allow its network in "
+        f"{where}{address} is not a public address; to crawl it, allow its network in "
         "CRAWLFRAME_ALLOW_PRIVATE"
     )
 
@@ -115,10 +115,10 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
         port: int
         _dns_host: str
         sock: socket.socket | None
-        _served = False  # a request, since it was opened
+        _served = False  # a request, since the connection was opened
 
         def _new_conn(self) -> socket.socket:
-            if self.proxy:  # its address is the author's; ``send`` has checked the target
+            if self.proxy:  # its address is the author's choice; ``send`` has checked the target
                 return super()._new_conn()  # type: ignore[misc, no-any-return]
             host = self._dns_host
             try:
@@ -149,7 +149,7 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
             _attach(self, used_before=False)
 
         def request(self, *args: Any, **kwargs: Any) -> None:
-            # An open one does not connect again; one that the peer had closed does.
+            # An open connection does not connect again; one that the peer had closed does.
             _attach(self, used_before=self._served and self.sock is not None)
             super().request(*args, **kwargs)  # type: ignore[misc]
             self._served = True
@@ -166,7 +166,7 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
         def _get_conn(self, timeout: float | None = None) -> Any:
             connection = super()._get_conn(timeout)  # type: ignore[misc]
             if on_duty.transfer is not None and on_duty.transfer.own_connection:
-                connection.close()  # it opens again
+                connection.close()  # it reopens by itself
             return connection
 
         def _put_conn(self, conn: Any) -> None:

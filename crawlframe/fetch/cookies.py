@@ -13,44 +13,44 @@ from crawlframe.errors import BadRequest
 from crawlframe.fetch.set_cookie import SetCookieReader, cookie_of, is_address, path_of
 from crawlframe.links import hostname_of
 
-# RFC 6265, 6.1, asks for at least 50 cookies of a domain and 3000 in all.
+# RFC 6265, 6.1, asks for at least 50 cookies per domain and 3000 in all.
 MAX_PER_DOMAIN = 50
-MAX_COOKIES = 3000  # of a task
-MAX_HEADER = 8192  # bytes of the Cookie header; servers refuse more
+MAX_COOKIES = 3000  # per task
+MAX_HEADER = 8192  # bytes of the Cookie header; servers refuse larger ones
 _DELETED = ""
 
 log = logging.getLogger(__name__)
 
-_Path = tuple[str, str]  # path and name: unique in a domain
+_Path = tuple[str, str]  # path and name: unique within a domain
 
 
 class TaskCookies:
     """Keeps and sends cookies by RFC 6265 and its successor (draft-ietf-httpbis-rfc6265bis).
 
-    A domain has at most MAX_PER_DOMAIN cookies: those that were set longest ago go first. Above
-    MAX_COOKIES in all, the domains that were not used for longest go. Methods of one thread.
+    A domain has at most MAX_PER_DOMAIN cookies: the least recently set are dropped first. Above
+    MAX_COOKIES in all, the least recently used domains are dropped. Use it from one thread only.
 
-    Each named session is a jar of its own, "" is that of all other requests; the limits hold for
+    Each named session has a jar of its own, "" is that of all other requests; the limits hold for
     all of them together.
 
-    Shared through plain text entries, ``domain|path|name`` -> JSON; an empty entry deletes. The
-    frontier checks their form. A domain with a dot in front includes those below it. In a session
-    ``domain`` is ``session/domain``, which is no host's: a process that knows no sessions sends it
-    to nobody."""
+    Shared as plain text entries, ``domain|path|name`` -> JSON; an empty entry deletes. The frontier
+    checks their form. A domain with a leading dot includes those below it. In a session, ``domain``
+    is ``session/domain``, which is no host: a process that does not know sessions never sends such
+    a cookie."""
 
     def __init__(self) -> None:
-        self.dropped = 0  # cookies for which there was no room
-        self._domains: dict[str, dict[_Path, Cookie]] = {}  # the last used is the last
+        self.dropped = 0  # cookies dropped because of the limits
+        self._domains: dict[str, dict[_Path, Cookie]] = {}  # least recently used first
         self._size = 0
-        self._changed: dict[str, bool] = {}  # key -> is it new, and known nowhere else?
-        self._swept = 0  # as ``load`` was given it last
+        self._changed: dict[str, bool] = {}  # key -> whether it is new, and unknown elsewhere
+        self._swept = 0  # the value passed to ``load`` last
         self._reader = SetCookieReader()
 
     def header_for(
         self, url: str, extra: Mapping[str, str] | None = None, session: str = ""
     ) -> str | None:
         """The Cookie header for a request, at most MAX_HEADER bytes; cookies of ``extra`` win over
-        those of the jar. Raises BadRequest when those alone are more."""
+        those of the jar. Raises BadRequest when those alone are larger."""
         own = own_header(url, extra) if extra else ""
         if not self._size:
             return own or None
@@ -65,7 +65,7 @@ class TaskCookies:
         return "; ".join([*pairs, own] if own else pairs) or None
 
     def absorb(self, url: str, set_cookies: Iterable[str], session: str = "") -> bool:
-        """Takes the Set-Cookie headers of an answer. True when that changed something."""
+        """Stores the Set-Cookie headers of a response. Returns whether anything changed."""
         changed, secure = False, url.startswith("https:")
         for cookie in self._reader.read(url, set_cookies):
             cookie.domain = _domain_in(session, cookie.domain)
@@ -74,7 +74,7 @@ class TaskCookies:
         return changed
 
     def changes(self) -> dict[str, str]:
-        """The entries that changed here since the last call: what others must be told."""
+        """The entries that changed here since the last call, to be shared with other processes."""
         if not self._changed:
             return {}
         keys, self._changed = self._changed, {}
@@ -89,10 +89,11 @@ class TaskCookies:
         }
 
     def load(self, entries: Mapping[str, str], swept: int = 0) -> None:
-        """Takes the entries of all processes; what changed here and was not told yet stays.
+        """Takes the entries of all processes; changes made here and not shared yet are kept.
 
-        ``swept`` is another number whenever empty entries have been dropped. Then what is missing
-        has been deleted. (Or it was told and has not arrived: it comes back with the next load.)"""
+        ``swept`` changes whenever empty entries have been dropped: cookies missing then are
+        deleted. (A cookie that was shared but has not arrived is missing too; the next load
+        restores it.)"""
         if swept != self._swept:
             self._swept = swept
             for cookie in [one for cookies in self._domains.values() for one in cookies.values()]:
@@ -104,11 +105,11 @@ class TaskCookies:
             if entry == _DELETED:
                 domain, path, name = key.split("|", 2)
                 self._remove(domain, (path, name))
-            elif entry != self._entry(key):  # what is known keeps its place in the order
+            elif entry != self._entry(key):  # a known entry keeps its place in the order
                 self._store(_decode(entry))
 
     def _matching(self, url: str, session: str) -> list[Cookie]:
-        """Those to send to ``url``, in the order of RFC 6265, 5.4: longer paths first."""
+        """The cookies to send to ``url``, in the order of RFC 6265, 5.4: longer paths first."""
         found: list[Cookie] = []
         secure, path, now = url.startswith("https:"), path_of(url), time.time()
         for domain in _domains_of(hostname_of(url)):
@@ -128,8 +129,8 @@ class TaskCookies:
         return found
 
     def _hides_secure(self, cookie: Cookie) -> bool:
-        """Would it replace a secure one, or be sent in its place? Who may change what was sent
-        unencrypted could else forge those (rfc6265bis, "leave secure cookies alone")."""
+        """Whether it would replace a secure cookie, or be sent in its place. Else anyone able to
+        alter unencrypted traffic could forge those (rfc6265bis, "leave secure cookies alone")."""
         return any(
             old.secure
             and old.name == cookie.name
@@ -141,7 +142,7 @@ class TaskCookies:
         )
 
     def _put(self, cookie: Cookie) -> bool:
-        """Of an answer. True when that changed something."""
+        """Stores or deletes a cookie of a response. Returns whether anything changed."""
         before = self._domains.get(cookie.domain, {}).get((cookie.path, cookie.name))
         if before is not None and _encode(before) == _encode(cookie):
             return False
@@ -157,7 +158,7 @@ class TaskCookies:
 
     def _store(self, cookie: Cookie) -> None:
         path = (cookie.path, cookie.name)
-        self._remove(cookie.domain, path)  # to be the last
+        self._remove(cookie.domain, path)  # so that it becomes the last
         cookies = self._domains.pop(cookie.domain, {})
         self._domains[cookie.domain] = cookies
         cookies[path] = cookie
@@ -170,14 +171,14 @@ class TaskCookies:
                 self._drop(old)
 
     def _drop(self, cookie: Cookie) -> None:
-        """There is no room for it. Others are told."""
+        """Removes a cookie for lack of room, in other processes too."""
         self._remove(cookie.domain, (cookie.path, cookie.name))
         if not self._changed.pop(_key(cookie), False):
             self._changed[_key(cookie)] = False
         if not self.dropped:
             log.warning(
-                "old cookies are dropped from here on, of %s first: a task keeps %d of a domain "
-                "and %d in all",
+                "old cookies are dropped from now on, those of %s first: a task keeps %d per "
+                "domain and %d in all",
                 cookie.domain,
                 MAX_PER_DOMAIN,
                 MAX_COOKIES,
@@ -204,7 +205,7 @@ def own_header(url: str, cookies: Mapping[str, str]) -> str:
     header = "; ".join(f"{name}={value}" for name, value in cookies.items())
     if len(header) > MAX_HEADER or len(header.encode()) > MAX_HEADER:
         raise BadRequest(
-            f"request {url}: its cookies make {len(header.encode())} bytes, the limit is "
+            f"request {url}: its cookies take {len(header.encode())} bytes, the limit is "
             f"{MAX_HEADER}"
         )
     return header
@@ -225,7 +226,7 @@ def _domain_in(session: str, domain: str) -> str:
 
 
 def _related(domain: str, other: str) -> bool:
-    """Whether one of them is the other, or below it, in the same session."""
+    """Whether one domain is the other, or below it, in the same session."""
     session, _, host = domain.rpartition("/")
     other_session, _, other_host = other.rpartition("/")
     mine, theirs = f".{host.removeprefix('.')}", f".{other_host.removeprefix('.')}"

@@ -1,6 +1,6 @@
-"""Content codings undone: gzip, deflate, br and zstd, never beyond a limit of output.
+"""Content codings decoded: gzip, deflate, br and zstd, never beyond a limit of output.
 
-The downloaders ask for ACCEPTED and hand the finished body to ``decode``, or to ``Decoding`` where
+The downloaders send ACCEPTED and pass the complete body to ``decode``, or to ``Decoding`` where
 it may become large."""
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ else:
     from backports import zstd
 
 ACCEPTED = "gzip, deflate, br, zstd"
-MAX_CODINGS = 4  # one on the other; who sends more means harm
-ZSTD_WINDOW = 23  # log2 of the most memory a frame may ask for: RFC 9659 allows 8 MiB on the web
+MAX_CODINGS = 4  # nested in each other; a server that sends more means harm
+ZSTD_WINDOW = 23  # log2 of the memory a frame may require: RFC 9659 allows 8 MiB on the web
 MAX_STREAMS = 10_000  # gzip members or zstd frames in one body
-INPUT = 1 << 14  # bytes given to a decompressor at a time: each stream copies what is left of them
-OUTPUT = 1 << 18  # bytes taken from a decompressor at a time; brotli gives somewhat more
+INPUT = 1 << 14  # bytes given to a decompressor at a time: each stream copies the rest of its input
+OUTPUT = 1 << 18  # bytes taken from a decompressor at a time; brotli returns somewhat more
 
 
 def decode(body: bytes, content_encoding: str, limit: int, url: str) -> bytes:
-    """The body without its content codings. What is no known coding is left as it is.
+    """The body without its content codings. Unknown codings are left as they are.
 
-    Raises BadEncoding, and BodyTooLarge when more than ``limit`` bytes come out."""
+    Raises BadEncoding, and BodyTooLarge when the output exceeds ``limit`` bytes."""
     decoding = Decoding(body, content_encoding, limit, url)
     decoding.advance(math.inf)
     return decoding.body
 
 
 class Decoding:
-    """Undoes the content codings of a body step by step, so that memory can be asked for as it is
+    """Decodes the content codings of a body step by step, so that memory can be requested as it is
     needed. Steps may run in different threads, one at a time.
 
-    ``body`` is the result once ``advance`` has returned True. ``size`` is how many bytes have come
-    out so far, of all codings together."""
+    ``body`` is the result once ``advance`` has returned True. ``size`` counts the bytes decoded so
+    far, over all codings."""
 
     def __init__(self, body: bytes, content_encoding: str, limit: int, url: str) -> None:
         """Raises BadEncoding when there are too many codings."""
@@ -57,23 +57,23 @@ class Decoding:
         self.size = 0
         self._limit = limit
         self._url = url
-        self._parts: Iterator[bytes] | None = None  # of the coding that is being undone
+        self._parts: Iterator[bytes] | None = None  # output of the coding that is being decoded
         self._out = BytesIO()
 
     def advance(self, size: float) -> bool:
-        """Goes on until ``size`` bytes more have come out, or about OUTPUT more than that, or until
-        all codings are undone. True: they are. Raises BadEncoding and BodyTooLarge."""
+        """Goes on until ``size`` more bytes are decoded (or about OUTPUT beyond that), or until all
+        codings are. Returns whether all are. Raises BadEncoding and BodyTooLarge."""
         end = self.size + size
         while self.body and self._codings:
             if not self._undo(self._codings[-1], end):
                 return False
-            # The value of a BytesIO is its buffer, not a copy of it.
+            # The value of a BytesIO shares its buffer and is not a copy.
             self.body, self._out, self._parts = self._out.getvalue(), BytesIO(), None
             self._codings.pop()
         return True
 
     def _undo(self, name: str, end: float) -> bool:
-        """Undoes one coding until ``size`` is ``end``. True: it is undone."""
+        """Decodes one coding until ``size`` is ``end``. Returns whether the coding is complete."""
         if self._parts is None:
             self._parts = _DECODERS[name](self.body)
         try:
@@ -89,8 +89,8 @@ class Decoding:
     def _take(self, part: bytes, name: str) -> None:
         if self._out.tell() + len(part) > self._limit:
             raise BodyTooLarge(
-                f"{self._url}: more than {self._limit} bytes after decompression ({name}), the "
-                "limit"
+                f"{self._url}: more than {self._limit} bytes after decompression ({name}), "
+                "which is the limit"
             )
         self._out.write(part)
         self.size += len(part)
@@ -102,9 +102,9 @@ def _unpack(
     parts: Callable[[Any, bytes], Iterator[bytes]],
     further: bytes | None,
 ) -> Iterator[bytes]:
-    """All streams that lie one behind the other. ``parts`` gives what comes out of a stream for a
-    piece of the body. A stream that does not start with ``further`` ends it, whatever it is
-    (browsers ignore it too); None: there is one only."""
+    """The output of all streams that follow each other. ``parts`` yields the output of a stream for
+    a piece of the body. A stream that does not start with ``further`` ends the body without an
+    error, as in browsers; None: there is only one stream."""
     at = streams = 0
     stream = None
     while at < len(body):
@@ -144,7 +144,7 @@ def _gzip(body: bytes) -> Iterator[bytes]:
 
 
 def _deflate(body: bytes) -> Iterator[bytes]:
-    """zlib as the standard says, or the bare stream that some servers send."""
+    """zlib as in the standard, or the raw stream that some servers send."""
     wrapped = len(body) > 1 and body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0
     wbits = zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS
     return _unpack(body, lambda: zlib.decompressobj(wbits), _of_zlib, None)

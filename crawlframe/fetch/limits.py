@@ -1,4 +1,4 @@
-"""FetchLimits: what one fetch may cost."""
+"""FetchLimits: the caps on one fetch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class FetchLimits(NamedTuple):
-    """Caps of one fetch; times in seconds, redirects included in ``timeout``."""
+    """Caps on one fetch; times in seconds; ``timeout`` includes redirects."""
 
     timeout: float = 30.0
-    max_body: int = 32 << 20  # bytes, as sent and also after decompression
+    max_body: int = 32 << 20  # bytes, as sent and after decompression
     max_redirects: int = 10
-    connect: float = 15.0  # for one connection, TLS handshake included
+    connect: float = 15.0  # to open one connection, including the TLS handshake
     stall: float = 60.0  # without progress; shorter than a long ``timeout``
-    follow: bool = True  # redirects; else the answer that redirects is the response
+    follow: bool = True  # redirects; if False, the redirecting response is returned

@@ -1,5 +1,5 @@
-"""TransferMemory: how many bytes the bodies of all transfers of a process may hold together, and in
-which order those that need more get it."""
+"""TransferMemory: the bytes that the bodies of all transfers of a process may hold together, and
+the order in which those that need more receive it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable
 
-SMALL = 1 << 20  # bytes of a transfer that never wait
-STEP = 1 << 20  # bytes a larger one is given at a time, at least
+SMALL = 1 << 20  # bytes for which a transfer never waits
+STEP = 1 << 20  # least number of bytes granted at a time to a larger one
 FREE = 1 << 16  # bytes of a transfer that are not counted: most pages are no larger
 
-LARGE_BLOCK = 4 << 20  # bytes from which a block of memory goes back to the system when it is freed
+LARGE_BLOCK = 4 << 20  # bytes from which a freed block of memory is returned to the system
 KEPT = 16 << 20  # bytes of free memory that the allocator may keep at the end of an arena
 _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # of malloc.h
 
@@ -24,11 +24,11 @@ _numbers = itertools.count()
 
 
 class TransferMemory:
-    """Holds ``limit`` bytes. Each transfer counts its bytes in an ``Account``.
+    """Grants up to ``limit`` bytes. Each transfer counts its bytes in an ``Account``.
 
-    Up to SMALL bytes a transfer never waits. Beyond that it waits until its bytes fit, the oldest
-    first. When all large transfers wait, the oldest goes on nevertheless: one can always finish. So
-    no more than ``limit``, one transfer and SMALL for each transfer are held. Safe in threads."""
+    A transfer never waits for its first SMALL bytes. Beyond that it waits until its bytes fit, the
+    oldest first. When all large transfers wait, the oldest goes on regardless: one can always
+    finish. So at most ``limit``, one transfer, and SMALL for each are held. Thread-safe."""
 
     def __init__(self, limit: float = math.inf) -> None:
         self.limit = limit
@@ -43,14 +43,14 @@ class TransferMemory:
 
     @property
     def waiting(self) -> int:
-        """Transfers that wait."""
+        """Number of transfers that wait."""
         return len(self._waiting)
 
     def grow(self, account: Account, size: int, wake: Callable[[], None]) -> bool:
-        """Gives ``account`` that many bytes more. False: it must wait, and ``wake`` is called, in
+        """Grants ``account`` ``size`` bytes more. False: it must wait, and ``wake`` is called, in
         any thread, when it has them."""
         with self._lock:
-            if account.closed:  # a thread that has not seen it yet; what it reads is dropped
+            if account.closed:  # its thread has not noticed yet; what it reads is dropped
                 return True
             if account.held + size <= SMALL or (
                 not self._waiting and self.held + size <= self.limit
@@ -67,8 +67,8 @@ class TransferMemory:
         return granted
 
     def shrink(self, account: Account, held: int, closed: bool = False) -> None:
-        """From now on ``account`` holds that many bytes. If it waits for more, it is woken without
-        them. ``closed``: it is given no more."""
+        """From now on ``account`` holds ``held`` bytes. If it waits for more, it is woken without
+        them. ``closed``: it is granted no more."""
         with self._lock:
             account.closed |= closed
             given_up = self._waiting.pop(account, None)
@@ -93,7 +93,7 @@ class TransferMemory:
             self._large.discard(account)
 
     def _grant(self) -> list[Callable[[], None]]:
-        """Gives what it can to those that wait; the result wakes them."""
+        """Grants what it can to those that wait; the returned functions wake them."""
         wakes = []
         while self._waiting:
             oldest = min(self._waiting, key=lambda account: account.number)
@@ -108,23 +108,23 @@ class TransferMemory:
 
 
 class Account:
-    """What one transfer holds, from its first byte until nobody needs its body any more.
+    """What one transfer holds, from its first byte until its body is no longer needed.
 
-    Use it as a context manager, or call ``close``. One task or thread at a time may call it."""
+    Use it as a context manager, or call ``close``. Use it from one task or thread at a time."""
 
     def __init__(self, memory: TransferMemory) -> None:
         self.number = next(_numbers)
         self.held = 0  # bytes counted for it
-        self.room = FREE  # bytes it may take before it has to ask
+        self.room = FREE  # bytes it may take before it has to ask for more
         self.closed = False
-        self.in_advance = False  # transfers wait for what the largest body needs before they begin
+        self.in_advance = False  # transfers reserve what the largest body needs before they begin
         self._memory = memory
-        self._used = 0  # bytes it has taken
+        self._used = 0  # bytes taken so far
         self._waited = 0.0
-        self._since: float | None = None  # it waits
+        self._since: float | None = None  # when its current wait began
 
     def take(self, size: int, wake: Callable[[], None]) -> bool:
-        """Counts ``size`` bytes. False: not yet; ask again when ``wake`` is called."""
+        """Counts ``size`` bytes. False: not yet; call it again after ``wake`` is called."""
         used = self._used + size
         if used > self.room:
             lacking = used - self.held
@@ -136,41 +136,41 @@ class Account:
         return True
 
     async def reserve(self, size: int) -> None:
-        """Counts ``size`` bytes, and waits for them where it must."""
+        """Counts ``size`` bytes, waiting for them if necessary."""
         given = asyncio.Event()
         while not self.take(size, waker(asyncio.get_running_loop(), given.set)):
             await given.wait()
             given.clear()
 
     async def make_room(self, size: int) -> None:
-        """Waits until it holds ``size`` bytes that are still to be taken."""
+        """Waits until it holds ``size`` bytes that are not used yet."""
         await self.reserve(size)
         self._used -= size
 
     def restart(self) -> None:
-        """Its transfer begins again, with the memory that it holds."""
+        """Its transfer starts again, with the memory it holds."""
         self._used = 0
 
     def settle(self, used: int) -> None:
-        """It holds ``used`` bytes now, and waits for no more."""
+        """From now on it holds ``used`` bytes and does not wait."""
         self._used = used
         counted = used if used > FREE else 0
         if self.held != counted or self._since is not None:
             self._memory.shrink(self, counted)
 
     def give_up(self) -> None:
-        """It waits for no more; whoever waits for it is woken."""
+        """Stops waiting for memory; the waiting task or thread is woken."""
         if self._since is not None:
             self._memory.shrink(self, self.held)
 
     def close(self) -> None:
-        # Under the lock, whatever it seems to hold: a thread that was given up may be growing it.
+        # Under the lock, whatever it seems to hold: an abandoned thread may be growing it.
         self._used = 0
         self._memory.shrink(self, 0, closed=True)
 
     @property
     def waited(self) -> float:
-        """Seconds it has waited so far."""
+        """Seconds spent waiting so far."""
         since = self._since
         return self._waited + (time.monotonic() - since if since is not None else 0.0)
 
@@ -191,7 +191,7 @@ class Account:
 
 
 def waker(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> Callable[[], None]:
-    """Calls ``call`` in the loop, from any thread; a loop that is closed needs nothing any more."""
+    """A function that calls ``call`` in the loop, from any thread; does nothing if it is closed."""
 
     def wake() -> None:
         with contextlib.suppress(RuntimeError):
@@ -201,9 +201,9 @@ def waker(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> Callab
 
 
 def return_large_blocks() -> None:
-    """Tells glibc's allocator not to keep freed blocks of the size of large bodies. By default it
-    learns to keep them, in each thread's arena: 16 threads that had a body of 31 MB each, one after
-    another, would hold 500 MB. Elsewhere it does nothing."""
+    """Makes glibc's allocator return freed blocks of the size of large bodies. By default it learns
+    to keep them, in each thread's arena: 16 threads that had a body of 31 MB each, one after
+    another, would hold 500 MB. Does nothing with other C libraries."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):  # another C library

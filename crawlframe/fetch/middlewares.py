@@ -17,27 +17,27 @@ from crawlframe.middleware import CallNext, name_of
 from crawlframe.request import Request
 from crawlframe.response import Response
 
-DEADLINE = 120.0  # seconds of a layer's own, without its calls of the next one
-# Of a request, what belongs to its callback or its place in the frontier.
+DEADLINE = 120.0  # seconds that a layer may take itself, not counting its calls of the next one
+# Parts of a request that belong to its callback or to its place in the frontier.
 FIXED = ("callback", "errback", "cb_kwargs", "priority", "dont_filter", "depth")
 FIXED_OPTIONS = ("retries", "handle")
 
-# A thread is made when none is idle: no more than there are requests in layers that need one.
+# A thread is made when none is idle, so at most one per request in a layer that needs one.
 _threads = partial(ThreadPoolExecutor, 100_000, thread_name_prefix="middleware")
 
 
 class Watch(Protocol):
-    """Is told what of the authors' code runs."""
+    """Is notified of the authors' code that runs."""
 
     def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
-        """``awaitable``, whose steps run in the event loop."""
+        """Wraps ``awaitable``, whose steps run in the event loop."""
 
     def in_thread(self) -> contextlib.AbstractContextManager[None]:
-        """Inside, the current thread runs a layer."""
+        """A context in which the current thread runs a layer."""
 
 
 class Unwatched:
-    """Tells nobody."""
+    """Ignores all of it."""
 
     def in_loop(self, awaitable: Awaitable[Response]) -> Awaitable[Response]:
         return awaitable
@@ -47,8 +47,8 @@ class Unwatched:
 
 
 class MiddlewareFailed(CrawlframeError):
-    """A middleware raised ``error``, which is no FetchError. ``name`` is the innermost one that it
-    came from."""
+    """A middleware raised ``error``, which is not a FetchError. ``name`` is the innermost one that
+    it came from."""
 
     def __init__(self, name: str, error: BaseException) -> None:
         super().__init__(f"middleware {name}: {type(error).__name__}: {error}")
@@ -57,7 +57,7 @@ class MiddlewareFailed(CrawlframeError):
 
 
 class Layer(NamedTuple):
-    """One middleware. ``waits``: its fetch is a coroutine."""
+    """One middleware. ``waits``: whether its fetch is a coroutine."""
 
     fetch: Callable[..., Any]
     name: str
@@ -65,10 +65,10 @@ class Layer(NamedTuple):
 
 
 class Middlewares:
-    """Those of one spider in one process. Classes are instantiated here."""
+    """The middlewares of one spider in one process. Classes are instantiated here."""
 
     def __init__(self, middlewares: Iterable[Any], deadline: float = DEADLINE) -> None:
-        """``deadline``: seconds of its own after which a coroutine is given up."""
+        """``deadline``: seconds that a coroutine may take itself before it is cancelled."""
         self.deadline = deadline
         self.layers: list[Layer] = []
         self._pool: ThreadPoolExecutor | None = None
@@ -78,7 +78,7 @@ class Middlewares:
 
     @property
     def threads(self) -> ThreadPoolExecutor:
-        """For layers that are no coroutines."""
+        """For layers that are not coroutines."""
         if self._pool is None:
             self._pool = _threads()
         return self._pool
@@ -101,8 +101,8 @@ class Middlewares:
 
 
 class _Way:
-    """Of one request through the layers. ``culprit`` is the layer that the last error came from, ""
-    for the download."""
+    """One request's way through the layers. ``culprit`` is the layer that the last error came from,
+    "" for the download."""
 
     def __init__(
         self, middlewares: Middlewares, request: Request, download: CallNext, watch: Watch
@@ -116,7 +116,7 @@ class _Way:
         self._fixed = _fixed_parts(request)
 
     async def through(self, number: int, request: Request) -> Response:
-        """From the layer of this number inwards."""
+        """The response, from the layer with this number inwards."""
         layers = self._middlewares.layers
         name = layers[number].name if number < len(layers) else ""
         try:
@@ -135,7 +135,7 @@ class _Way:
             raise
 
     def check(self, request: Request) -> None:
-        """Whether a layer may go on with this request. Raises MiddlewareError or BadRequest."""
+        """Checks that a layer may go on with this request. Raises MiddlewareError or BadRequest."""
         if not isinstance(request, Request):
             raise MiddlewareError(f"call_next takes a Request, not {request!r:.80}")
         if request.url != self._url:
@@ -143,7 +143,7 @@ class _Way:
             if (host := host_of(request.url)) != self._host:
                 raise HostChanged(
                     f"a middleware must not change the host, here from {self._host} to {host}: it "
-                    "would be asked beside its delay and its concurrency; yield a Request for it"
+                    "would bypass the host's delay and concurrency; yield a Request for it"
                 )
         request.check()
         for name, before, now in zip(
@@ -165,7 +165,7 @@ class _Way:
 
 
 class _Turn:
-    """Of one layer with one request."""
+    """One layer at work on one request."""
 
     def __init__(self, way: _Way, layer: Layer, number: int) -> None:
         self._way = way
@@ -173,11 +173,11 @@ class _Turn:
         self._number = number
         self._loop = asyncio.get_running_loop()
         self._clock: asyncio.Timeout | None = None
-        self._next: asyncio.Task[Any] | None = None  # runs the layers inside
+        self._next: asyncio.Task[Any] | None = None  # the task that runs the layers inside
         self._over = False
 
     async def take(self, request: Request) -> Any:
-        """What the layer returns."""
+        """The layer's response."""
         try:
             if self._layer.waits:
                 response = await self._in_loop(request)
@@ -222,7 +222,7 @@ class _Turn:
 
     async def _in_thread(self, request: Request) -> Any:
         calls: list[Future[Response | BaseException]] = []
-        watched = contextlib.ExitStack()  # of the thread
+        watched = contextlib.ExitStack()  # covers the thread
         watch = self._way.watch
 
         async def go_on(request: Request) -> Response | BaseException:
@@ -235,7 +235,7 @@ class _Turn:
 
         def call_next(request: Request) -> Response:
             if _running_loop() is self._loop:
-                raise MiddlewareError("fetch is no async def, so its call_next must not be awaited")
+                raise MiddlewareError("fetch is a plain def, so its call_next must not be awaited")
             watched.close()
             call = asyncio.run_coroutine_threadsafe(go_on(request), self._loop)
             calls.append(call)
@@ -257,7 +257,7 @@ class _Turn:
             response = await self._loop.run_in_executor(self._way.threads, context.run, work)
         finally:
             for call in calls:
-                call.cancel()  # no change to one that is done
+                call.cancel()  # no effect on one that is done
         if inspect.iscoroutine(response):
             response.close()
             raise MiddlewareError("fetch returned a coroutine; write async def fetch")
@@ -270,7 +270,7 @@ def _fixed_parts(request: Request) -> list[Any]:
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
-    """That of the current thread."""
+    """The event loop of the current thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -278,6 +278,6 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _is_cancelled() -> bool:
-    """Was this asyncio task told to stop? Authors' code may raise CancelledError without that."""
+    """Whether this asyncio task was cancelled. Authors' code may raise CancelledError by itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

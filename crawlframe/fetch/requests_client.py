@@ -1,7 +1,7 @@
-"""RequestsDownloader: the same fetches through requests in threads, for spiders that need its
-adapters and authentication plugins. About ten times the cost of curl.
+"""RequestsDownloader: the same fetches through the requests library in threads, for spiders that
+need its adapters and authentication plugins. It costs about ten times as much as curl.
 
-A spider adds its own by a method ``requests_session(self) -> requests.Session``."""
+A spider supplies its own with a method ``requests_session(self) -> requests.Session``."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 
 CHUNK = 1 << 16  # bytes read at a time
-SESSIONS = 64  # kinds of sessions that are kept; one per running task, or per cookie jar of it
+SESSIONS = 64  # kinds of sessions that are kept; one per running task, or per cookie jar in it
 
 SessionFactory = Callable[[], requests.Session]
-# With the name of the request's cookie jar: what one session of an author got is not for another.
+# Includes the name of the request's cookie jar: sessions of different jars are not shared.
 _Kind = tuple[SessionFactory | None, str]
 
-# The first line that names any link of an exception's chain decides.
+# The first line that names any link of an exception's chain applies.
 _ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
     ((urllib3_errors.InvalidChunkLength,), BadResponse),
     ((urllib3_errors.NameResolutionError, socket.gaierror), DnsError),
@@ -90,8 +90,8 @@ class RequestsDownloader:
         allowed: Callable[[str], bool] | None = None,
         session_factory: SessionFactory | None = None,
     ) -> Response:
-        """The response to ``request``. Sessions of ``session_factory`` are kept and used again by
-        one thread at a time; an adapter that it mounts answers for its connections itself. Raises
+        """The response to ``request``. Sessions of ``session_factory`` are kept and reused by one
+        thread at a time; adapters that it mounts are responsible for their own connections. Raises
         FetchError, and whatever the factory raises; may be cancelled."""
         journey = Journey(request, limits, headers, jar, allowed)
         return await journey.run(self.by(session_factory))
@@ -113,8 +113,8 @@ class RequestsDownloader:
         self._adapter.close_connections()
 
     async def transfer(self, journey: Journey, factory: SessionFactory | None = None) -> Answer:
-        """One transfer of a journey. How often a request goes out is as CurlDownloader.transfer
-        says; adapters and plugins of authors may send it more often."""
+        """One transfer of a journey. It sends a request as often as CurlDownloader.transfer does;
+        adapters and plugins of authors may send it more often."""
         if not journey.idempotent:
             return await self._send(_Transfer(journey, own_connection=True), factory)
         transfer = _Transfer(journey)
@@ -134,17 +134,17 @@ class RequestsDownloader:
             while not running.done():
                 if journey.left() <= 0:
                     raise journey.timeout()
-                # Again when the time is over: the transfer may have waited for memory meanwhile.
+                # Checked again when time is up: the transfer may have waited for memory.
                 await asyncio.wait([running], timeout=max(0.01, journey.left()))
             return running.result()
         finally:
-            transfer.abort()  # no change to one that is done
+            transfer.abort()  # no effect on one that is done
             running.add_done_callback(_ignore)
             running.cancel()
             self._active.discard(transfer)
 
     def _run(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
-        """In a thread."""
+        """Runs a transfer in the current thread."""
         kind = (factory, transfer.journey.session if factory else "")
         session = self._take_session(kind)
         try:
@@ -159,7 +159,7 @@ class RequestsDownloader:
                 return kept.pop()
         factory = kind[0]
         session = requests.Session() if factory is None else factory()
-        session.trust_env = False  # neither proxies nor passwords of this machine
+        session.trust_env = False  # uses neither proxies nor passwords of this machine
         session.get_redirect_target = lambda resp: None  # type: ignore[method-assign]
         if factory is None:
             session.headers.clear()
@@ -182,7 +182,7 @@ class RequestsDownloader:
 
 
 class _Transfer:
-    """One request and its answer, without redirects. ``abort`` may come from another thread."""
+    """One request and its response, without redirects. Another thread may call ``abort``."""
 
     def __init__(self, journey: Journey, own_connection: bool = False) -> None:
         """Raises FetchTimeout when the journey has no time left."""
@@ -192,7 +192,7 @@ class _Transfer:
         self.unanswered = False
         self._headers = dict(
             journey.headers_to_send()
-        )  # here in the loop: the jar is not for threads
+        )  # made in the loop, because the jar is not thread-safe
         self._deadline = time.monotonic() + journey.remaining()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
@@ -221,16 +221,16 @@ class _Transfer:
                 raise ConnectionAbortedError("the fetch was given up")
 
     def detach(self) -> None:
-        """Told before the connection goes back to its pool, where it may serve others."""
+        """Called before the connection goes back to its pool, where it may serve others."""
         with self._lock:
             self._socket = None
 
     def abort(self) -> None:
-        """Wakes the thread up, wherever it waits for the peer or for memory."""
+        """Wakes the thread, whether it waits for the peer or for memory."""
         with self._lock:
             self._aborted = True
             if self._socket is not None:
-                try:  # not the shutdown of TLS, which may wait
+                try:  # not the shutdown of TLS, which may block
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
                 except OSError:
                     pass
@@ -253,7 +253,7 @@ class _Transfer:
         )
 
     def _count(self, size: int) -> None:
-        """Waits for the memory to hold that many bytes more."""
+        """Waits until the memory account holds that many more bytes."""
         account = self.journey.account
         woken = threading.Event()
         while not account.take(size, woken.set):
@@ -275,7 +275,7 @@ class _Transfer:
                 return Answer(response.status_code, headers, None)
             self._count(len(part))
             body.write(part)
-        # The value of a BytesIO is its buffer, not a copy of it.
+        # The value of a BytesIO shares its buffer and is not a copy.
         return Answer(response.status_code, headers, body.getvalue())
 
     def _named(self, error: BaseException) -> FetchError:
@@ -291,7 +291,7 @@ class _Transfer:
 
 
 def _add_session_cookies(session: requests.Session, url: str, headers: dict[str, str]) -> None:
-    """Those of the author's session that the task has no other value for."""
+    """Adds the cookies of the author's session for which the task has no value."""
     if not session.cookies:
         return
     ours = headers.get("Cookie", "")
@@ -308,13 +308,13 @@ def _add_session_cookies(session: requests.Session, url: str, headers: dict[str,
 
 
 def _ignore(running: asyncio.Future[Answer]) -> None:
-    """Nobody waits for this thread any more."""
+    """Consumes the result of a thread that nobody waits for."""
     if not running.cancelled():
         running.exception()
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and all it wraps: causes, contexts, arguments and reasons."""
+    """The exception and all that it wraps: causes, contexts, arguments and reasons."""
     seen: set[int] = set()
     links: list[Any] = [error]
     while links:

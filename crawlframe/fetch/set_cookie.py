@@ -1,4 +1,4 @@
-"""Set-Cookie: what an answer may set, by RFC 6265 and its successor
+"""Set-Cookie: the cookies a response may set, by RFC 6265 and its successor
 (draft-ietf-httpbis-rfc6265bis)."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SetCookieReader(CookieJar):
         self._found: list[Cookie] = []
 
     def read(self, url: str, set_cookies: Iterable[str]) -> Iterator[Cookie]:
-        """The cookies that an answer of ``url`` may set, or delete: those are expired."""
+        """The cookies that a response of ``url`` may set, or delete: those are expired."""
         asked = UrlRequest(url)
         for text in set_cookies:
             if len(text) <= MAX_SET_COOKIE:
@@ -74,15 +74,15 @@ class SetCookieReader(CookieJar):
     def clear(
         self, domain: str | None = None, path: str | None = None, name: str | None = None
     ) -> None:
-        """Called by ``make_cookies`` for a cookie that is expired, in place of returning it."""
+        """Called by ``make_cookies`` for an expired cookie, which it does not return."""
         dotted = (domain or "").startswith(".")
-        # As a secure one it may have any prefix.
+        # Marked as secure, it may have any prefix.
         cookie = cookie_of(name or "", "", domain or "", dotted, dotted, path or "", True, True, 0)
         self._found.append(cookie)
 
 
 class _Given:
-    """What http.cookiejar wants to know of an answer."""
+    """The part of a response that http.cookiejar reads."""
 
     def __init__(self, set_cookie: str) -> None:
         self._set_cookie = set_cookie
@@ -95,10 +95,10 @@ class _Given:
 
 
 def _accept(cookie: Cookie, url: str) -> bool:
-    """Whether an answer of ``url`` may set or delete it. Sets domain and path to those that
-    count."""
+    """Whether a response of ``url`` may set or delete the cookie. Sets its domain and path to the
+    effective ones."""
     name, value, host = cookie.name, cookie.value or "", hostname_of(url)
-    cookie.secure = cookie.secure is not False  # of "Secure=x" it is "x"
+    cookie.secure = cookie.secure is not False  # for "Secure=x" it is "x"
     unsafe = cookie.secure and not cookie.is_expired() and not url.startswith("https:")
     if unsafe or len(name) + len(value) > MAX_COOKIE:
         return False
@@ -124,20 +124,20 @@ def _accept(cookie: Cookie, url: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Is it a number, and no name?"""
+    """Whether the host is an IP address, not a name."""
     return host.endswith("]") or host.rpartition(".")[2].isdigit()
 
 
 @lru_cache(maxsize=4096)
 def is_public_suffix(domain: str) -> bool:
-    """Is it a domain below which strangers have theirs, such as co.uk and github.io? By the Public
-    Suffix List, private section included; a domain of one label always is."""
+    """Whether strangers have domains below this one, as with co.uk and github.io: by the Public
+    Suffix List, private section included. A domain of one label always counts."""
     return "." not in domain or _suffixes().is_public(domain)
 
 
 @lru_cache(maxsize=1)
 def _suffixes() -> Any:
-    # Imported here: most crawls need it never, and it takes time and memory.
+    # Imported here: most crawls never need it, and it takes time and memory.
     from publicsuffixlist import PublicSuffixList
 
     return PublicSuffixList()

@@ -1,5 +1,5 @@
-"""TolerantResponse: an HTTP/1 response whose head may have lines that are no headers, as browsers
-take it. The standard library drops all headers behind such a line."""
+"""TolerantResponse: an HTTP/1 response whose head may have lines that are not headers, which it
+ignores, as browsers do. The standard library drops all headers after such a line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TolerantResponse(http.client.HTTPResponse):
 
 
 class _Head:
-    """A file without those lines. Raises HTTPException when there are more than MAX_IGNORED."""
+    """A file without such lines. Raises HTTPException when there are more than MAX_IGNORED."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -35,8 +35,8 @@ class _Head:
             line: bytes = self._file.readline(limit)
             folded = line[:1] in (b" ", b"\t")
             header = b":" in line or folded or line in (b"", b"\n", b"\r\n")
-            status = not self._begun or line.startswith(b"HTTP/")  # the latter behind 1xx
-            too_long = len(line) >= limit  # for the caller to refuse
+            status = not self._begun or line.startswith(b"HTTP/")  # the latter after 1xx
+            too_long = len(line) >= limit  # refused by the caller
             if (header and not (ignoring and folded)) or status or too_long:
                 self._begun = True
                 return line

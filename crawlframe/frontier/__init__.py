@@ -1,4 +1,4 @@
-"""The frontier: everything about requests that lives in Redis."""
+"""The frontier: all state of requests that is kept in Redis."""
 
 from crawlframe.frontier.frontier import Frontier
 from crawlframe.frontier.nodes import NodeInfo

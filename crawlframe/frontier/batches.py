@@ -1,4 +1,4 @@
-"""Cuts work into script calls of a bounded size."""
+"""Splits work into script calls of a bounded size."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def by_weight(entries: Iterable[list[Any]]) -> Iterator[list[list[Any]]]:
 def question_chunks(
     asked: list[tuple[int, list[T]]], size: int = 4 * MAX_ENTRIES
 ) -> Iterator[list[tuple[int, list[T]]]]:
-    """(task, things asked for) in pieces of at most ``size`` things, order kept."""
+    """(task, things to look up) in pieces of at most ``size`` things, in order."""
     chunk: list[tuple[int, list[T]]] = []
     weight = 0
     for task, things in asked:

@@ -1,4 +1,4 @@
-"""Connections to Redis by URL: one server, Sentinel, Cluster, with or without TLS."""
+"""Connections to Redis by URL: single server, Sentinel, Cluster, with or without TLS."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from crawlframe.frontier.wording import error_text, without_password
 
 T = TypeVar("T")
 
-TIMEOUT = 4.0  # seconds for an answer; after it the connection is taken for dead
-LONG_TIMEOUT = 10.0  # seconds, for who asks what takes long, such as an audit
+TIMEOUT = 4.0  # seconds to wait for an answer, after which the connection counts as dead
+LONG_TIMEOUT = 10.0  # seconds, for clients whose calls take long, such as an audit
 CONNECT_TIMEOUT = 3.0  # seconds
-RETRY_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # seconds between tries of a server that hangs up
+RETRY_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # seconds between attempts at a server that hangs up
 FORMS = (
     "redis://host:6379/0, rediss://… (TLS), unix:///path/redis.sock, "
     "redis+sentinel://host:26379,host2:26379/service, redis+cluster://host:6379"
 )
-FAILURES = (  # words of the reason, what to say of the server, what to do
+FAILURES = (  # pattern of the reason, description of the server, how to fix it
     (
         "Authentication required|invalid username-password|WRONGPASS|NOAUTH",
-        "lets nobody in so",
+        "rejects the login",
         "Correct user and password in REDIS_URL: redis://user:password@host:6379/0",
     ),
     (
         "slots are not covered",
-        "is a cluster that is not whole",
-        "Give each slot a node: redis-cli --cluster fix host:port",
+        "is an incomplete cluster",
+        "Assign each slot to a node: redis-cli --cluster fix host:port",
     ),
     (
         "",
@@ -55,8 +55,8 @@ FAILURES = (  # words of the reason, what to say of the server, what to do
 
 
 def connect(url: str, timeout: float = TIMEOUT) -> Redis:
-    """A client that has answered once. Whoever uses it tries again what failed: it does not by
-    itself. Raises FrontierError in plain words."""
+    """A client that has been answered once. It does not retry failed calls: its user does. Raises
+    FrontierError with a message for people."""
     try:
         options = {"socket_timeout": timeout, "socket_connect_timeout": CONNECT_TIMEOUT}
         client = _client(url, options)
@@ -65,14 +65,14 @@ def connect(url: str, timeout: float = TIMEOUT) -> Redis:
         raise FrontierError(f"{error_text(error)} ({without_password(url)})") from None
     except (RedisError, RedisClusterException, ValueError, OSError) as error:
         reason = str(error).rstrip(".")
-        what, mend = next((w, m) for words, w, m in FAILURES if re.search(words, reason))
-        raise FrontierError(f"Redis at {without_password(url)} {what}: {reason}. {mend}") from None
+        what, hint = next((w, m) for words, w, m in FAILURES if re.search(words, reason))
+        raise FrontierError(f"Redis at {without_password(url)} {what}: {reason}. {hint}") from None
     return client
 
 
 def persist(ask: Callable[[], T]) -> T:
-    """What ``ask`` answers. Asks again, for some seconds, while the server is there and hangs up;
-    raises redis.RedisError at once when nobody is there, or it says why not."""
+    """Returns the result of ``ask``, called again for some seconds while the server is there and
+    closes the connection. Raises redis.RedisError at once if no server is there or it refuses."""
     for pause in RETRY_PAUSES:
         try:
             return ask()
@@ -88,15 +88,15 @@ def persist(ask: Callable[[], T]) -> T:
 def _client(url: str, options: dict[str, Any]) -> Redis:
     scheme, plus, kind = url.partition("://")[0].partition("+")
     if kind == "cluster":
-        # Every verb touches one slot; a script answers from any node the same way.
+        # Every verb uses one slot, so a script runs the same way on any node.
         plain = url.replace("+cluster", "", 1)
         never = Retry(NoBackoff(), 0)
         return RedisCluster.from_url(plain, retry=never, **options)  # type: ignore[return-value]
     if kind == "sentinel":
         return _by_sentinel(url, options, tls=scheme == "rediss")
     if plus:
-        raise ValueError(f"there is no kind {kind!r}")
-    # After a failover the address may lead to another server, while this one is a replica now and
+        raise ValueError(f"there is no Redis connection of kind {kind!r}")
+    # After a failover the address may lead to another server, while this one is now a replica and
     # keeps its connections.
     anew = Retry(NoBackoff(), 1, (ReadOnlyError,))
     return Redis.from_url(url, health_check_interval=15, retry=anew, **options)

@@ -1,6 +1,6 @@
-"""Frontier: every verb that moves requests through Redis, each one script, safe to send twice.
+"""Frontier: every verb that moves requests through Redis, each one script, safe to repeat.
 
-The claim and complete protocol is told in docs/architecture.md; the keys are in keys.py."""
+docs/architecture.md describes the claim and complete protocol; the keys are in keys.py."""
 
 from __future__ import annotations
 
@@ -38,21 +38,22 @@ AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
 class Frontier(Tasks):
     """All requests of all tasks, over all partitions.
 
-    Raises Fenced when a verb is refused because its generation was declared dead, and
-    redis.RedisError as it comes from the client when Redis cannot be reached."""
+    Raises Fenced when a verb is refused because its generation was declared dead, and the client's
+    redis.RedisError when Redis cannot be reached."""
 
     def __init__(self, store: PartitionedStore) -> None:
         super().__init__(store)
         self.leases = Leases(store)  # the lives of nodes
-        self.eras = Eras(store)  # what became of the data
-        self.rollouts = Rollouts(store)  # the revisions that nodes are told to pull
+        self.eras = Eras(store)  # of the data
+        self.rollouts = Rollouts(store)  # the revisions that nodes should pull
         self.spiders = SpiderCatalogue(store)
         self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod
     def connect(cls, url: str, settings: Settings, *, follows: bool = False) -> Frontier:
-        """A frontier on a fresh connection; never share it over a fork. ``follows``: goes on in the
-        next era, which is not for who holds requests. Raises FrontierError and redis.RedisError."""
+        """A frontier on a new connection; never share it across a fork. ``follows``: it continues
+        in the next era, which holders of requests must not. Raises FrontierError and
+        redis.RedisError."""
         redis = connect(url, LONG_TIMEOUT if follows else TIMEOUT)
         store = PartitionedStore(redis, settings.key_prefix, settings.partitions, follows=follows)
         frontier = cls(store)
@@ -60,18 +61,20 @@ class Frontier(Tasks):
         return frontier
 
     def _agree(self) -> None:
-        """On the number of partitions, and on the era."""
-        # Kept beside the data: with another number every host would be looked for elsewhere.
+        """Checks the number of partitions, and learns the era."""
+        # Kept with the data: with another number, every host would be looked up elsewhere.
         name = f"{self.store.keys[0].prefix}:partitions"
-        if not self.store.redis.exists(name):  # a Redis that takes no writes now can be looked at
+        if not self.store.redis.exists(name):  # a read-only Redis can still be inspected
             self.store.redis.set(name, self.store.partitions, nx=True)
         written = self.store.redis.get(name) or str(self.store.partitions).encode()
         if not written.isdigit():
-            raise FrontierError(f"the key {name} in Redis holds {written!r}, no number; delete it")
+            raise FrontierError(
+                f"the key {name} in Redis holds {written!r}, which is not a number; delete it"
+            )
         if (kept := int(written)) != self.store.partitions:
             raise FrontierError(
                 f"this frontier has {kept} partitions and CRAWLFRAME_PARTITIONS is "
-                f"{self.store.partitions}; set it to {kept}, or take another CRAWLFRAME_KEY_PREFIX"
+                f"{self.store.partitions}; set it to {kept}, or use another CRAWLFRAME_KEY_PREFIX"
             )
         self.eras.learn()
 
@@ -80,15 +83,15 @@ class Frontier(Tasks):
     def claim(
         self, generation: int, sequence: int, n: int, fetched: Sequence[Fetched] = ()
     ) -> Claim:
-        """Up to n requests for a generation, after the slots that ``fetched`` (at most MAX_ENTRIES)
-        had of their hosts are free again; n may be 0, for that alone. Repeat with the same
-        ``sequence`` (it grows by one per claim) after an error: a batch whose answer was lost is
-        answered again, whatever n is."""
+        """Up to n requests for a generation, after freeing the host slots of the requests in
+        ``fetched`` (at most MAX_ENTRIES); n may be 0 for that purpose alone. After an error, repeat
+        it with the same ``sequence`` (which grows by one per claim): a batch whose answer was lost
+        is returned again, whatever n is."""
         claim = Claim(-1, [], {})
         over = dict(self.store.split(fetched, lambda one: one.host))
         turns = [(sequence + turn) % self.store.partitions for turn in range(self.store.partitions)]
         if self.store.partitions > 1 and self._last_claim == (generation, sequence):
-            # Which partition had answered is not known: first ask all for what was lost.
+            # It is unknown which partition had answered: first ask all for what was lost.
             for partition in turns:
                 self._claim_from(partition, claim, generation, sequence, 0, over.pop(partition, []))
             if claim.requests:
@@ -98,7 +101,7 @@ class Frontier(Tasks):
         for partition in turns:
             left = n - len(claim.requests)
             if left <= 0:
-                claim.wait = 0  # it is not asked and may have more
+                claim.wait = 0  # not asked this time, and may have more
             if left > 0 or partition in over:
                 some = over.get(partition, [])
                 self._claim_from(partition, claim, generation, sequence, max(0, left), some)
@@ -147,7 +150,7 @@ class Frontier(Tasks):
             )
 
     def known(self, asked: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
-        """For each (task, admissions): which of them have been admitted before."""
+        """For each (task, admissions): whether each of them has been admitted before."""
         if self.store.partitions == 1:
             marks = self._known_in(0, asked)
             return [list(islice(marks, len(admissions))) for _, admissions in asked]
@@ -163,7 +166,7 @@ class Frontier(Tasks):
         return [[next(answers[home]) for home in homes] for homes in places]
 
     def _known_in(self, partition: int, asked: list[tuple[int, list[Admission]]]) -> Iterator[bool]:
-        """The answers of one partition, in order."""
+        """The results of one partition, in order."""
         marks = b""
         for part in question_chunks([(task, some) for task, some in asked if some]):
             questions = [
@@ -174,7 +177,7 @@ class Frontier(Tasks):
         return map(KNOWN.__eq__, marks)
 
     def pending(self, admissions: Iterable[Admission]) -> list[Admission]:
-        """Those that have been admitted and neither finished nor failed."""
+        """The admissions that have neither finished nor failed yet, of those that were admitted."""
         found = []
         for partition, mine in self.store.split(admissions, lambda admission: admission.host):
             still = self._pending_in(partition, [admission.rid for admission in mine])
@@ -189,10 +192,10 @@ class Frontier(Tasks):
         return answers
 
     def complete(self, completions: list[Completion]) -> set[int]:
-        """Takes requests out of the frontier and their follow-ups in; call it after the commit of
+        """Removes requests from the frontier and adds their follow-ups; call it after the commit of
         their ledger rows, with the follow-ups that the ledger recorded.
 
-        Answers the tasks that seem to have nothing left."""
+        Returns the tasks that may have no requests left."""
         ended: set[int] = set()
         for partition, mine in self.store.split(completions, lambda completion: completion.host):
             if self.store.partitions > 1:
@@ -212,7 +215,7 @@ class Frontier(Tasks):
         return ended
 
     def _send_abroad(self, partition: int, completions: list[Completion]) -> None:
-        """Follow-ups of other partitions go there before their parents complete, so that the sum of
+        """Sends follow-ups of other partitions before their parents complete, so that the sum of
         all NR cannot reach 0 in between. A parent that is not pending has sent its own already."""
         abroad: dict[int, list[Admission]] = defaultdict(list)
         still = self._pending_in(partition, [completion.rid for completion in completions])
@@ -225,7 +228,7 @@ class Frontier(Tasks):
             self.admit(task, admissions)
 
     def _entry(self, partition: int, completion: Completion) -> list[Any]:
-        """What complete.lua reads of a completion, its follow-ups as they are."""
+        """The completion as complete.lua reads it, with its follow-ups."""
         local = completion.follow_ups
         if self.store.partitions > 1:
             local = [f for f in local if self.store.partition_of(f.host) == partition]
@@ -234,8 +237,8 @@ class Frontier(Tasks):
         return [completion.rid, task, failed, counted, 0, local]
 
     def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:
-        """Pushes all but the last chunk of a long follow-up list. Answers the entry that completes
-        the request, or None when it is not pending any more."""
+        """Pushes all but the last chunk of a long list of follow-ups. Returns the entry that
+        completes the request, or None when it is no longer pending."""
         rid, task, follow_ups = entry[0], entry[1], entry[5]
         while len(follow_ups) - cursor > MAX_ENTRIES:
             chunk = follow_ups[cursor : cursor + MAX_ENTRIES]
@@ -246,22 +249,24 @@ class Frontier(Tasks):
         return [*entry[:4], cursor, follow_ups[cursor:]] if cursor else entry
 
     def retry(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
-        """(rid, host, milliseconds): held requests wait that long for another try."""
+        """(rid, host, milliseconds): held requests wait that long for another attempt. Returns how
+        many this generation held."""
         return self._give("retry", generation, requests, "1")
 
     def defer(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
-        """(rid, host, milliseconds): held requests that were not tried wait that long."""
+        """As ``retry``, for requests that were not attempted."""
         return self._give("retry", generation, requests, "0")
 
     def release(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
         """(rid, host, penalty): held requests go back, first in line. Penalty 1: it is blamed for
-        the death of a worker, which counts as a delivery and a kill; else 0."""
+        the death of a worker, which counts as a delivery and a kill; else 0. Returns as
+        ``retry``."""
         return self._give("release", generation, requests)
 
     def park(
         self, generation: int, requests: list[tuple[bytes, str, str]], version: str = ""
     ) -> int:
-        """(rid, host, reason): held requests step aside, until ``unpark`` or until another code
+        """(rid, host, reason): held requests are set aside until ``unpark``, or until another code
         version takes them with ``retake``. ``version`` is the label of the code that could not run
         them; "" when the code is not to blame, so that only ``unpark`` brings them back."""
         return self._give("park", generation, requests, mark_of(version))
@@ -277,7 +282,7 @@ class Frontier(Tasks):
     # -- audit ------------------------------------------------------------------------------------
 
     def audit(self) -> list[str]:
-        """Every way in which counters and queues disagree at this instant; empty is good."""
+        """Every discrepancy between counters and queues at this instant; empty if there is none."""
         problems: list[str] = []
         for partition in range(self.store.partitions):
             problems += [

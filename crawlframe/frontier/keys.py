@@ -1,13 +1,14 @@
 """The name of every Redis key, in Python and (as a prelude) in Lua.
 
-All keys of one partition share the hash tag ``{p}``, so a script touches one cluster slot only.
+All keys of one partition share the hash tag ``{p}``, so a script uses one cluster slot only.
 
 Lane: the requests of one task, one rank and one host, in order of arrival. It is named
 ``<task>:<rank>:<host>``. The lanes of a host together are its queue, divided so that a task can be
-paused or skipped at once and each entry costs 18 bytes.
+paused or skipped at once and each entry takes 18 bytes.
 
 Tried: the code versions that could not run a request, as marks of 8 hex digits joined by dots,
-oldest first, at most 8. Parked requests are grouped by it: each version finds what it did not try.
+oldest first, at most 8. Parked requests are grouped by it: each version finds those it has not
+tried.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "LANES": ("l:.", "zset of a host: <task>:<rank> -> rank and turn"),
     "LANE": ("q:.", "list of a lane: rids that are ready"),
-    "HOST": ("h:.", "hash of a host: a fetches going on, n next time (ms), t turn"),
+    "HOST": ("h:.", "hash of a host: a fetches in progress, n next time (ms), t turn"),
     "REQ": ("req", "hash rid -> record (as records.cut leaves it); every pending request"),
     "OWN": (
         "own",
@@ -34,18 +35,18 @@ KEYS: dict[str, tuple[str, str]] = {
     "CURSOR": ("cursor", "hash rid -> follow-ups of a long list that were pushed"),
     "DELAYED": ("delayed", "zset rid -> due time (ms)"),
     "INPROGRESS": ("inprogress:.", "set of a generation: rids it holds"),
-    "BATCH": ("batch:.", "string of a generation: its last claim, for a lost answer"),
+    "BATCH": ("batch:.", "string of a generation: its last claim, in case the answer is lost"),
     "PARKED": ("parked:.", "hash of a task: rid -> reason"),
     "TRIED_VERSIONS": ("trails", "set of the lists of tried versions that parked requests have"),
     "TASKS_BY_TRIED": ("trail:.", "set of such a list: tasks with such parked requests"),
     "PARKED_BY_TRIED": ("stranded:.", "set of <task>:<tried>: the parked requests (rids)"),
-    "RETAKEN": ("retaken:.", "string of a retake call: what it answered, for a lost answer"),
+    "RETAKEN": ("retaken:.", "string of a retake call: its answer, in case that is lost"),
     "PAUSED": ("paused:.", "set of a task: lanes that wait for resume"),
     "SEEN": ("seen:.", "intsets of 64-bit fingerprints: <task>:<bucket>, linear hashing"),
     "TASK": (
         "task:.",
-        "hash of a task: counters, state, limits; changing = state not yet all done; cookies = "
-        "version of its cookies, swept = that with which deleted ones were dropped last",
+        "hash of a task: counters, state, limits; changing = state change not complete; cookies = "
+        "version of its cookies, swept = the one at which deleted ones were last dropped",
     ),
     "TASKS": ("tasks", "set of tasks that have not been closed"),
     "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie; empty = deleted"),
@@ -71,12 +72,12 @@ KEYS: dict[str, tuple[str, str]] = {
 }
 
 
-# What is not rebuilt from the database, and so outlives an era.
+# Kept across eras, because it is not rebuilt from the database.
 LASTING = {
     "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
     "COOKIES", "QUARANTINE",
 }  # fmt: skip
-# What is of Redis itself: it also stays when another installation takes it over.
+# Redis's own: also kept when another installation takes it over.
 OWN_AFFAIRS = {"ERA"}
 
 
@@ -92,12 +93,12 @@ class Keys:
         return self.tag + KEYS[name][0].replace(".", str(argument))
 
     def pattern(self, rest: str = "*") -> str:
-        """What SCAN takes for the keys of this partition whose suffix matches ``rest``."""
+        """The pattern for SCAN of the keys of this partition whose suffix matches ``rest``."""
         return re.sub(r"([\[\]*?\\])", r"\\\1", self.tag) + rest
 
 
 def lua_prelude() -> str:
-    """Lua locals for every key: constants, and functions where a name takes an argument."""
+    """Lua locals for every key: constants, or functions where a name takes an argument."""
     lines = ["local TAG = KEYS[1]"]
     for name, (suffix, _) in KEYS.items():
         if suffix.endswith("."):

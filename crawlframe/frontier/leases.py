@@ -1,4 +1,4 @@
-"""Leases: which nodes are alive, and what becomes of the requests of dead ones."""
+"""Leases: which nodes are alive, and how the requests of dead ones are recovered."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ class Leases:
         self._rows = Rows(store)
 
     def announce(self, node: NodeInfo) -> None:
-        """Tells the cluster who a generation is."""
+        """Publishes the node of a generation to the cluster."""
         self._store.redis.hset(
             self._store.keys[0]("NODES"), str(node.generation), msgspec.json.encode(node)
         )
 
     def renew(self, generation: int, seconds: float) -> None:
-        """This generation lives for so long from now. Raises Fenced."""
+        """Extends the lease of this generation to ``seconds`` from now. Raises Fenced."""
         for partition in range(self._store.partitions):
             self._store.run("lease", partition, generation, int(seconds * 1000))
 
     def left(self) -> dict[int, float]:
-        """Generations that were not replayed, with the seconds left (least of all partitions)."""
+        """Generations that were not replayed, with the seconds left (the least of all
+        partitions)."""
         left: dict[int, float] = {}
         for partition in range(self._store.partitions):
             answer = self._store.run("leases", partition)
@@ -48,7 +49,7 @@ class Leases:
         return bool(announced) and generation in self.left()
 
     def nodes(self) -> list[NodeInfo]:
-        """Every generation that announced itself and was not replayed, oldest first."""
+        """All generations that announced themselves and were not replayed, oldest first."""
         left = self.left()
         nodes = self._rows.read_hash("NODES", _node)
         return [
@@ -57,7 +58,7 @@ class Leases:
         ]
 
     def held(self, generations: Collection[int]) -> dict[int, int]:
-        """How many requests each generation has in progress."""
+        """The number of requests that each generation has in progress."""
         held = dict.fromkeys(generations, 0)
         for keys in self._store.keys:
             pipe = self._store.redis.pipeline(transaction=False)
@@ -68,14 +69,14 @@ class Leases:
         return held
 
     def in_progress(self) -> dict[bytes, str]:
-        """rid -> host of what generations hold that were not replayed."""
+        """rid -> host of all requests held by generations that were not replayed."""
         held: dict[bytes, str] = {}
         for generation in self.left():
             held |= self.strays(generation, ())
         return held
 
     def strays(self, generation: int, held: Collection[bytes]) -> dict[bytes, str]:
-        """rid -> host of what a generation has in progress beside the rids in ``held``."""
+        """rid -> host of the requests a generation has in progress other than those in ``held``."""
         hosts = {}
         for partition, keys in enumerate(self._store.keys):
             rids = [
@@ -90,8 +91,8 @@ class Leases:
         return hosts
 
     def replay(self, generation: int) -> int:
-        """Declares a generation dead and gives its requests back; answers how many."""
-        # First: whoever dies in between leaves the lease behind, and it will be replayed again.
+        """Declares a generation dead and releases its requests; returns how many."""
+        # First: if this process dies half way, the lease remains, and it will be replayed again.
         self._store.redis.hdel(self._store.keys[0]("NODES"), str(generation))
         moved = 0
         for partition in range(self._store.partitions):

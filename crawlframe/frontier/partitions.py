@@ -1,4 +1,4 @@
-"""Partitions: which host lives where, and how a verb is run there."""
+"""Partitions: the partition of each host, and how a verb is run in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REFUSALS = {  # first word of a script's error -> what it means
 
 
 class PartitionedStore:
-    """The frontier's data in Redis, cut by hash(host); every script touches one partition only."""
+    """The frontier's data in Redis, divided by hash(host); every script uses one partition only."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class PartitionedStore:
         *,
         follows: bool = False,
     ) -> None:
-        """``follows``: goes on in the next era. Not for who holds requests of the one before."""
-        self.redis: Any = redis  # the client's own types mix bytes and text
+        """``follows``: continues in the next era. Not for holders of requests of the one before."""
+        self.redis: Any = redis  # the client's own types mix bytes and str
         self.partitions = partitions
         self.call_log = call_log or CallLog()
         self._follows = follows
@@ -50,11 +50,12 @@ class PartitionedStore:
         self._scripts = Scripts(redis)
 
     def partition_of(self, host: str) -> int:
-        """The partition in which a host lives."""
+        """The number of the partition of a host."""
         return _hash_of(host) % self.partitions if self.partitions > 1 else 0
 
     def split(self, things: Iterable[T], host: Callable[[T], str]) -> Iterator[tuple[int, list[T]]]:
-        """(partition, the things whose host lives there); no partition without things."""
+        """(partition, the things whose host belongs to it); partitions without things are left
+        out."""
         if self.partitions == 1:
             things = list(things)
             if things:
@@ -84,7 +85,7 @@ class PartitionedStore:
             faults.at(f"{verb}.before", ConnectionError, self._drop)
             answer = getattr(self._scripts, verb)(keys=[keys.tag], args=args)
             faults.at(f"{verb}.after", ConnectionError, self._drop)
-        except RedisClusterException as error:  # not a RedisError, though it means one
+        except RedisClusterException as error:  # not a RedisError, although it should be
             raise ConnectionError(str(error)) from None
         except ResponseError as error:
             word = str(error).partition(" ")[0]
@@ -101,8 +102,8 @@ class PartitionedStore:
         self.redis.connection_pool.disconnect()
 
     def era_of(self, partition: int) -> tuple[int, str]:
-        """The number and the state of its data's era; without one that is era 0. One that cannot be
-        read is doubted, as ``read_era`` of the scripts has it."""
+        """The number and the state of the partition's era; era 0 when there is none. One that
+        cannot be read is doubted, as in ``read_era`` of the scripts."""
         row = self.redis.get(self.keys[partition]("ERA")) or b"0 open"
         number, _, state = row.partition(b" ")
         if not number.isdigit() or not state.isalpha():
@@ -110,12 +111,12 @@ class PartitionedStore:
         return int(number), state.decode()
 
 
-@lru_cache(maxsize=10_000)  # most links of a page are on hosts met a moment ago
+@lru_cache(maxsize=10_000)  # most links of a page are to hosts seen a moment ago
 def _hash_of(host: str) -> int:
     return zlib.crc32(host.encode())
 
 
 def pack(value: Any) -> bytes:
-    """msgpack in the old raw types: Redis's own cmsgpack does not read bin types."""
+    """msgpack with the old raw types: Redis's cmsgpack does not read bin types."""
     packed: bytes = msgpack.packb(value, use_bin_type=False)
     return packed

@@ -1,4 +1,4 @@
-"""What goes into the frontier's verbs and what comes out of them."""
+"""The arguments and results of the frontier's verbs."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from typing import Any, NamedTuple
 
 from crawlframe.request import Admission
 
-HASHES = 10**9  # buckets of seen URLs are chosen by the last 9 digits of a fingerprint
+HASHES = 10**9  # hash space of seen URLs: the last 9 digits of a fingerprint choose its bucket
 
-# How most records begin, but for their fourth byte, the length of the URL; see cut(). The list only
-# grows, also with a new RECORD_VERSION: Redis keeps what older code has cut.
+# How most records begin, except for their fourth byte, the length of the URL; see cut(). Entries
+# are only added, also with a new RECORD_VERSION: Redis keeps what older code has cut.
 FRONTS = [
     bytes([array, 1, 0xD9]) + scheme  # msgpack: without and with extra fields
     for array in (0x94, 0x95)
     for scheme in (b"https", b"http")
 ]
-VERBATIM = 0xFF  # first byte of a kept record; a lower one is a place in FRONTS
+VERBATIM = 0xFF  # first byte of a record kept whole; a lower one is an index into FRONTS
 FATAL = 2  # kills after which a request is poison
-DOUBTFUL = 3  # nodes that died with a request, after which it runs alone
+DOUBTFUL = 3  # nodes that died with a request, after which it must run alone
 _MARKS = {front: bytes([n]) for n, front in enumerate(FRONTS)}
 _WHOLE = bytes([VERBATIM])
 _NUMBER = struct.Struct(">q")  # the first half of a rid
 
 
 class TaskLimits(NamedTuple):
-    """What claim and admit need to know of a task."""
+    """The limits of a task, for claim and admit."""
 
     priority: int = 0
-    delay: int = 0  # milliseconds between two requests to one host
+    delay: int = 0  # milliseconds between two requests to a host
     concurrency: int = 8  # requests in flight per host
-    page_limit: int = 0  # requests admitted; 0 = no limit
+    page_limit: int = 0  # requests admitted; 0: no limit
 
 
 class Claimed(NamedTuple):
-    """A request in the hands of this generation."""
+    """A request held by this generation."""
 
     rid: bytes
     task: int
     host: str
-    attempts: int  # tries that failed before
+    attempts: int  # attempts that failed before
     deliveries: int  # nodes that died with it, and workers whose death it is blamed for
     record: bytes
-    claim: int = 0  # the sequence number of the claim that gave it
+    claim: int = 0  # the sequence number of the claim that returned it
     kills: int = 0  # workers whose death it is blamed for
 
     @property
     def alone(self) -> bool:
-        """It is blamed for the death of a worker, or nodes die with it again and again: it must not
-        endanger others."""
+        """Whether it must run without others: it is blamed for the death of a worker, or nodes have
+        repeatedly died with it."""
         return 0 < self.kills < FATAL or self.deliveries - self.kills >= DOUBTFUL
 
     def poison(self, max_deliveries: int) -> str:
-        """Why it must not be run again; "" when it may."""
+        """Why it must not run again; "" when it may."""
         if self.kills >= FATAL:
             return f"it killed {self.kills} workers, the last one while it ran alone"
         if self.deliveries > max_deliveries:
@@ -63,16 +63,16 @@ class Claimed(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A request in the hands of this generation whose fetch is over: its host need not wait until
-    it is settled."""
+    """A request held by this generation whose fetch is over: its host's slot is freed before the
+    request is settled."""
 
     rid: bytes
     host: str
-    claim: int  # as in Claimed: by another claim the same request is fetched anew
+    claim: int  # as in Claimed: another claim fetches the same request again
 
 
 class TaskView(NamedTuple):
-    """What a claim says of a task."""
+    """The state of a task, as a claim returns it."""
 
     state: str
     cookies: int  # version of the task's cookies
@@ -80,7 +80,7 @@ class TaskView(NamedTuple):
 
 @dataclass
 class Claim:
-    """The answer of one claim. ``wait``: milliseconds until more is due, 0 at once, -1 unknown."""
+    """The result of one claim. ``wait``: milliseconds until more is due, 0 at once, -1 unknown."""
 
     wait: int
     requests: list[Claimed]
@@ -90,7 +90,7 @@ class Claim:
 @dataclass
 class Completion:
     """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
-    ``items``: how many the row has; ``cancelled``: it failed for no other reason."""
+    ``items``: number of items in the row; ``cancelled``: it failed for no other reason."""
 
     rid: bytes
     task: int
@@ -115,7 +115,7 @@ class Counts(NamedTuple):
     delayed: int
     parked: int
     items: int = 0
-    cancelled: int = 0  # those of NE that ended because their task was cancelled
+    cancelled: int = 0  # those of NE that ended because the task was cancelled
 
     @property
     def nr(self) -> int:
@@ -131,24 +131,24 @@ class Counts(NamedTuple):
 
     @property
     def may_be_last(self) -> bool:
-        """Is one request left, which is delayed? It may be the last one of the task."""
+        """Whether one request is left, and is delayed: it may be the last one of the task."""
         return self.nr == self.delayed == 1
 
     @property
     def waits(self) -> bool:
-        """Is there something to claim, and nothing in progress?"""
+        """Whether there is something to claim, and nothing in progress."""
         return self.ready > 0 and self.in_progress == 0
 
 
 def fingerprints(rids: list[bytes]) -> tuple[list[str], list[int]]:
-    """The 64-bit fingerprints in the seen sets: the first halves of the rids as signed integers,
-    in text; and the hash of each, its last 9 digits, by which buckets are chosen."""
+    """The 64-bit fingerprints in the seen sets: the first halves of the rids as signed integers, as
+    text; and the hash of each, its last 9 digits, which chooses the bucket."""
     numbers = struct.unpack(f">{2 * len(rids)}q", b"".join(rids))[::2]
     return list(map(str, numbers)), [abs(number) % HASHES for number in numbers]
 
 
 def groups(admissions: list[Admission]) -> list[list[Any]]:
-    """Admissions as the scripts read them: in order, and what neighbours share is sent once."""
+    """Admissions as the scripts read them: in order, with what neighbours share sent once."""
     groups: list[list[Any]] = []
     flat: list[Any] = []
     last_host, last_rank, last_delay, name = None, 0, 0, b""
@@ -163,10 +163,10 @@ def groups(admissions: list[Admission]) -> list[list[Any]]:
 
 
 def cut(record: bytes, name: bytes) -> bytes:
-    """A record as Redis keeps it. Most begin with the same few bytes and then the name of the host,
-    which their lane has: one byte stands for all that.
+    """A record as Redis keeps it. Most begin with the same few bytes followed by the host's name,
+    which is in the name of their lane: one byte replaces all of that.
 
-    What begins otherwise is kept whole, behind VERBATIM where its first byte could be mistaken."""
+    Others are kept whole, behind VERBATIM where their first byte would be ambiguous."""
     before, found, after = record.partition(name)
     if found and (mark := _MARKS.get(before[:3] + before[4:])):
         return mark + before[3:4] + after
@@ -174,7 +174,7 @@ def cut(record: bytes, name: bytes) -> bytes:
 
 
 def whole(kept: bytes, host: str) -> bytes:
-    """The record of which ``cut`` made this."""
+    """The record that was passed to ``cut``."""
     mark = kept[0] if kept else VERBATIM
     if mark < len(FRONTS):
         front = FRONTS[mark]
@@ -183,5 +183,5 @@ def whole(kept: bytes, host: str) -> bytes:
 
 
 def _name(host: str) -> bytes:
-    """A host as it stands in records of its requests."""
+    """A host name as it is encoded in records of its requests."""
     return b"://" + host.encode()

@@ -1,4 +1,4 @@
-"""Rollouts: which revision the nodes that follow a branch are told to run."""
+"""Rollouts: the revisions announced to the nodes that follow a branch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Rollout(msgspec.Struct, frozen=True):
     """One announcement; newer ones have larger ids."""
 
     revision: str  # hex digits: 40, or at least 12
-    branch: str  # without the remote, whose name is each checkout's own affair
-    nodes: tuple[str, ...] = ()  # whom it names; empty = all
-    back: bool = False  # may a node go back to it?
-    before: str = ""  # the revision that a canary had before; "" when there is no canary
-    id: int = 0  # microseconds of Redis; set when it is announced
+    branch: str  # without the remote, whose name differs by checkout
+    nodes: tuple[str, ...] = ()  # the nodes that it names; empty = all
+    back: bool = False  # whether a node may go back to it
+    before: str = ""  # the revision of a canary before it; "" when there is no canary
+    id: int = 0  # Redis time in microseconds; set when it is announced
 
     @property
     def announced_at(self) -> float:
@@ -27,8 +27,8 @@ class Rollout(msgspec.Struct, frozen=True):
 
 
 class Rollouts:
-    """The newest announcement for all, and for each node that was named since. So a node that comes
-    late catches up with what it missed, though others were named meanwhile.
+    """The newest announcement for all nodes, and for each node that was named since. So a node that
+    starts late receives what it missed, even if others were named in the meantime.
 
     Raises redis.RedisError."""
 
@@ -37,14 +37,14 @@ class Rollouts:
         self._rows = Rows(store)
 
     def announce(self, rollout: Rollout) -> Rollout:
-        """Tells the nodes it names, or all that follow the branch; what they were told before does
-        not count any more. Answers it with its id."""
+        """Announces it to the nodes it names, or to all that follow the branch, instead of any
+        earlier announcement to them. Returns it with its id."""
         text = msgspec.json.encode(rollout)
         number = self._store.run("announce", 0, text, rollout.branch, *rollout.nodes)
         return msgspec.structs.replace(rollout, id=int(number))
 
     def current(self) -> Rollout | None:
-        """The newest announcement, whoever is named; None when there is none."""
+        """The newest announcement, whichever nodes it names; None when there is none."""
         return max(self._all(), key=lambda rollout: rollout.id, default=None)
 
     def of(self, node: str, branch: str | None = None) -> Rollout | None:
@@ -58,7 +58,7 @@ class Rollouts:
         return max(mine, key=lambda rollout: rollout.id, default=None)
 
     def _all(self) -> Iterator[Rollout]:
-        """Rows of the form ``<id>|<JSON>``; what cannot be read is set aside."""
+        """Rows of the form ``<id>|<JSON>``; unreadable ones are set aside."""
         return self._rows.read_hash("ROLLOUT", _rollout)
 
 
@@ -69,7 +69,7 @@ def _rollout(_: bytes, row: bytes) -> Rollout:
 
 
 def concerns(rollout: Rollout | None, node: str, branch: str, last_id: int) -> bool:
-    """Must a node that follows a branch (named without its remote) act on an announcement?
+    """Whether a node that follows a branch (named without its remote) must act on an announcement.
     ``last_id`` is that of the last one it acted on, 0 before the first."""
     return (
         rollout is not None
@@ -80,5 +80,5 @@ def concerns(rollout: Rollout | None, node: str, branch: str, last_id: int) -> b
 
 
 def branch_of(follows: str) -> str:
-    """``origin/main`` -> ``main``: what ``CodeState.follows`` says, without the remote."""
+    """``origin/main`` -> ``main``: ``CodeState.follows`` without the remote."""
     return follows.partition("/")[2]

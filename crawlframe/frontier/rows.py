@@ -1,8 +1,8 @@
-"""Rows: reading what Redis holds, row by row. What cannot be read, because somebody or something
-else has written it, is set aside; everything else is read all the same.
+"""Rows: reading the rows of Redis hashes one by one. A row that cannot be read, because somebody or
+something else has written it, is set aside; all others are still read.
 
-What is JSON but of another form may be of another release, which can read it: it is skipped and
-counted, and stays where it is. So does what fails by an error of ours."""
+JSON of another form may be from another release, which can read it: it is skipped and counted, and
+stays where it is. So does a row that fails because of an error in our own code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, OSError, msgs
 
 
 class SetAside(NamedTuple):
-    """A row that could not be read. ``name``: hash and field; ``value``: how it began."""
+    """A row that could not be read. ``name``: hash and field; ``value``: its start."""
 
     at: datetime
     name: str
@@ -34,7 +34,7 @@ class SetAside(NamedTuple):
 
 
 class Rows:
-    """Of one store. ``decode`` raises one of UNREADABLE for a value that is none."""
+    """The rows of one store. ``decode`` raises one of UNREADABLE for an invalid value."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class Rows:
         argument: object = "",
         partition: int = 0,
     ) -> Iterator[T]:
-        """What ``decode(field, value)`` returns for each row of a hash."""
+        """The results of ``decode(field, value)`` for the rows of a hash."""
         rows = self._store.redis.hgetall(self._store.keys[partition](name, argument))
         for field, value in rows.items():
             one = self.read_row(name, field, value, decode, None, argument, partition)
@@ -63,7 +63,7 @@ class Rows:
         argument: object = "",
         partition: int = 0,
     ) -> T | D:
-        """What ``decode(field, value)`` returns for one row that was read, or ``default``."""
+        """The result of ``decode(field, value)`` for one row that was read, or ``default``."""
         try:
             return decode(field, value)
         except UNREADABLE as error:
@@ -80,7 +80,7 @@ class Rows:
                 yield place, number
 
     def quarantined(self) -> list[SetAside]:
-        """The rows that were set aside, oldest first; at most 1,000 of each partition."""
+        """The rows that were set aside, oldest first; at most 1,000 per partition."""
         rows = [
             _set_aside(name, value)
             for keys in self._store.keys
@@ -106,7 +106,7 @@ class Rows:
         keys = self._store.keys[partition]
         key = keys(name, argument)
         done = 0
-        with suppress(RedisError):  # one that takes no writes now can be looked at
+        with suppress(RedisError):  # a read-only Redis can still be inspected
             suffix = key.removeprefix(keys.tag)
             done = self._store.run("quarantine", partition, suffix, field, value, int(junk))
         if done:
@@ -115,7 +115,7 @@ class Rows:
 
 
 def _is_junk(error: Exception) -> bool:
-    """Is it no number, text or JSON at all?"""
+    """Whether it is not a number, text or JSON at all."""
     of_other_form = isinstance(error, msgspec.ValidationError)
     return isinstance(error, (ValueError, msgspec.DecodeError)) and not of_other_form
 

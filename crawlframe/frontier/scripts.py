@@ -1,4 +1,4 @@
-"""Loads the Lua verbs: each file of ``lua/`` behind the key names and the shared part."""
+"""Loads the Lua verbs: each file of ``lua/``, preceded by the key names and the shared part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
 
 @cache
 def source(verb: str) -> str:
-    """The whole Lua text of a verb."""
+    """The complete Lua text of a verb."""
     parts = [lua_prelude(), (LUA / "_shared.lua").read_text()]
     if verb not in UNGUARDED:
         parts.append((LUA / "_guard.lua").read_text())

@@ -1,4 +1,4 @@
-"""Spiders: the catalogue of those that the nodes have loaded, which the service reads."""
+"""Spiders: the catalogue of spiders that the nodes have loaded, for the service to read."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from crawlframe.spider import SpiderInfo
 
 
 class SpiderCatalogue:
-    """Of one cluster. Raises redis.RedisError."""
+    """The spiders of one cluster. Raises redis.RedisError."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self._store = store
         self._rows = Rows(store)
 
     def publish(self, infos: list[SpiderInfo]) -> None:
-        """Tells the service which spiders exist. Spiders not named stay as they are."""
+        """Publishes spiders to the service. Spiders not named stay as they are."""
         if infos:
             mapping = {info.name: msgspec.json.encode(info) for info in infos}
             self._store.redis.hset(self._store.keys[0]("SPIDERS"), mapping=mapping)
 
     def find(self, name: str) -> SpiderInfo | None:
-        """What was published of a spider; None: nothing."""
+        """The published description of a spider; None when there is none."""
         row = self._store.redis.hget(self._store.keys[0]("SPIDERS"), name)
         return row and self._rows.read_row("SPIDERS", name.encode(), row, _spider, None)
 
@@ -36,5 +36,5 @@ class SpiderCatalogue:
 def _spider(name: bytes, row: bytes) -> SpiderInfo:
     info = msgspec.json.decode(row, type=SpiderInfo, strict=False)
     if info.name != name.decode():
-        raise ValueError(f"it is of spider {info.name!r}")
+        raise ValueError(f"it belongs to spider {info.name!r}")
     return info

@@ -1,4 +1,4 @@
-"""Tasks: what the frontier knows of each task, and how a task is opened, steered and closed."""
+"""Tasks: the state of each task in the frontier; how tasks are opened, controlled and closed."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from crawlframe.frontier.records import Counts, TaskLimits, groups
 from crawlframe.frontier.rows import Rows
 from crawlframe.request import Admission, end_admission
 
-KEYS_PER_SCAN = 2_000  # keys that one step of a search for lanes looks at
+KEYS_PER_SCAN = 2_000  # keys examined by one step of a search for lanes
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
     "cancelled",
 ]  # fmt: skip
 
 
-# A cookie as TaskCookies writes it: name, value, domain, whether that was given and had a dot,
-# path, whether that was given, secure, expires.
+# A cookie as TaskCookies writes it: name, value, domain, whether the domain was given and had a
+# dot, path, whether the path was given, secure, expires.
 _COOKIE = msgspec.json.Decoder(tuple[str, str | None, str, bool, bool, str, bool, bool, int | None])
 
 
 class SharedCookies(NamedTuple):
-    """Cookies of a task, in the form of TaskCookies. ``swept``: another number whenever the entries
-    of deleted ones were dropped."""
+    """Cookies of a task, in the form of TaskCookies. ``swept`` changes whenever the entries of
+    deleted ones were dropped."""
 
     entries: dict[str, str]
     swept: int
 
 
 class Tasks:
-    """The task half of the frontier."""
+    """The part of the frontier that concerns tasks."""
 
     def __init__(self, store: PartitionedStore) -> None:
         self.store = store
         self.rows = Rows(store)
 
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
-        """Makes a task known and admits its seeds. Doing it again changes nothing."""
+        """Makes a task known and admits its seeds. Repeating it changes nothing."""
         fields = _flat(
             state="running",
             delay=limits.delay,
@@ -54,7 +54,7 @@ class Tasks:
             limit=limits.page_limit,
         )
         mine = dict(self.store.split(seeds, lambda seed: seed.host))
-        # Those with seeds last: whoever claims a seed at once finds the task in every partition.
+        # Partitions with seeds last: a claim that returns a seed finds the task in every partition.
         for partition in sorted(
             range(self.store.partitions), key=lambda partition: partition in mine
         ):
@@ -62,7 +62,7 @@ class Tasks:
             self.store.run("open", partition, task, pack(fields), pack(seeds_here))
 
     def admit(self, task: int, admissions: list[Admission]) -> int:
-        """Adds requests the task has not seen; answers how many were new. Raises FrontierError
+        """Adds requests the task has not seen; returns how many were new. Raises FrontierError
         when Redis does not know the task."""
         new = 0
         for partition, mine in self.store.split(admissions, lambda admission: admission.host):
@@ -71,22 +71,22 @@ class Tasks:
         return new
 
     def pause(self, task: int) -> None:
-        """Nothing of the task is claimed any more."""
+        """From now on no requests of the task are claimed."""
         self._set_state(task, "paused")
         self._set_state(task, "paused", "end")
 
     def resume(self, task: int) -> None:
-        """The task runs again; parked requests get another chance."""
+        """The task runs again; its parked requests are tried again."""
         self._set_state(task, "running")
         self.unpark(task)
         self._set_state(task, "running", "end")
 
     def cancel(self, task: int, seconds: float = math.inf) -> bool:
-        """What waits of the task ends, counted as cancelled; so does what it still finds. What is
-        given back later is claimed without further delays, for workers to end it without a fetch.
+        """Ends the waiting requests of the task, and those it still finds, counted as cancelled.
+        Requests given back later are claimed without further delays, for workers to end unfetched.
 
-        Returns False when ``seconds`` were not enough. The state of the task stays "changing"
-        then, until it is done again."""
+        Returns False when ``seconds`` did not suffice. The task's state remains "changing" until
+        the call is repeated and completes."""
         until = time.monotonic() + seconds
         self._set_state(task, "cancelling")
         self.unpark(task, until)
@@ -99,7 +99,7 @@ class Tasks:
         return True
 
     def _hasten(self, task: int, until: float) -> None:
-        """What is delayed goes back to its lanes."""
+        """Moves delayed requests back to their lanes."""
         for partition in range(self.store.partitions):
             cursor: Any = 0
             while time.monotonic() <= until:
@@ -108,7 +108,7 @@ class Tasks:
                     break
 
     def _end_waiting(self, partition: int, task: int, until: float) -> bool:
-        """Empties the task's lanes. A lane that comes into being meanwhile may be passed over."""
+        """Empties the task's lanes. A lane that is created meanwhile may be missed."""
         keys = self.store.keys[partition]
         start, pattern = len(keys("LANE")), keys.pattern(f"q:{task}:*")
         cursor = 0
@@ -133,7 +133,7 @@ class Tasks:
 
     def unpark(self, task: int, until: float = math.inf) -> int:
         """Parked requests of the task go back to their queues, as long as time.monotonic() has not
-        passed ``until``. Returns how many."""
+        passed ``until``. Returns how many did."""
         moved = 0
         for partition, keys in enumerate(self.store.keys):
             # No more than are parked now: a node may park the same ones again meanwhile.
@@ -152,8 +152,8 @@ class Tasks:
 
     def retake(self, version: str, limit: int) -> int:
         """Parked requests of running tasks that this code version has not tried go back, first in
-        line. Answers how many: up to ``limit``, and up to 500 per partition; a repeated call takes
-        what is left."""
+        line. Returns how many: up to ``limit``, and up to 500 per partition; a repeated call takes
+        the rest."""
         moved = 0
         for partition in range(self.store.partitions):
             if version and (left := min(limit - moved, MAX_ENTRIES)) > 0:
@@ -162,8 +162,8 @@ class Tasks:
         return moved
 
     def stuck(self) -> dict[int, Counts] | None:
-        """The open tasks that no node can bring further now: paused, or with nothing but parked
-        requests. None when some other task is open."""
+        """The open tasks that no node can advance now: paused, or with only parked requests left.
+        None when any other task is open."""
         counts = self.counts_of(self.open_tasks())
         stuck = {task: c for task, c in counts.items() if c and self._is_stuck(task, c)}
         return stuck if len(stuck) == len(counts) else None
@@ -175,20 +175,20 @@ class Tasks:
         return counts.nr - held == counts.parked > 0
 
     def holds_last(self, task: int) -> bool:
-        """Return whether the task has a last request, held back until nothing else is left."""
+        """Whether the task has a last request, held back until nothing else is left."""
         last = end_admission(task)
         keys = self.store.keys[self.store.partition_of(last.host)]
         own = self.store.redis.hget(keys("OWN"), last.rid)
         return bool(own) and own.startswith(b"d|")
 
     def begin_last(self, task: int) -> bool:
-        """Release the last request of the task if it is held back and nothing else remains in its
+        """Releases the last request of the task if it is held back and nothing else remains in its
         partition; returns whether it did. With several partitions the caller has counted all."""
         last = end_admission(task)
         return bool(self.store.run("last", self.store.partition_of(last.host), task, last.rid))
 
     def close_tasks(self, tasks: Iterable[int]) -> None:
-        """Forgets ended tasks of which nothing is left. Their numbers live on in the database."""
+        """Forgets ended tasks that have nothing left. Their counters remain in the database."""
         for task, counts in self.counts_of(tasks).items():
             if counts is not None and counts.nr > 0:
                 continue
@@ -197,7 +197,7 @@ class Tasks:
                     pass
 
     def is_open(self, task: int) -> bool:
-        """Was it opened, and not closed since?"""
+        """Whether it was opened and not closed since."""
         return bool(self.store.redis.sismember(self.store.keys[0]("TASKS"), str(task)))
 
     def open_tasks(self) -> list[int]:
@@ -207,10 +207,10 @@ class Tasks:
 
     def counts(self, task: int) -> Counts | None:
         """The counters of a task, or None when not every partition knows it. Its state is
-        "changing" while a pause, resume or cancel is under way, or was left half done.
+        "changing" while a pause, resume or cancel is in progress, or was left half done.
 
         With several partitions the end of a task is read in two waves (Mattern 1987: all NF and NE
-        first, then all NA), so that NR = 0 is never an illusion of reading at different times."""
+        first, then all NA), so that NR = 0 never results from reading at different times."""
         return self.counts_of([task])[task]
 
     def counts_of(self, tasks: Iterable[int]) -> dict[int, Counts | None]:
@@ -249,15 +249,15 @@ class Tasks:
         }
 
     def share_cookies(self, task: int, cookies: dict[str, str]) -> None:
-        """Adds to a task's cookies; call it before ``complete``, so that follow-ups see them."""
+        """Adds to a task's cookies; call it before ``complete``, so that follow-ups get them."""
         flat = [part for pair in cookies.items() for part in pair]
         for partition in range(self.store.partitions):
             for chunk in chunks(flat, 2 * MAX_ENTRIES):
                 self.store.run("cookies", partition, task, pack(chunk))
 
     def cookies(self, task: int) -> SharedCookies:
-        """A task's cookies, as ``share_cookies`` was given them. What is none is left out."""
-        # Read first: if they are swept before the entries are read, the next claim tells of it.
+        """A task's cookies, as passed to ``share_cookies``. Invalid ones are left out."""
+        # Read first: if they are swept before the entries are read, the next claim reports it.
         swept = self.store.redis.hget(self.store.keys[0]("TASK", task), "swept")
         number = (
             0 if swept is None else self.rows.read_row("TASK", b"swept", swept, _counter, 0, task)
@@ -274,12 +274,12 @@ class Tasks:
 
 
 def mark_of(version: str) -> str:
-    """What the frontier keeps of a code version's label: 8 hex digits, or "" of ""."""
+    """The mark of a code version's label in the frontier: 8 hex digits, or "" for ""."""
     return hashlib.sha256(version.encode()).hexdigest()[:8] if version else ""
 
 
 def _sum(rows: list[list[Any]]) -> Counts | None:
-    """The counters of a task from what each partition says of it."""
+    """The counters of a task, summed over the rows of all partitions."""
     if any(na is None for _, _, na, *_ in rows):
         return None
     states = {b"changing" if changing else state for state, changing, *_ in rows}
@@ -294,7 +294,7 @@ def _counter(_: bytes, value: bytes) -> int:
 
 def _cookie(key: bytes, cookie: bytes) -> tuple[str, str]:
     if key.count(b"|") < 2:
-        raise ValueError("its name is not <domain>|<path>|<name>")
+        raise ValueError("its key is not <domain>|<path>|<name>")
     if cookie:
         _COOKIE.decode(cookie)
     return key.decode(), cookie.decode()

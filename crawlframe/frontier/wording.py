@@ -1,4 +1,4 @@
-"""Wording: how messages and pages name a Redis and what it said."""
+"""Wording: how messages and pages describe a Redis server and its errors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from redis.exceptions import BusyLoadingError, ResponseError
 
 
 def error_text(error: Exception) -> str:
-    """What came from the client instead of an answer, in one line without a full stop."""
+    """The client's error as one line without a full stop."""
     reason = re.sub(r"\.? script: \w+, on @\w+:\d+\.?$", "", " ".join(str(error).split()))
     refused = isinstance(error, ResponseError | BusyLoadingError)
     return f"Redis {'refuses' if refused else 'does not answer'}: {reason.rstrip('.')}"
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be shown."""
+    """The URL with its password replaced by ***."""
     password = urlsplit(url).password
     return url.replace(f":{password}@", ":***@") if password else url

@@ -1,8 +1,8 @@
 """Complexity of markup: refuses a page before it is parsed when parsing would take too long.
 
 HTML parsers take quadratic time in the depth of open elements, in the attributes of a tag, in
-distinct names and in the options of a list, and make formatting elements again for each paragraph
-in which they were left open. A worker that parses such a page does nothing else meanwhile. So large
+distinct names and in the options of a list, and recreate formatting elements for each paragraph in
+which they were left open. A worker that parses such a page does nothing else meanwhile. So large
 pages are read once, in linear time (outline.py). Small ones are only counted."""
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from crawlframe.markup import outline
 from crawlframe.markup.elements import FORMATTING, VOID
 from crawlframe.markup.outline import MAX_CLONES, Markup, Outline, too_deep
 
-# From benchmarks/hostile: no parser takes longer than about a third of a second up to these.
-# DEPTHS are of open elements; libxml2 drops without a word what is deeper than 2,047.
+# From benchmarks/hostile: up to these limits no parser takes longer than about 1/3 s.
+# DEPTHS is in open elements; libxml2 silently drops what is deeper than 2,047.
 DEPTHS = {"tree": outline.MAX_DEPTH, "selector": 2_000, "soup": 2_000}
-MAX_TAGS = {"tree": 300_000, "selector": 200_000, "soup": 60_000}  # end tags and comments too
+MAX_TAGS = {"tree": 300_000, "selector": 200_000, "soup": 60_000}  # including end tags and comments
 MAX_XML_TAGS = {"selector": 1_000_000, "soup": 60_000}  # a sitemap has 500,000
-MAX_LINKS = 120_000  # distinct ones of a page that are joined to its URL, less a third of its tags
+MAX_LINKS = 120_000  # distinct links of a page that are joined to its URL, less a third of its tags
 MAX_SOUP = 8 << 20  # bytes; its parser hangs in an attribute of more than 10 MB
 
-_SMALL = 8 << 10  # bytes, too few for harm
-_MEDIUM = 64 << 10  # bytes, too few for harm by attributes
-_LARGE = 512 << 10  # bytes that are always read
-_FEW, _MANY = 1_500, 10_000  # tags: too few for any harm, and too few for harm by depth
-_BALANCED = 25_000  # tags: too few for harm by depth where nearly all elements have an end tag
+_SMALL = 8 << 10  # bytes, too few to do harm
+_MEDIUM = 64 << 10  # bytes, too few to do harm by attributes
+_LARGE = 512 << 10  # bytes; larger pages are always read
+_FEW, _MANY = 1_500, 10_000  # tags: too few for any harm; too few for harm by depth
+_BALANCED = 25_000  # tags: too few for harm by depth if nearly all elements have an end tag
 _LONG = 16 << 10  # bytes without a ">"
 
-# Start tag, end tag, or what has no tags in it.
+# Start tag, end tag, or text without tags.
 _XML_TOKEN = re.compile(
     rb"<(?:!\[CDATA\[(?:[^\]]++|\](?!\]>))*+|!--(?:[^-]++|-(?!->))*+|[!?]"
     rb"|([^!?/>](?:[^>\"']++|\"[^\"]*+\"?|'[^']*+'?)*+)|(/))"
 )
-# A formatting element with attributes, unless its end tag plainly is behind its text.
+# A formatting element with attributes, unless its end tag directly follows its text.
 _FORMATTED = re.compile(
     rb"<(?=[bcefinstuBCEFINSTU])((?i:%s))(?=[\s/])"
     rb"(?!(?:\s++[a-zA-Z-]++=\"[^\"<>]*+\")*+\s*+>[^<]*+</\1>)([^>]*+)"
@@ -47,8 +47,8 @@ LITTLE = Markup(0, 0)
 
 
 def markup_of(html: bytes, url: str) -> Markup:
-    """What an HTML page has, zeros when that is little. ``html`` is in UTF-8. Raises TooDeep or
-    TooComplex when every parser would need too long."""
+    """Measures an HTML page in UTF-8; zeros when it is small. Raises TooDeep or TooComplex when
+    every parser would take too long."""
     if len(html) < _SMALL or _is_harmless(html):
         return LITTLE
     most = max(MAX_TAGS.values())
@@ -58,7 +58,7 @@ def markup_of(html: bytes, url: str) -> Markup:
 
 
 def markup_of_xml(xml: bytes, url: str) -> Markup:
-    """The same for XML, whose parsers only mind the depth."""
+    """The same for XML, whose parsers are only sensitive to depth."""
     tags = xml.count(b"<")
     if tags > max(MAX_XML_TAGS.values()):
         raise TooComplex(f"{url} has {tags:,} tags")
@@ -80,20 +80,20 @@ def check(markup: Markup, size: int, parser: str, url: str, *, xml: bool = False
 
 
 def check_links(links: int, markup: Markup, url: str) -> None:
-    """Raises TooComplex when so many distinct links, after the parse, would hold up the worker."""
+    """Raises TooComplex when the distinct links would hold up the worker after the parse."""
     most = MAX_LINKS - markup.tags // 3
     if links > most:
         raise TooComplex(f"{url} has more than {most:,} distinct links")
 
 
 def _step(tag: tuple[bytes, bytes]) -> int:
-    """By how much the depth of XML changes."""
+    """By how much the tag changes the depth of XML."""
     start, end = tag
     return -1 if end else 1 if start and not start.endswith(b"/") else 0
 
 
 def _is_harmless(html: bytes) -> bool:
-    """Whether the page has too little of everything to take long. Most pages have."""
+    """Whether the page has too little of everything to take long. Most pages do."""
     size, tags = len(html), html.count(b"<")
     if size < _MEDIUM and tags <= _FEW:
         return True
@@ -105,19 +105,19 @@ def _is_harmless(html: bytes) -> bool:
         return True
     if tags > _MANY and _unbalanced(html) > _FEW:
         return False
-    # At most three equal ones are made again ("Noah's Ark clause").
+    # At most three equal ones are recreated ("Noah's Ark clause").
     starts = tags - html.count(b"</")
     return 3 * starts * len(set(_FORMATTED.findall(html))) <= MAX_CLONES
 
 
 def _has_long_tag(html: bytes) -> bool:
-    """Whether some block of half of ``_LONG``, and so all that is as long, has no ">"."""
+    """Whether a block of half of ``_LONG`` has no ">", as is true around any longer tag."""
     block = _LONG // 2
     return any(html.find(b">", at, at + block) < 0 for at in range(0, len(html) - block, block))
 
 
 def _unbalanced(html: bytes) -> int:
-    """How many start tags lack an end tag of their name, and the other way round."""
+    """How many start tags lack an end tag of their name, and vice versa."""
     count = Counter(_NAME.findall(html.lower()))
     starts = {name.removeprefix(b"/") for name in count} - VOID
     return sum(abs(count[name] - count[b"/" + name]) for name in starts)

@@ -18,13 +18,13 @@ HEADINGS = _names("h1 h2 h3 h4 h5 h6")
 TABLE_PARTS = _names("caption colgroup tbody td tfoot th thead tr")
 OBJECTS = _names("applet marquee object")
 MARKERS = OBJECTS | _names("caption td template th")  # formatting ends with them
-# Where SVG and MathML have HTML in them.
+# Where SVG and MathML contain HTML.
 PLACES = {
     b"svg": _names("desc foreignobject title"),
     b"math": _names("annotation-xml mi mn mo ms mtext"),
 }
 INTEGRATION = PLACES[b"svg"] | PLACES[b"math"]
-# As they are called here elsewhere, where Lexbor takes them for a barrier.
+# As these are named elsewhere here, where Lexbor treats them as a barrier.
 UNPLACED = {name: b"?" + name for name in INTEGRATION}
 SCOPE = MARKERS | INTEGRATION | frozenset(UNPLACED.values()) | _names("html select table")
 BLOCKS = HEADINGS | _names(
@@ -33,14 +33,14 @@ BLOCKS = HEADINGS | _names(
     "section summary table ul xmp"
 )
 SPECIAL = SCOPE | TABLE_PARTS | BLOCKS | VOID | _names("body button frameset head select")
-# In SVG and MathML only these end it; others are elements of it.
+# In SVG and MathML only these end it; others are elements within it.
 BREAKOUT = HEADINGS | _names(
     "b big blockquote body br center code dd div dl dt em embed head hr i img li listing menu "
     "meta nobr ol p pre ruby s small span strike strong sub sup table tt u ul var"
 )
 
 _TABLE = _names("html table template")
-_IN_ITEM = _names("address div p")  # through which an item closes the one before
+_IN_ITEM = _names("address div p")  # through which an item closes the previous one
 _Closing = tuple[frozenset[bytes], frozenset[bytes]]
 _RUBY = _names("rb rp rt rtc ruby")  # Lexbor closes nothing through them
 _PARAGRAPH: _Closing = (_names("p"), SCOPE | _RUBY | _names("button"))
@@ -57,7 +57,7 @@ CLOSES: dict[bytes, tuple[_Closing, ...]] = {
     b"tr": ((TABLE_PARTS - _names("tbody tfoot thead"), _TABLE),),
     **dict.fromkeys((b"td", b"th"), ((_names("td th caption colgroup"), _TABLE),)),
 }
-# Start tags that close something, or are ignored somewhere.
+# Start tags that close something, or are sometimes ignored.
 RULED = frozenset(CLOSES) | TABLE_PARTS | _names("a form nobr optgroup option select")
 
 

@@ -1,5 +1,5 @@
-"""Outline: the elements that a page has open while it is read, by a reduced form of the tree
-construction of the HTML standard (13.2.6), in linear time."""
+"""Outline: the open elements of a page as it is read, by a reduced form of the tree construction
+of the HTML standard (13.2.6), in linear time."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from crawlframe.markup.elements import (
     barrier_of,
 )
 
-# From benchmarks/hostile: no parser takes longer than about a third of a second up to these.
+# From benchmarks/hostile: up to these limits no parser takes longer than about 1/3 s.
 MAX_DEPTH = 4_000  # open elements
-MAX_STEPS = 20_000_000  # open elements that all tags together may have to look through
-MAX_CLONES = 300_000  # formatting elements made again
+MAX_STEPS = 20_000_000  # open elements that all tags together may have to search
+MAX_CLONES = 300_000  # formatting elements recreated
 MAX_PAIRS = 20_000_000  # pairs of attributes of one tag
 MAX_OPTIONS = 40_000_000  # pairs of options of one list
 MAX_ATTRIBUTES = 10_000  # of one tag
 MAX_NAMES = 10_000  # distinct names of elements and attributes
 
-_SHORT = 48  # bytes of attributes: few ones
-_UNREAD = 128 << 10  # bytes of such in a page, too few for many distinct names
+_SHORT = 48  # bytes of attributes: few attributes
+_UNREAD = 128 << 10  # bytes of such attributes in a page, too few for many distinct names
 _SLASH = ord("/")
 _ROOTS = frozenset((b"body", b"html"))
 _LISTED = frozenset((b"select", b"option", b"optgroup"))
@@ -60,7 +60,7 @@ _TOKEN = re.compile(
 
 
 class Markup(NamedTuple):
-    """What a page has: the number of tags, and of elements inside each other at most."""
+    """Measures of a page: the number of tags, and the greatest depth of nested elements."""
 
     tags: int
     depth: int
@@ -71,24 +71,24 @@ def too_deep(url: str, most: int) -> TooDeep:
 
 
 class Outline:
-    """The open elements, innermost last, and what the tags so far cost a parser.
+    """The open elements, innermost last, and the cost of the tags so far to a parser.
 
-    It stands in the way of every large page, so what is frequent is done in ``_read`` itself."""
+    Every large page passes through it, so frequent steps are inlined in ``_read``."""
 
     def __init__(self, url: str, most: int) -> None:
         self._url = url
-        self._most = most  # tags
+        self._most = most  # limit of tags
         self._stack: list[bytes] = []  # names
         self._tags_of: list[bytes | None] = []  # attributes of each, None in SVG and MathML
         self._open: defaultdict[bytes, int] = defaultdict(int)
-        self._lost: list[tuple[bytes, bytes]] = []  # formatting elements to be made again
-        self._equal: Counter[tuple[bytes, bytes]] = Counter()  # of these
+        self._lost: list[tuple[bytes, bytes]] = []  # formatting elements to be recreated
+        self._equal: Counter[tuple[bytes, bytes]] = Counter()  # counts of these
         self._deepest = 0
-        self._names: set[bytes] = set()  # of elements and attributes
-        self._unread = 0  # bytes of attributes whose names were not looked at
-        self._hidden = False  # formatting elements, by a marker whose element is gone
-        self._options = 0  # of the current list
-        self._of_body = 0  # attributes of all <body> and <html>, which the first of them gets
+        self._names: set[bytes] = set()  # names of elements and attributes
+        self._unread = 0  # bytes of attributes whose names were not examined
+        self._hidden = False  # formatting elements hidden by a marker whose element is closed
+        self._options = 0  # in the current list
+        self._of_body = 0  # attributes of all <body> and <html>, which the first of them receives
         self._tags = self._steps = self._clones = self._pairs = self._option_pairs = 0
 
     def read(self, html: bytes) -> Markup:
@@ -100,7 +100,7 @@ class Outline:
         return Markup(self._tags, self._deepest)
 
     def _read(self, html: bytes, place: int) -> int:
-        """Reads as far as what has no markup inside; returns where that ends, -1 at the end."""
+        """Reads up to content without markup; returns where that ends, -1 at the end."""
         stack, tags_of, is_open = self._stack, self._tags_of, self._open
         tags, steps = self._tags, self._steps
         skip_from, skip_to = -1, b""
@@ -134,7 +134,7 @@ class Outline:
             raise TooComplex(f"{self._url} has more than {most:,} {what}")
 
     def _start(self, name: bytes, attributes: bytes) -> bool:
-        """Whether what follows, to the end tag, has no markup."""
+        """Opens an element. Returns whether its content, up to the end tag, has no markup."""
         if attributes:
             self._look_at(name, attributes)
         foreign = self._tags_of and self._tags_of[-1] is None and self._is_foreign()
@@ -155,13 +155,13 @@ class Outline:
         return False
 
     def _is_foreign(self) -> bool:
-        """Whether the innermost element is one of SVG or MathML, and none that has HTML in it."""
+        """Whether the innermost element is one of SVG or MathML that does not contain HTML."""
         return (
             bool(self._stack) and self._tags_of[-1] is None and self._stack[-1] not in INTEGRATION
         )
 
     def _placed(self, name: bytes) -> bytes:
-        """The name of an element of SVG or MathML, which has HTML in it only in one of them."""
+        """The name of an element of SVG or MathML, which contains HTML in only one of them."""
         if name in INTEGRATION:
             root = next(above for above in reversed(self._stack) if above in PLACES)
             return name if name in PLACES[root] else UNPLACED[name]
@@ -182,7 +182,7 @@ class Outline:
             self._unread += len(attributes)
             if self._unread < _UNREAD:
                 return
-        # A run of blanks without a name behind it would be looked at from each of its bytes.
+        # A run of blanks with no name after it would be scanned from each of its bytes.
         named = _ATTRIBUTE.finditer(attributes.rstrip(_BLANKS))
         every = [match[1] for match in islice(named, MAX_ATTRIBUTES + 1)]
         self._limit(len(every), MAX_ATTRIBUTES, "attributes in a tag")
@@ -197,7 +197,7 @@ class Outline:
         self._limit(len(self._names), MAX_NAMES, "distinct names")
 
     def _close_before(self, name: bytes) -> bool:
-        """Closes what the start tag ends. False when the tag is ignored."""
+        """Closes what the start tag ends. Returns False when the tag is ignored."""
         is_open = self._open
         if (name in TABLE_PARTS and not is_open[b"table"]) or (name == b"form" and is_open[name]):
             return False
@@ -209,7 +209,7 @@ class Outline:
         elif name in (b"a", b"nobr") and is_open[name] and not self._hidden:
             self._end(name)
         for targets, barrier in CLOSES.get(name, ()):
-            while self._stack and self._stack[-1] in targets:  # which is the rule, and quick
+            while self._stack and self._stack[-1] in targets:  # the usual case, and fast
                 is_open[self._stack.pop()] -= 1
                 self._tags_of.pop()
             for target in targets:
@@ -256,8 +256,8 @@ class Outline:
             self._take_out(name)
 
     def _take_out(self, name: bytes) -> None:
-        """Of a formatting element that has blocks in it only the element itself is closed: the
-        "adoption agency"."""
+        """Closes only the element itself if a formatting element contains blocks: the "adoption
+        agency"."""
         for place in range(len(self._stack) - 1, -1, -1):
             if self._stack[place] == name:
                 self._remove(place)
@@ -272,8 +272,8 @@ class Outline:
         del self._tags_of[place]
 
     def _pop(self, place: int) -> None:
-        """Closes all from ``place`` on; formatting elements inside are made again later, those in
-        cells and the like are not."""
+        """Closes all from ``place`` on; formatting elements inside are recreated later, but not
+        those in cells and the like."""
         closed, attributes = self._stack[place:], self._tags_of[place:]
         del self._stack[place:], self._tags_of[place:]
         for name in closed:

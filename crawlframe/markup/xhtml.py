@@ -1,5 +1,5 @@
-"""XHTML that is read by the rules of HTML: these do not know that ``<script/>`` is a whole element,
-and take the rest of the page for its text."""
+"""XHTML that is parsed by the rules of HTML, which do not treat ``<script/>`` as a complete element
+and take the rest of the page as its text."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import re
 
 _HEAD = 1024  # bytes in which a page declares what it is
 _DECLARED = re.compile(rb"\A\s*<\?xml\s|<!doctype[^>]*xhtml|<html[^>]*\sxmlns\s*=")
-# A tag of an element that cannot end itself in HTML, or a comment. Attributes are as in HTML, with
-# or without value and quotes. It matches up to the end of the page if the tag is left open, so
-# that nothing is read twice.
+# A tag of an element that cannot be self-closing in HTML, or a comment. Attributes are as in HTML,
+# with or without value and quotes. It matches up to the end of the page if the tag is left open,
+# so that nothing is read twice.
 _TAG = re.compile(
     rb"<!--|<(iframe|noembed|noframes|noscript|plaintext|script|style|template|textarea|title|xmp)"
     rb"(?=[\s/>])(?:\s++|/(?!>)"
     rb"|[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'|[^\s\"'>][^\s>]*+))?+)*+(/?)(?:>|\Z)"
 )
-_WITH_MARKUP = (b"noscript", b"template")  # their content is read, others' is text
+_WITH_MARKUP = (b"noscript", b"template")  # their content has markup; that of the others is text
 
 
 def is_declared(html: bytes) -> bool:
-    """Whether the page says that it is XHTML."""
+    """Whether the page declares that it is XHTML."""
     head = html[:_HEAD].lower()
-    if b"xml" in head or b"xhtml" in head:  # few are, and this is quick
+    if b"xml" in head or b"xhtml" in head:  # few pages are, and this test is fast
         return _DECLARED.search(head) is not None
     return False
 
 
 def with_end_tags(html: bytes) -> bytes:
-    """The page with ``<script></script>`` for ``<script/>``, and so on; else the same object."""
+    """The page with ``<script></script>`` for ``<script/>`` and the like; itself if unchanged."""
     pieces, done, place = [], 0, 0
     while match := _TAG.search(html, place):
         name = match[1]

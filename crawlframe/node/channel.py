@@ -20,14 +20,14 @@ READ = 1 << 18  # bytes
 
 
 class ChannelClosed(Exception):
-    """The other side is gone."""
+    """The other side has closed."""
 
 
 class Channel(Generic[Out, In]):
     """One end of a pair: sends messages of type ``Out``, receives those of type ``In``. Never
-    blocks: ``send`` keeps what the socket does not take, ``flush`` tries again.
+    blocks: ``send`` keeps what the socket does not accept, ``flush`` tries again.
 
-    ``tolerant``: the other side may be of another version. What cannot be read is left out."""
+    ``tolerant``: the other side may be of another version; unreadable messages are ignored."""
 
     def __init__(
         self, sock: socket.socket, decoder: msgspec.msgpack.Decoder[In], *, tolerant: bool = False
@@ -44,23 +44,23 @@ class Channel(Generic[Out, In]):
 
     @property
     def pending(self) -> bool:
-        """Whether there is something that the socket has not taken yet."""
+        """Whether there is something that the socket has not accepted yet."""
         return bool(self._out)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is half written or half read."""
+        """Whether no message is half written or half read."""
         return not self._out and not self._in
 
     def send(self, message: Out) -> None:
-        """Queues a message and writes what fits. Raises ChannelClosed."""
+        """Queues a message and writes as much as fits. Raises ChannelClosed."""
         body = _ENCODER.encode(message)
         self._out += _LENGTH.pack(len(body))
         self._out += body
         self.flush()
 
     def flush(self) -> None:
-        """Writes what fits. Raises ChannelClosed."""
+        """Writes as much as fits. Raises ChannelClosed."""
         while self._out:
             try:
                 sent = self._sock.send(self._out)
@@ -71,8 +71,8 @@ class Channel(Generic[Out, In]):
             del self._out[:sent]
 
     def receive(self) -> list[In]:
-        """All whole messages that have arrived. Raises ChannelClosed at end of file, and
-        msgspec.ValidationError for what is no message, unless it is tolerant."""
+        """All complete messages that have arrived. Raises ChannelClosed at end of file, and
+        msgspec.ValidationError for an invalid message, unless it is tolerant."""
         messages: list[In] = []
         ended = False
         while True:
@@ -89,12 +89,12 @@ class Channel(Generic[Out, In]):
             self._read(messages)
             if len(data) < READ:
                 break
-        if ended and not messages:  # else what was sent last still counts; the end shows again
+        if ended and not messages:  # else the last messages still count; the end shows up again
             raise ChannelClosed("end of file")
         return messages
 
     def _read(self, messages: list[In]) -> None:
-        """Moves the whole messages out of what has arrived."""
+        """Takes the complete messages out of the received data."""
         start, end = 0, len(self._in)
         while end - start >= _LENGTH.size:
             (size,) = _LENGTH.unpack_from(self._in, start)
@@ -117,6 +117,6 @@ class Channel(Generic[Out, In]):
 def pair(
     left: msgspec.msgpack.Decoder[In], right: msgspec.msgpack.Decoder[Out]
 ) -> tuple[Channel[Out, In], Channel[In, Out]]:
-    """Two connected ends. ``left`` and ``right`` decode what arrives at each."""
+    """Two connected ends. ``left`` and ``right`` decode what each of them receives."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return Channel(near, left), Channel(far, right)

@@ -1,4 +1,4 @@
-"""Child: the master's view of one forked process, and what a fork does to become one."""
+"""Child: the master's view of a forked process, and how a fork becomes a child."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WORKERS = (
     "isolated",  # for requests that must run alone, one at a time
 )
 ADOPTION = 5.0  # seconds a process may take to become the master's child
-HANDED_OVER = 3  # exit code of a master that made room for another; Django's reloader uses it too
+HANDED_OVER = 3  # exit code of a master replaced by another; Django's reloader uses it too
 CAN_ADOPT = sys.platform == "linux"
 
 
 class Child:
-    """One steward, template or worker. ``held`` are the requests it has been given and not settled,
-    ``version`` the code that it runs."""
+    """One steward, template or worker. ``held``: the requests given to it and not settled yet;
+    ``version``: the code that it runs."""
 
     def __init__(
         self,
@@ -47,21 +47,21 @@ class Child:
         self.channel = channel
         self.origin: object = None  # the Loaded code that a worker runs
         self.held: dict[bytes, Claimed] = {}
-        self._again: dict[bytes, int] = {}  # rid -> times it came back before it was settled
+        self._again: dict[bytes, int] = {}  # rid -> times it was given again before it was settled
         self.credits = 0
         self.ready = False
-        self.relieved = False  # it finishes the callbacks that hold it up, and ends
+        self.relieved = False  # it completes the callbacks that hold it up, and ends
         self.retiring_since: float | None = None
-        self.dismissed = False  # it was killed because it did not leave in time, or was not to stay
-        self.overdue = False  # it was killed because it stood still
+        self.dismissed = False  # it was killed because it did not end in time, or was not needed
+        self.overdue = False  # it was killed because it hung
         self.born = self.last_beat = time.monotonic()
         self.rss = 0  # bytes
-        self.waits = ""  # for what its results wait
+        self.waits = ""  # what its results wait for
         self._marks, self._place = marks, place
 
     @classmethod
     def spawn(cls, role: str, main: Callable[[FromChildLine], None]) -> Child:
-        """Forks. The child runs ``main`` with its end of the channel, and exits."""
+        """Forks. The child runs ``main`` with its end of the channel, then exits."""
         ours, theirs = child_line()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -84,34 +84,34 @@ class Child:
 
     @property
     def running(self) -> frozenset[bytes]:
-        """The requests whose callbacks run in it, or ran to its end."""
+        """The requests whose callbacks are running in it, or were when it ended."""
         return self._marks.running(self._place) if self._marks else frozenset()
 
     @property
     def works(self) -> bool:
-        """Is it a worker, of whatever kind?"""
+        """Whether it is a worker, of whatever kind."""
         return self.role in WORKERS
 
     @property
     def taking(self) -> bool:
-        """May it be given requests?"""
+        """Whether it may be given requests."""
         return self.ready and self.staying and self.credits > 0
 
     def hold(self, request: Claimed) -> None:
-        """It has been given this request."""
+        """Records that it has been given this request."""
         if request.rid in self.held:
             self._again[request.rid] = self._again.get(request.rid, 0) + 1
         self.held[request.rid] = request
 
     def report(self, credits: int, settled: Iterable[bytes]) -> None:
-        """It says that it has so many more free slots, and what it has done with."""
+        """Takes a report: the number of further free slots, and the settled rids."""
         self.credits += credits
         for rid in settled:
             self.settle(rid)
 
     def settle(self, rid: bytes) -> None:
-        """It says that it has done with this request. A retry may be claimed again, and be given to
-        the same worker, before that word of the first try arrives."""
+        """Takes a report that a request is settled. A retry may be claimed again, and be given to
+        the same worker, before the report of the first attempt arrives."""
         again = self._again.pop(rid, 0)
         if again == 0:
             self.held.pop(rid, None)
@@ -119,7 +119,7 @@ class Child:
             self._again[rid] = again - 1
 
     def relieve(self, rids: Collection[bytes]) -> list[tuple[bytes, str, int]]:
-        """It keeps these requests only. Returns the others as ``requests_to_release`` does."""
+        """Leaves it these requests only. Returns the others as ``requests_to_release`` does."""
         self.relieved = True
         others = [(rid, held.host, 0) for rid, held in self.held.items() if rid not in rids]
         self.held = {rid: held for rid, held in self.held.items() if rid in rids}
@@ -127,7 +127,7 @@ class Child:
         return others
 
     def requests_to_release(self, blamed: Collection[bytes]) -> list[tuple[bytes, str, int]]:
-        """After its death: rid, host and penalty of what it held, in the form of ``release``."""
+        """After its death: rid, host and penalty of those it held, in the form of ``release``."""
         return [(rid, one.host, int(rid in blamed)) for rid, one in self.held.items()]
 
     def signal(self, number: int) -> None:
@@ -139,24 +139,25 @@ class Child:
                 raise
 
     def kill(self) -> None:
-        """Ends it at once, as one who was asked to leave."""
+        """Ends it at once, as one that was asked to end."""
         if self.retiring_since is None:
             self.retiring_since = time.monotonic()
         self.dismissed = True
         self.signal(signal.SIGKILL)
 
     def forget(self) -> None:
-        """Frees what the master kept for it."""
+        """Frees the master's resources for it."""
         self.channel.close()
         if self._marks:
             self._marks.give_back(self._place)
 
 
 def become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
-    """What a freshly forked process does: runs ``main`` as a child of ``parent``, and exits."""
+    """Runs in a freshly forked process: calls ``main`` as a child of ``parent``, then exits."""
     status = 1
     try:
-        # The terminal's Ctrl-C and a supervisor's TERM reach the whole group; the master decides.
+        # The terminal's Ctrl-C and a supervisor's SIGTERM reach the whole group; the master
+        # decides.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -174,12 +175,12 @@ def become_child(role: str, parent: int, main: Callable[[], None]) -> NoReturn:
         try:
             sys.stdout.flush()
             sys.stderr.flush()
-        finally:  # their readers may be gone
+        finally:  # their readers may have gone
             os._exit(status)
 
 
 def adopt_orphans(adopt: bool = True) -> None:
-    """Descendants whose parent ends become children of this process, or no longer (Linux)."""
+    """Makes descendants whose parent ends children of this process, or no longer (Linux)."""
     _prctl(PR_SET_CHILD_SUBREAPER, int(adopt))
 
 
@@ -189,15 +190,15 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Elsewhere than on Linux a process that was forked by a template is nobody's child; the end of
-    its channel tells it that the master is gone."""
+    """On systems other than Linux, a process forked by a template is not the master's child; the
+    end of its channel shows it that the master has gone."""
     if not CAN_ADOPT:
         return
     give_up = time.monotonic() + ADOPTION
     while os.getppid() != parent and os.getppid() != 1 and time.monotonic() < give_up:
         time.sleep(0.0005)  # the process in between has not ended yet
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # it died before prctl was called
         os._exit(1)
 
 
@@ -208,7 +209,7 @@ def _reseed() -> None:
 
 
 def describe_exit(code: int) -> str:
-    """An exit code as a person says it."""
+    """An exit code in words."""
     if code >= 0:
         return f"exit code {code}"
     try:

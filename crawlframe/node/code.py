@@ -1,4 +1,4 @@
-"""Code: where the code of a node lies, and which of it the disk holds now."""
+"""Code: where the code of a node is, and which version of it is on disk."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ OURS = ("crawlframe", "crawlservice")  # they may be upgraded while a node runs
 
 
 class Code:
-    """``spiders`` is the tree of the spiders, hot reloaded. The framework is what this process has
-    loaded from outside Python and its installed packages, Crawlframe itself wherever it is
-    installed, and ``start`` (manage.py) with the requirements beside it: when that changes, the
-    whole node is handed over."""
+    """``spiders`` is the tree of the spiders, which is hot reloaded. The framework is everything
+    that this process has loaded from outside Python and its installed packages, Crawlframe itself
+    wherever it is installed, and ``start`` (manage.py) with the requirements next to it: when that
+    changes, the whole node is handed over."""
 
     def __init__(self, spiders: Path, start: Path) -> None:
         self.spiders = spiders.absolute()
@@ -40,24 +40,24 @@ class Code:
         self.singles = [*self._single_modules, *beside, *self.marks]
         self._requirements = beside
         self._last: tuple[object, str] = (None, "")
-        self._digest = self.engine_digest()  # of the framework that runs
+        self._digest = self.engine_digest()  # of the framework that is running
 
     @property
     def trees(self) -> list[Path]:
-        """What is watched with everything below it."""
+        """The directories that are watched, with everything below them."""
         return [self.spiders, *self.engine]
 
     @property
     def checkout(self) -> Checkout | None:
-        """That of the spiders; another one when a link on the way to them is swapped."""
+        """The checkout of the spiders; it changes when a link on the path to them is swapped."""
         real = self.spiders.resolve()
         if self._checkout is None or self._checkout[0] != real or self._checkout[1] is None:
             self._checkout = (real, Checkout.around(real) if real.is_dir() else None)
         return self._checkout[1]
 
     def _engine_in_checkout(self) -> list[Path]:
-        """The parts of the framework that a revision of the spiders' checkout tells. What is
-        installed is none of them, though a virtual environment may lie in the checkout."""
+        """The parts of the framework that are covered by a revision of the spiders' checkout.
+        Installed packages are not, though a virtual environment may be inside the checkout."""
         if self.checkout is None:
             return []
         root = self.checkout.root.resolve()
@@ -67,11 +67,12 @@ class Code:
 
     @property
     def busy(self) -> bool:
-        """Is git changing files now?"""
+        """Whether git is changing files now."""
         return self.checkout is not None and self.checkout.busy
 
     def engine_digest(self) -> str:
-        """Of the framework on the disk. The contents are read when sizes or times changed."""
+        """The digest of the framework on disk. Contents are read again when sizes or times
+        changed."""
         trees = [*self.engine, *self._single_modules, *self._requirements]
         paths = [path for tree in trees for path in files(tree)]
         stamp = [(path, _times(path)) for path in paths]
@@ -80,18 +81,19 @@ class Code:
         return self._last[1]
 
     def identity(self, extra: Iterable[Path] = ()) -> tuple[str, str]:
-        """Digest of the spiders with the further files that belong to them, and the revision."""
+        """The digest of the spiders with the further files that belong to them, and the
+        revision."""
         revision = self.checkout.revision() if self.checkout else ""
         return self._spiders_digest(extra), revision
 
     def version_on_disk(self) -> str:
-        """The label of all that lies there now, whatever framework runs."""
+        """The label of all the code on disk, whichever framework is running."""
         engine = self._engine_in_checkout()
         return Snapshot.take(self.spiders, (), engine, self.checkout).version
 
     def snapshot(self, extra: Iterable[Path] = ()) -> Snapshot:
-        """The spiders' code on the disk, as it will run in this process's framework: when that is
-        not what the disk holds, no revision tells what runs."""
+        """The spiders' code on disk, as it will run in this process's framework: when that is not
+        the framework on disk, the revision alone does not identify it."""
         extra = list(extra)
         engine = self._engine_in_checkout()
         taken = Snapshot.take(self.spiders, extra, engine, self.checkout)
@@ -105,7 +107,8 @@ class Code:
         return digest(paths, self.spiders)
 
     def _loaded(self) -> tuple[list[Path], list[Path]]:
-        """Top directories and single modules of what is loaded and not installed, and our own."""
+        """Top directories and single modules of all that is loaded but not installed, and our
+        own."""
         apart = [*self.packages, *_python()]
         trees: set[Path] = set()
         singles: set[Path] = set()
@@ -125,7 +128,7 @@ class Code:
             else:
                 singles.add(path)
         trees = {tree for tree in trees if not any(other in tree.parents for other in trees)}
-        # The spiders may lie below such a package; of that, what is loaded is the framework's.
+        # The spiders may be inside such a package; what is loaded of it belongs to the framework.
         holding = {tree for tree in trees if self.spiders.is_relative_to(tree)}
         trees -= holding
         singles |= {path for path in paths if any(map(path.is_relative_to, holding))}

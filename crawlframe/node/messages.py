@@ -1,19 +1,19 @@
-"""Messages: everything that the processes of a node say to each other, and the lines they use.
+"""Messages: everything that the processes of a node send each other, and the lines they use.
 
 A message is sent as an array: its tag, then its fields in the order of the class.
 
-A master and its children share one version of the code, so their messages may change freely.
-A master and its supervisor may be of two versions, while a framework is handed over or rolled back.
+A master and its children share one version of the code, so their messages may change freely. A
+master and its supervisor may be of two versions while a framework is handed over or rolled back.
 So on their line, and in ``Inheritance``:
 
 * a field is added at the end only, with a default; none is removed, moved, or given another type;
-  so in the structs that are sent inside (``CodeState``, ``Rollout``, ``InitialState``...);
-* a tag is never used again for something else; a new message gets a new one;
-* the receiver ignores further fields, takes the default for missing ones, and leaves out messages
+  the same holds for the structs sent inside (``CodeState``, ``Rollout``, ``InitialState``...);
+* a tag is never reused for something else; a new message gets a new one;
+* the receiver ignores unknown fields, uses the default for missing ones, and ignores messages
   that it does not know (``Channel.tolerant``);
 * so no sender may rely on a new message being understood.
 
-``tests/node/test_messages.py`` keeps the bytes of each message on that line.
+``tests/node/test_messages.py`` pins the bytes of each message on that line.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from crawlframe.spider import SpiderInfo
 
 
 class Message(msgspec.Struct, array_like=True):
-    """The base of all that is sent."""
+    """The base class of all messages."""
 
 
 # -- master -> worker, steward --------------------------------------------------------------------
 
 
 class Run(Message, tag="run"):
-    """Master to worker: fetch these requests and run their callbacks. ``tasks`` has the view of
+    """Master to worker: fetch these requests and run their callbacks. ``tasks`` has the state of
     each of their tasks."""
 
     requests: list[Claimed]
@@ -47,7 +47,7 @@ class Run(Message, tag="run"):
 
 
 class SlowCallback(Message, tag="slow"):
-    """Worker to master: this callback took long, because it computes or because it waits. Master to
+    """Worker to master: this callback is slow, because it computes or because it waits. Master to
     all workers of the same code: run it in a thread."""
 
     task: int
@@ -63,7 +63,7 @@ class KeepOnly(Message, tag="keep"):
 
 
 class Retire(Message, tag="retire"):
-    """Master to worker or steward: take nothing new, finish what you have, and end."""
+    """Master to worker or steward: take nothing new, finish what is in progress, and end."""
 
 
 ToChild = Run | SlowCallback | KeepOnly | Retire
@@ -73,13 +73,13 @@ ToChild = Run | SlowCallback | KeepOnly | Retire
 
 
 class WorkerReady(Message, tag="worker ready"):
-    """Worker to master: it can be given so many requests."""
+    """Worker to master: it has ``credits`` free slots for requests."""
 
     credits: int
 
 
 class WorkerReport(Message, tag="report"):
-    """Worker to master: so many more slots are free, the fetches of these (rid, number of the
+    """Worker to master: this many more slots are free, the fetches of these (rid, number of the
     claim) are over, and these rids are settled."""
 
     credits: int
@@ -88,8 +88,8 @@ class WorkerReport(Message, tag="report"):
 
 
 class Beat(Message, tag="beat"):
-    """Worker or steward to master, every second: it is alive, and uses so many bytes of memory.
-    ``waits`` says what its results or chores wait for; "" when they do not."""
+    """Worker or steward to master, every second: it is alive, and uses this many bytes of memory.
+    ``waits``: what its results or chores wait for; "" when they do not."""
 
     memory: int
     waits: str
@@ -100,7 +100,7 @@ class StewardReady(Message, tag="steward ready"):
 
 
 class Migrations(Message, tag="tables"):
-    """Steward to master to supervisor: these migrations are applied. ``mark`` stands for them."""
+    """Steward to master to supervisor: the applied migrations, identified by ``mark``."""
 
     mark: str
 
@@ -109,7 +109,7 @@ class Migrations(Message, tag="tables"):
 
 
 class GitBusy(Message, tag="git busy"):
-    """Template to master: it waits until git has changed its files. A sign of life."""
+    """Template to master: it waits for git to finish changing files. A sign of life."""
 
 
 class LoadingVersion(Message, tag="version"):
@@ -126,7 +126,7 @@ class ImportingModule(Message, tag="module"):
 
 class Unsteady(Message, tag="unsteady"):
     """Template to master: the code changed while it was loaded, or git is about to change it. The
-    template ends, unless it was started to take the code as it is."""
+    template ends, unless it was started to accept the code as it is."""
 
     problem: str
 
@@ -144,7 +144,7 @@ class Loaded(Message, tag="loaded"):
 
     @property
     def summary(self) -> LoadedCode:
-        """What the supervisor needs to know of it."""
+        """The part of it that the supervisor needs."""
         return LoadedCode(self.digest, self.revision, self.tree, self.files, [*self.broken])
 
 
@@ -158,37 +158,37 @@ FromChild = FromTemplate | FromWorker | FromSteward
 
 
 class InitialState(msgspec.Struct, frozen=True):
-    """What a master must know of its node when it begins."""
+    """The state of its node, for a master that begins."""
 
-    beside: list[int]  # pids of masters that may live at the same time under the same node name
-    broken: list[str] | None  # modules broken in the master that it is to follow; None: none lives
+    beside: list[int]  # pids of masters that may run at the same time under the same node name
+    broken: list[str] | None  # modules broken in the master it will replace; None: there is none
     changed_at: float  # time.monotonic() of the last write of the change that led to this master
     follows: str  # "origin/main"; "" without --follow
     pulled: str  # as in CheckoutPulled
     pull_problem: str
-    answered: int  # id of the announcement that the last pull answered
-    rollout: int  # id of the last announcement that was heeded
+    answered: int  # id of the rollout that the last pull followed
+    rollout: int  # id of the last rollout that was acted on
 
 
 class HelloReply(Message, tag="welcome"):
-    """Supervisor to master, the answer to Hello: the framework has not changed since; begin."""
+    """Supervisor to master, in reply to Hello: the framework has not changed since; begin."""
 
     state: InitialState
 
 
 class Preload(Message, tag="prepare"):
-    """Supervisor to master: the spiders' code is changing; load ahead what the disk holds."""
+    """Supervisor to master: the spiders' code is changing; preload what is on disk."""
 
     changed_at: float  # time.monotonic()
 
 
 class DropPreload(Message, tag="forget"):
-    """Supervisor to master: what was loaded ahead will not be asked for."""
+    """Supervisor to master: what was preloaded will not be needed."""
 
 
 class Reload(Message, tag="ask"):
-    """Supervisor to master: the spiders' code has changed, is quiet, and is this now; take it
-    live."""
+    """Supervisor to master: the spiders' code has changed, is quiet, and now has this version; make
+    it live."""
 
     changed_at: float  # time.monotonic() of the last write
     digest: str
@@ -196,19 +196,19 @@ class Reload(Message, tag="ask"):
 
 
 class RefuseVersion(Message, tag="refuse"):
-    """Supervisor to master: a master of this version could not follow you; report that it is
-    refused, and go on."""
+    """Supervisor to master: a master of this version could not take over; report that the version
+    is refused, and go on."""
 
     version: str
     problem: str
 
 
 class CheckoutPulled(Message, tag="pulled"):
-    """Supervisor to master: the checkout was brought to this revision, or was not; report it."""
+    """Supervisor to master: the checkout was moved to this revision, or could not be; report it."""
 
     revision: str  # 12 digits; "" before the first pull
-    problem: str  # why it is not the one that was asked for; "" when it is
-    rollout: int  # id of the announcement that the last pull answered; 0: none did
+    problem: str  # why it is not the one that was requested; "" when it is
+    rollout: int  # id of the rollout that the last pull followed; 0: none
 
 
 class SendCodeReport(Message, tag="report"):
@@ -216,7 +216,7 @@ class SendCodeReport(Message, tag="report"):
 
 
 class ReplayDead(Message, tag="replay"):
-    """Supervisor to master: another master of this node died; give back what it held."""
+    """Supervisor to master: another master of this node died; give back the requests it held."""
 
 
 class HandOver(Message, tag="hand over"):
@@ -242,19 +242,19 @@ class LoadedCode(msgspec.Struct, frozen=True):
 
 
 class Hello(Message, tag="hello"):
-    """Master to supervisor, first of all: it has been imported, and waits for HelloReply."""
+    """Master to supervisor, as its first message: it is imported and waits for HelloReply."""
 
 
 class CodeReport(Message, tag="code"):
-    """Master to supervisor: which code lives, and what became of the last change. ``loaded`` is
-    what lived last; None before anything did."""
+    """Master to supervisor: the live code, and the result of the last change. ``loaded`` is what
+    was live last; None before anything was."""
 
     state: CodeState
     loaded: LoadedCode | None
 
 
 class StillLoading(Message, tag="progress"):
-    """Master to supervisor: it is alive, and still loads the spiders."""
+    """Master to supervisor: it is alive and still loading the spiders."""
 
 
 class Serving(Message, tag="serving"):
@@ -270,11 +270,11 @@ class RolloutAnnounced(Message, tag="rollout"):
 FromMaster = Hello | CodeReport | StillLoading | Serving | Migrations | RolloutAnnounced
 
 
-# -- supervisor -> the supervisor that it becomes -------------------------------------------------
+# -- supervisor -> its re-executed self ------------------------------------------------------------
 
 
 class AdoptedMaster(msgspec.Struct, frozen=True):
-    """A master that a fresh supervisor finds as its child."""
+    """A master that a re-executed supervisor has as its child."""
 
     pid: int
     fd: int  # the supervisor's end of the line
@@ -282,11 +282,11 @@ class AdoptedMaster(msgspec.Struct, frozen=True):
 
 
 class Inheritance(msgspec.Struct, frozen=True):
-    """Supervisor to the fresh one that it becomes by executing itself anew; as JSON in the
+    """Supervisor to its re-executed self: the state that it takes over; as JSON in the
     environment."""
 
     pulled: tuple[str, str, int]  # the fields of CheckoutPulled
-    rollout: int  # id of the last announcement that was heeded
+    rollout: int  # id of the last rollout that was acted on
     master: AdoptedMaster = msgspec.field(name="ward")
 
 
@@ -294,15 +294,15 @@ class Inheritance(msgspec.Struct, frozen=True):
 
 
 class FileChanged(msgspec.Struct, frozen=True):
-    """Watch to supervisor: a path changed."""
+    """WatcherThread to supervisor: a path changed."""
 
     at: float  # time.monotonic()
     path: Path
 
 
 class PullEnded(msgspec.Struct, frozen=True):
-    """Pulling to supervisor: a pull has ended; as in CheckoutPulled, but ``rollout`` is 0 when no
-    announcement asked for this pull."""
+    """PullThread to supervisor: a pull has ended; as in CheckoutPulled, but ``rollout`` is 0 when
+    no announcement requested this pull."""
 
     revision: str
     problem: str
@@ -319,19 +319,19 @@ _FROM_CHILD: Decoder[FromChild] = Decoder(FromChild)
 _TO_MASTER: Decoder[ToMaster] = Decoder(ToMaster)
 _FROM_MASTER: Decoder[FromMaster] = Decoder(FromMaster)
 
-ToChildLine = Channel[ToChild, FromChild]  # as the master holds it
-FromChildLine = Channel[FromChild, ToChild]  # as the child holds it
-ToMasterLine = Channel[ToMaster, FromMaster]  # as the supervisor holds it
-FromMasterLine = Channel[FromMaster, ToMaster]  # as the master holds it
+ToChildLine = Channel[ToChild, FromChild]  # the master's end
+FromChildLine = Channel[FromChild, ToChild]  # the child's end
+ToMasterLine = Channel[ToMaster, FromMaster]  # the supervisor's end
+FromMasterLine = Channel[FromMaster, ToMaster]  # the master's end
 
 
 def child_line() -> tuple[ToChildLine, FromChildLine]:
-    """The master's end, and the child's."""
+    """The master's end and the child's."""
     return pair(_FROM_CHILD, _TO_CHILD)
 
 
 def from_child(sock: socket.socket) -> FromChildLine:
-    """A child's end, of a socket that it was given."""
+    """A child's end, from a socket passed to it."""
     return Channel(sock, _TO_CHILD)
 
 

@@ -1,4 +1,4 @@
-"""RunningMarks: shared memory in which each worker says whose callbacks are running."""
+"""RunningMarks: shared memory in which each worker marks the requests whose callbacks run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LOOP = 0  # the slot of the callback that holds the event loop; the others are f
 
 
 class RunningMarks:
-    """Made by the master before it forks; a worker knows its place by number. Memory that is never
+    """Created by the master before it forks; a worker has a place number. Memory that is never
     written costs nothing."""
 
     def __init__(self, places: int, threads: int) -> None:
@@ -29,18 +29,18 @@ class RunningMarks:
         self._free.append(place)
 
     def write(self, place: int, slot: int, rid: bytes) -> None:
-        """From now on the callback of this request runs in this slot; b"" when none does."""
+        """From now on this slot runs the callback of this request; b"" when it runs none."""
         start = (place * self._slots + slot) * SIZE
         self._memory[start : start + SIZE] = rid or NONE
 
     def in_loop(self, place: int) -> bytes | None:
-        """The request whose callback holds the event loop, or held it to the end."""
+        """The request whose callback holds the event loop, or held it when the worker ended."""
         start = (place * self._slots + LOOP) * SIZE
         mark = self._memory[start : start + SIZE]
         return None if mark == NONE else mark
 
     def running(self, place: int) -> frozenset[bytes]:
-        """The requests whose callbacks began and did not end."""
+        """The requests whose callbacks began and have not ended."""
         return frozenset(self._of(place)) - {NONE}
 
     def _used(self, place: int) -> list[int]:

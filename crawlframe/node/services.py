@@ -1,4 +1,4 @@
-"""Services: what a node needs from outside the engine; the composition root gives it."""
+"""Services: what a node needs from outside the engine; supplied by the composition root."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crawlframe.node.messages import FromChildLine
 
 
 class Services(Protocol):
-    """Makers of connections and parts. Each call makes a new one, for the process that calls."""
+    """Factories of connections and parts. Each call makes a new one, for the calling process."""
 
     def frontier(self) -> Frontier:
         """A frontier on a connection of its own. Raises FrontierError."""
@@ -22,7 +22,7 @@ class Services(Protocol):
         """A ledger on a connection of its own. Raises LedgerAway."""
 
     def code(self) -> Code:
-        """Where the code of this node lies."""
+        """Where the code of this node is."""
 
     def registry(
         self, skip: Mapping[str, str], limit: float, loading: Callable[[str], None]
@@ -34,29 +34,29 @@ class Services(Protocol):
         and LedgerAway. Leaves no connection open."""
 
     def missing(self, frontier: Frontier) -> str:
-        """What the database has recorded and Redis does not know, in words; "" when nothing is
-        missing. Asked before a life begins, it looks only if no node lives that would have noticed.
-        Leaves no connection open. Raises FrontierError, LedgerAway and redis.RedisError."""
+        """A description of what the database has recorded and Redis does not know; "" when nothing
+        is missing. Before a life begins, it checks only if no node is alive that would have
+        noticed. Leaves no connection open. Raises FrontierError, LedgerAway and
+        redis.RedisError."""
 
     def begin_generation(
         self, node: str, machine: str, pid: int, beside: Collection[int] = ()
     ) -> int:
-        """Returns a number never used before. Earlier lives of the node are replaced, except those
-        of the processes ``beside`` on this machine. Leaves no connection open. Raises
-        LedgerAway."""
+        """Returns a new generation number. Earlier lives of the node are replaced, except those of
+        the processes ``beside`` on this machine. Leaves no connection open. Raises LedgerAway."""
 
     def end_generation(self, generation: int) -> None:
-        """The life ends because its node was told to stop. Leaves no connection open. Raises
-        LedgerAway."""
+        """Records that the life ends because its node was asked to stop. Leaves no connection open.
+        Raises LedgerAway."""
 
     def lose_generation(self, generation: int, held: int) -> None:
-        """The life of another node was found dead; the requests that it held are given back. Leaves
-        no connection open. Raises LedgerAway."""
+        """Records that another node's life was found dead and ``held`` requests are given back.
+        Leaves no connection open. Raises LedgerAway."""
 
     def replay(self, frontier: Frontier, generation: int) -> int:
-        """Declares a generation dead: what it had recorded and not told is completed, the rest is
-        given back. Returns how many were given back. Leaves no connection open. Raises
-        FrontierError, LedgerAway and redis.RedisError."""
+        """Declares a generation dead: requests with recorded results that Redis lacks are
+        completed, the rest are given back. Returns how many were given back. Leaves no connection
+        open. Raises FrontierError, LedgerAway and redis.RedisError."""
 
     def run_steward(self, channel: FromChildLine) -> None:
-        """Does the steward's chores until the channel ends or says stop."""
+        """Does the steward's chores until the channel closes or a message asks it to stop."""

@@ -1,4 +1,4 @@
-"""Signals of a master: handlers only record; the loop wakes up and takes them in its turn."""
+"""Signals of a master: handlers only record them; the loop wakes up and processes them in order."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 
 class Signals:
-    """Records some signals of this process, but not those that whoever started it ignores (nohup).
-    ``fileno`` becomes readable when one arrives."""
+    """Records some signals of this process, except those ignored by its starter (nohup). ``fileno``
+    becomes readable when one arrives."""
 
     def __init__(self, *numbers: signal.Signals) -> None:
         self._arrived: list[int] = []
@@ -34,7 +34,7 @@ class Signals:
         return self._near.fileno()
 
     def close(self) -> None:
-        """They arrive as before."""
+        """Restores the previous handlers."""
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -42,11 +42,12 @@ class Signals:
         self._far.close()
 
     def block(self) -> None:
-        """From now on they wait; also for the next Signals, if this process executes another."""
+        """From now on signals wait; even for the next Signals, if this process executes another
+        program."""
         signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
 
     def unblock(self) -> None:
-        """They arrive again."""
+        """Lets them arrive again."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._numbers)
 
     def drain(self) -> None:

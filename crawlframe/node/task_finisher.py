@@ -1,5 +1,5 @@
-"""TaskFinisher: tasks of which nothing remains are marked ended in the ledger and leave the
-frontier."""
+"""TaskFinisher: marks tasks that have nothing left as ended in the ledger, and removes them from
+the frontier."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from crawlframe.ledger import Ledger
 
 log = logging.getLogger(__name__)
 
-EVERY = 0.25  # seconds between two times that tasks are ended: many small ones end together
-LARGE = 100_000  # requests of a task above which a worker does not wait until they are counted
+EVERY = 0.25  # seconds between two rounds: many small tasks end together
+LARGE = 100_000  # requests of a task above which a worker does not wait for them to be counted
 
 
 def end_tasks(ledger: Ledger, frontier: Frontier, tasks: Mapping[int, Counts]) -> set[int]:
-    """Ends those of which the ledger has every row; answers which these are."""
+    """Ends the tasks whose rows are all in the ledger; returns which these are."""
     if not tasks:
         return set()
     ended = ledger.finish(tasks)
@@ -34,8 +34,8 @@ def end_tasks(ledger: Ledger, frontier: Frontier, tasks: Mapping[int, Counts]) -
 
 
 class TaskFinisher:
-    """Tasks that a worker brought to NR = 0. What it does not end, a steward does. ``now`` is
-    time.monotonic()."""
+    """Ends tasks that a worker brought to NR = 0. The remaining ones are ended by a steward.
+    ``now`` is time.monotonic()."""
 
     def __init__(self, frontier: Frontier, ledger: Ledger) -> None:
         self._frontier = frontier
@@ -44,18 +44,18 @@ class TaskFinisher:
         self._not_before = 0.0
 
     def add(self, tasks: Iterable[int]) -> None:
-        """They have come to NR = 0, or to their last request. With several partitions stewards end
-        them, who look at more."""
+        """Tasks that have come to NR = 0, or to their last request. With several partitions they
+        are left to stewards, which read the others too."""
         if self._frontier.store.partitions == 1:
             self._tasks.update(tasks)
 
     def left(self, now: float) -> float | None:
-        """Seconds until ``end`` is to be called; None when nothing waits for it."""
+        """Seconds until ``end`` is due; None when nothing waits for it."""
         return max(0.0, self._not_before - now) if self._tasks else None
 
     def end(self, now: float) -> None:
         """Ends them, or releases their last requests. Raises what the ledger and the frontier
-        raise; they are left to the steward then."""
+        raise; the tasks are left to the steward then."""
         tasks, self._tasks = self._tasks, set()
         self._not_before = now + EVERY
         found = self._frontier.counts_of(tasks)

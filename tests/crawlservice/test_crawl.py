@@ -65,7 +65,7 @@ def test_the_demo_crawl_stores_what_the_site_made_and_says_so(
         assert items_of(out) == [*same.site.expected_items()]
     assert Frontier(PartitionedStore(redis_client)).open_tasks() == []
     log = (tmp_path / "var" / "log" / "crawl-1.log").read_text()
-    assert "no task is left that could go on" in log
+    assert "no remaining task can make progress" in log
     audit = manage("audit")
     assert audit.returncode == 0, audit.stdout
 

@@ -150,7 +150,7 @@ def test_who_is_not_let_in_is_told_so(redis_server: Callable[..., RedisServer], 
     server = redis_server()
     with Redis.from_url(server.url) as client:
         client.config_set("requirepass", "secret")
-    with pytest.raises(FrontierError, match=r"lets nobody in so: .* Correct user and password"):
+    with pytest.raises(FrontierError, match=r"rejects the login: .* Correct user and password"):
         Frontier.connect(server.url.replace("unix://", f"unix://{login}"), Settings())
 
 
@@ -163,7 +163,7 @@ def test_a_cluster_that_lacks_slots_is_refused(
     with Redis.from_url(redis_server("--port", str(port), *options).url) as client:
         client.execute_command("CLUSTER", "ADDSLOTS", *range(16000))
     with pytest.raises(
-        FrontierError, match=r"not whole: .* 16000 of 16384 .*redis-cli --cluster fix"
+        FrontierError, match=r"incomplete cluster: .* 16000 of 16384 .*redis-cli --cluster fix"
     ):
         Frontier.connect(f"redis+cluster://127.0.0.1:{port}", Settings())
 
@@ -173,7 +173,7 @@ def test_a_cluster_that_lacks_slots_is_refused(
     [
         ("redis://:secret@127.0.0.1:1/0", "cannot be reached"),
         ("redis+sentinel://127.0.0.1:1", "name the service"),
-        ("redis+magic://127.0.0.1:1", "no kind 'magic'"),
+        ("redis+magic://127.0.0.1:1", "no Redis connection of kind 'magic'"),
         ("http://127.0.0.1:1", "REDIS_URL to a running server"),
         ("redis+cluster://127.0.0.1:1", "cannot be reached"),
     ],

@@ -73,10 +73,10 @@ def test_an_era_never_goes_back(client: Callable[..., Frontier]) -> None:
     one, two = client(), client()
     two.eras.begin(7)
     two.eras.open()
-    with pytest.raises(EraChanged, match="it is 7 now, not 6"):
+    with pytest.raises(EraChanged, match="ERA is now 7, not 6"):
         one.eras.begin(6)
     one.eras.begin(8)
-    with pytest.raises(EraChanged, match="it is 8 now, not 7"):
+    with pytest.raises(EraChanged, match="ERA is now 8, not 7"):
         two.eras.open()
     assert one.eras.read() == [(8, "closed")]
 
@@ -90,7 +90,7 @@ def test_every_verb_that_writes_refuses_an_earlier_era(
     new = client()
     new.eras.begin(1)
     before = dump(redis_client)
-    with pytest.raises(EraChanged, match="it is 1 now, not 0"):
+    with pytest.raises(EraChanged, match="ERA is now 1, not 0"):
         old.store.run(verb, 0, *["1"] * 6)
     assert dump(redis_client) == before
 
@@ -170,7 +170,7 @@ def test_an_era_that_has_not_begun_is_neither_open_nor_doubted(
     late = client()
     late.store.call_log.learn(0, 7)
     for change in (late.eras.open, late.eras.doubt):
-        with pytest.raises(EraChanged, match="it is 0 now, not 7"):
+        with pytest.raises(EraChanged, match="ERA is now 0, not 7"):
             change()
     assert late.eras.read() == [(0, "open")]
 
@@ -179,7 +179,7 @@ def test_an_era_that_has_not_begun_is_neither_open_nor_doubted(
 def test_the_loss_of_a_single_call_is_noticed(plain: Bench, what: str) -> None:
     plain.frontier.eras.confirm()
     lose(plain.redis, lambda: LOST[what](plain))
-    with pytest.raises(EraChanged, match=r"LOST what \w+ was told is done"):
+    with pytest.raises(EraChanged, match=r"LOST calls of \w+ that were answered"):
         plain.frontier.eras.confirm()
     assert plain.frontier.eras.read() == [(0, "doubted")]
 
@@ -213,7 +213,7 @@ def test_an_emptied_redis_is_noticed(client: Callable[..., Frontier], redis_clie
     founder.eras.open()
     node = client()
     redis_client.flushall()
-    with pytest.raises(EraChanged, match="it is 0 now, not 1"):
+    with pytest.raises(EraChanged, match="ERA is now 0, not 1"):
         node.claim(1, 1, 10)
 
 

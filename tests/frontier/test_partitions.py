@@ -193,7 +193,7 @@ def test_every_verb_has_a_header_and_an_attribute(redis_client: Redis) -> None:
         text = source(verb).removeprefix(lua_prelude())
         assert f"\n-- {verb}: " in text
         assert "\n-- KEYS[1] tag of the partition" in text
-        assert "\n-- Answer: " in text
+        assert "\n-- Returns: " in text
         assert getattr(scripts, verb)
 
 

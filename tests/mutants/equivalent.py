@@ -149,7 +149,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if wait < 0 or left < wait then wait = left end": [
             (("`<` becomes `<=` (2)",), "the same is put in place of the same")
         ],
-        "if state[2] then call('PERSIST', HOST(host)) end  -- it may have been resting": [
+        "if state[2] then call('PERSIST', HOST(host)) end  -- the host may have been resting": [
             (("always",), SAVES),
             (("removed", "never"), "it counts in the very millisecond in which the hash ends"),
         ],
@@ -185,7 +185,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if not string.find(tried, mark, 1, true) then untried[#untried + 1] = tried end": [
             (("true becomes false",), "hex digits mean themselves in a pattern")
         ],
-        "look = look - 4  -- it takes five times as long as passing over a task": [
+        "look = look - 4  -- it takes five times as long as skipping a task": [
             (("removed", "`-` becomes `+`"), "a bound on the time of one call")
         ],
         "local share = math.ceil(look / (#untried - i + 1))": [

@@ -138,7 +138,7 @@ def test_a_short_revision_that_fits_several_is_refused(
     author.git("push", "--quiet", "--force", "origin", "main")
     prefixes = [revision[:4] for revision in revisions]
     twice = next(prefix for prefix in prefixes if prefixes.count(prefix) > 1)
-    refused(follower.pull(twice), node, f"{twice} fits several commits", "40 digits")
+    refused(follower.pull(twice), node, f"{twice} is ambiguous", "40 digits")
 
 
 def many_commits(count: int) -> str:
@@ -217,7 +217,7 @@ def test_commits_of_its_own_are_refused(
     tip = author.commit({"spiders/shop.py": "two\n"})
     mine = node.commit({"mine.py": "mine\n"}, push=False)
     for pulled in (follower.pull(), follower.pull(tip), follower.pull(first, back=True)):
-        refused(pulled, node, "commits that origin/main has not", "git reset --keep origin/main")
+        refused(pulled, node, "commits that are not in origin/main", "git reset --keep origin/main")
     assert node.head == mine
 
 
@@ -229,7 +229,7 @@ def test_a_branch_that_was_rewritten_is_refused(
     author.git("reset", "--quiet", "--hard", "HEAD~1")
     new = author.commit({"spiders/shop.py": "other\n"}, push=False)
     author.git("push", "--quiet", "--force", "origin", "main")
-    refused(follower.pull(new), node, "commits that origin/main has not")
+    refused(follower.pull(new), node, "commits that are not in origin/main")
 
 
 def test_two_sides_of_a_merge(author: Repository, node: Repository, follower: Follower) -> None:
@@ -271,7 +271,7 @@ def test_remote_and_branch_must_be_there(
     for remote in ("upstream", str(author.path), "--upload-pack=touch x", "ext::sh -c true"):
         refused(Follower(checkout, remote, "main").pull(), node, "no remote", "it has origin")
     for branch in ("", "a..b", "x y", "main:other", "*"):
-        refused(Follower(checkout, "origin", branch).pull(), node, "is not a name of a branch")
+        refused(Follower(checkout, "origin", branch).pull(), node, "is not a valid branch name")
     node.git("switch", "--quiet", "-c", "new")
     refused(Follower(checkout, "origin", "new").pull(), node, "'origin' has no branch 'new'")
     node.git("remote", "remove", "origin")

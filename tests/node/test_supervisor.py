@@ -376,7 +376,7 @@ def test_a_rollout_is_pulled_and_answered(node: Node) -> None:
 
 @pytest.fixture
 def reborn(monkeypatch: pytest.MonkeyPatch) -> list[Inheritance]:
-    """What the supervisor leaves, each time that it would become a fresh one."""
+    """What the supervisor leaves, each time that it would re-execute itself."""
     left: list[Inheritance] = []
     monkeypatch.setattr(reexec, "check", lambda command: "")
     monkeypatch.setattr(reexec, "execute", lambda command, cwd, state: left.append(state))

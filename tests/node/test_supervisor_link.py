@@ -54,7 +54,7 @@ def test_a_master_is_greeted(ends: Ends) -> None:
 
 def test_a_supervisor_that_says_nothing(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_link, "GREETING", 0.0)
-    with pytest.raises(ConfigError, match="no supervisor speaks"):
+    with pytest.raises(ConfigError, match="no supervisor answers"):
         ends[0].shake_hands()
 
 

@@ -99,7 +99,7 @@ def test_a_new_master_takes_over(
     assert "more" in node.look.frontier.spiders.all()["shop"].arguments["properties"]
 
     # The supervisor runs the new framework too, in the same process, and goes on watching.
-    node.running.wait_for("the supervisor is a fresh one")
+    node.running.wait_for("the supervisor was re-executed")
     assert node.running.process.poll() is None
     assert psutil.Process(node.node.pid).ppid() == node.running.process.pid
     node.until(lambda: len(node.nodes) == 1)
@@ -164,7 +164,7 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
     _append(project, "crawlframe/node/worker/worker.py", "# mended\n")
     node.until(lambda: node.node.pid != master and node.code.seconds)
     assert node.crawl(web.url) == "first"
-    node.running.wait_for("the supervisor is a fresh one")
+    node.running.wait_for("the supervisor was re-executed")
 
     # A supervisor that would not work is found out before this one becomes it.
     master = node.node.pid
@@ -177,7 +177,7 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
     assert node.running.process.poll() is None
     assert node.crawl(web.url) == "first"
     path.write_text(sound)
-    node.until(lambda: node.running.output.count("the supervisor is a fresh one") == 2)
+    node.until(lambda: node.running.output.count("the supervisor was re-executed") == 2)
 
     # So does another list of requirements.
     master = node.node.pid

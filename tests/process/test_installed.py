@@ -208,8 +208,8 @@ def test_an_upgrade_is_handed_over(
     gate.open()
     assert set(node.items(pk, 4).values()) == {"first"}
     node.until(lambda: is_gone(old_master))
-    running.wait_for("the supervisor starts afresh")
-    running.wait_for("the supervisor is a fresh one")
+    running.wait_for("the supervisor re-executes itself")
+    running.wait_for("the supervisor was re-executed")
     assert node.code.version == head[:12]
     assert web.hits.total() == 5
 

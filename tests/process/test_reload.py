@@ -398,7 +398,7 @@ def test_broken_versions_are_refused(
 
     # Code that changes itself is never whole.
     path = project.write("shops/restless.py", RESTLESS)
-    code = node.refused("changed while the code was loaded, 5 times one after another")
+    code = node.refused("changed while the code was loaded, 5 times in a row")
     assert code.version == good
     assert node.crawl(web.url) == "first"
     path.unlink()
@@ -424,7 +424,7 @@ def test_broken_versions_are_refused(
     node.until(lambda: node.crawl(web.url) == "mended")
     assert (node.code.problem, node.code.candidate) == ("", "")
 
-    assert "shops.swallows" in stubborn.refused("said nothing for 3 s and was killed").problem
+    assert "shops.swallows" in stubborn.refused("was silent for 3 s and was killed").problem
     assert stubborn.crawl(web.url) == "first"
     (stubborn_project.package / "swallows.py").unlink()
     stubborn_project.write("shops/shop.py", shop("mended"))
@@ -577,7 +577,7 @@ def test_kills_around_reloads(
     steward, template, worker = node.children()
     template.kill()
     node.running.wait_for("the template of version")
-    node.running.wait_for("is what lives already")
+    node.running.wait_for("is already live")
     # The others go on; what is forked from now on comes from the new one.
     assert {steward, worker} < set(node.children())
     assert (node.code.state, node.code.reloads) == ("live", 0)

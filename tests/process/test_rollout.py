@@ -310,4 +310,4 @@ def test_a_node_pulls_the_newest_revision_by_itself(
         while version_of(look, "alpha") != revision[:12]:
             assert time.monotonic() < deadline, running.output
             time.sleep(0.05)
-    assert "another comes" not in running.output
+    assert "starting another" not in running.output

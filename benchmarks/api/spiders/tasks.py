@@ -1,4 +1,4 @@
-"""The crawl that is watched, and the tasks that are submitted meanwhile."""
+"""The crawl that is measured, and the tasks that are submitted meanwhile."""
 
 from __future__ import annotations
 

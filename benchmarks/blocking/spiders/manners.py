@@ -10,7 +10,7 @@ from typing import Any
 from crawlframe import Request, Response, Spider
 
 QUICK = 1000  # pages that the surprising spider does quickly
-EVERY = 500  # of the others, so many pages lie between two that take long
+EVERY = 500  # for the others: pages between two that take long
 
 
 class Ordinary(Spider):
@@ -31,7 +31,7 @@ class Ordinary(Spider):
 
 
 class Sleeping(Ordinary):
-    """Blocks in every callback, as one that asks a database or calls requests does."""
+    """Blocks in every callback, like one that queries a database or calls requests."""
 
     name = "sleeping"
     settings = {"concurrency": 8}
@@ -61,7 +61,7 @@ class Computing(Ordinary):
 
 
 class Surprising(Ordinary):
-    """Is quick a thousand times, and then sometimes sleeps."""
+    """Is fast a thousand times, and then sometimes sleeps."""
 
     name = "surprising"
     settings = {"concurrency": 8}

@@ -9,7 +9,7 @@ from crawlframe import Request, Response, Spider
 
 
 class Houses(Spider):
-    """So many houses, with at most 24 requests in flight."""
+    """A number of houses, with at most 24 requests in flight."""
 
     name = "houses"
     settings = {"concurrency": 24}

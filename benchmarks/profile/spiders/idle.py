@@ -1,4 +1,4 @@
-"""A spider of which only what the engine does is left."""
+"""A spider whose pages cost only the engine's own work."""
 
 from crawlframe import Response, Spider
 

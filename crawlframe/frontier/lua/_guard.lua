@@ -1,16 +1,16 @@
--- Stands before every verb that writes. Its last argument is "<era> <client> <last> <this>": the era
--- that the caller knows, its name, and the numbers of its last call that was answered and of this one.
--- When Redis knows only of earlier calls it has lost something (an older copy, a replica that was
--- behind), and with it perhaps more.
+-- Runs before every verb that writes. Its last argument is "<era> <client> <last> <this>": the era
+-- that the caller knows, its name, and the numbers of its last answered call and of this one.
+-- If Redis knows only of earlier calls, it has lost writes (an older copy, a replica that was
+-- behind), perhaps others too.
 -- Errors ERA, LOST.
-local CALL_LOG_LASTS = 600  -- seconds; to a client that was silent for half of it nothing counts as answered
+local CALL_LOG_LASTS = 600  -- seconds; a client that was silent for half of it counts no call as answered
 
 local era, state = read_era()
 local known_era, client, answered, number = string.match(table.remove(ARGV), '^(%d+) (%w+) (%d+) (%d+)$')
 answered = tonumber(answered)
-if era ~= known_era then return redis.error_reply('ERA it is ' .. era .. ' now, not ' .. known_era) end
+if era ~= known_era then return redis.error_reply('ERA is now ' .. era .. ', not ' .. known_era) end
 if answered > 0 and (tonumber(call('GET', CALL_LOG(client))) or 0) < answered then
-  return redis.error_reply('LOST what ' .. client .. ' was told is done')
+  return redis.error_reply('LOST calls of ' .. client .. ' that were answered')
 end
 
 local function keep_pulse()

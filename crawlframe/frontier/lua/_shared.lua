@@ -1,10 +1,10 @@
--- Shared by all verbs; stands after the key names of keys.py in every script.
+-- Shared by all verbs; follows the key names of keys.py in every script.
 
 local call = redis.call
 
 local clock
 
--- Milliseconds, the same all through a script.
+-- Milliseconds; constant throughout a script.
 local function now_ms()
   if not clock then
     local time = call('TIME')
@@ -15,13 +15,13 @@ end
 
 local function integer(n) return string.format('%.0f', n) end
 
--- The era of what this partition holds: number, and open, doubted or closed.
+-- The era of the data in this partition: number, and open, doubted or closed.
 local function read_era()
   local number, state = string.match(call('GET', ERA) or '0 open', '^(%d+) (%a+)$')
   return number or '0', state or 'doubted'
 end
 
--- What this partition holds is damaged: nothing is claimed until a new era has rebuilt it.
+-- The data in this partition is damaged: nothing is claimed until a new era has rebuilt it.
 local function doubt()
   local number, state = read_era()
   if state == 'open' then call('SET', ERA, number .. ' doubted') end
@@ -78,12 +78,12 @@ local function split_lane(lane)
   return task, rank, host
 end
 
--- Hosts take turns: one that comes back stands behind those that have been waiting.
+-- Hosts take turns: one that comes back queues behind those that have been waiting.
 local function show_host(host, next_time)
   call('ZADD', HOSTS, 'NX', integer(math.max(tonumber(next_time) or 0, now_ms())), host)
 end
 
--- A lane whose list was empty becomes visible to claim; a paused task's lane is hidden there again.
+-- A lane whose list was empty becomes visible to claim, which hides the lane of a paused task again.
 local function show_lane(lane)
   local task, rank, host = split_lane(lane)
   local state = call('HMGET', HOST(host), 't', 'n')
@@ -92,8 +92,8 @@ local function show_lane(lane)
   show_host(host, state[2])
 end
 
--- The last request of a task is delayed for so long, in a lane of its own. It goes only by last.lua.
-local HELD = 4398046511104  -- ms, as request.py has it
+-- The last request of a task is delayed this long, in a lane of its own. Only last.lua releases it.
+local HELD = 4398046511104  -- ms, as in request.py
 
 local function is_last(lane)
   return lane ~= nil and string.match(lane, '^%d+:%d+:/%d+/end$') ~= nil
@@ -105,8 +105,8 @@ local function append(lists, key, value)
   if list then list[#list + 1] = value else lists[key] = {value} end
 end
 
--- queues: lane -> list of rids, in order of arrival. They go to the end of their lanes, or (given
--- back) to the head.
+-- queues: lane -> list of rids, in order of arrival. They go to the end of their lanes, or to the
+-- head if they are given back.
 local function enqueue(queues, to_head)
   for lane, rids in pairs(queues) do
     local length
@@ -122,7 +122,7 @@ local function enqueue(queues, to_head)
 end
 
 -- Host slots: `a` of a host counts the requests in progress whose fetch is not over ----------------
--- Nothing of a host waits or is in flight: only its next time is kept, as long as it matters.
+-- No request of the host waits or is in flight: only its next time is kept, while it matters.
 local function rest_host(host)
   local next_time = tonumber(call('HGET', HOST(host), 'n')) or 0
   if next_time > now_ms() then call('PEXPIREAT', HOST(host), integer(next_time))
@@ -132,13 +132,13 @@ end
 local function add_slots(host, n)
   local active = redis.pcall('HINCRBY', HOST(host), 'a', n)
   if type(active) == 'number' then return active end
-  call('HSET', HOST(host), 'a', math.max(0, n))  -- it was no number
+  call('HSET', HOST(host), 'a', math.max(0, n))  -- it was not a number
   return math.max(0, n)
 end
 
-local left_by = {}  -- generation -> rids that leave() took from it
+local left_by = {}  -- generation -> rids that leave() removed from it
 
--- freed: host -> number of slots given back. Stands behind every use of leave() on held requests.
+-- freed: host -> number of slots given back. Must follow every use of leave() on held requests.
 local function free_slots(freed)
   for holder, rids in pairs(left_by) do call('SREM', INPROGRESS(holder), unpack(rids)) end
   left_by = {}
@@ -155,8 +155,8 @@ end
 local OVER = '+'
 
 -- Splits "<holder><hold>|<lane>" into holder, lane, hold. The hold of a request in progress is
--- ".<number of its claim>" (or "", of older code) as long as it has a slot of its host, OVER when the
--- fetch is over and the slot given back. Nothing of what cannot be read.
+-- ".<number of its claim>" (or "", from older code) while it has a slot of its host, OVER when the
+-- fetch is over and the slot given back. Returns nothing when `own` cannot be read.
 local function split_own(own)
   local holder, hold, lane = string.match(own or '', '^(%w*)([^|]*)|(.*)$')
   return holder, lane, hold
@@ -179,27 +179,26 @@ end
 
 local function add_tries(rid, attempts, deliveries)
   local a, d, tried = tries_of(rid)
-  if d == 0 then call('HDEL', KILLS, rid) end  -- they are left of an earlier life of this request
+  if d == 0 then call('HDEL', KILLS, rid) end  -- they are left from an earlier life of this request
   set_tries(rid, a + attempts, d + deliveries, tried)
 end
 
--- A kill is a delivery as well, so whatever has kills has tries. Kills stand apart because nodes of
--- the release before, which may still run beside this one, read all of TRIES. They know nothing of
--- kills: a request that they complete leaves its kills behind.
+-- A kill is a delivery as well, so whatever has kills has tries. Kills are kept separately because
+-- nodes of the previous release, which may still run beside this one, read all of TRIES. They do not
+-- know kills: a request that they complete leaves its kills behind.
 local function add_kill(rid)
   add_tries(rid, 0, 1)
   local kills = tonumber(call('HGET', KILLS, rid)) or 0
   call('HSET', KILLS, rid, integer(kills + 1))
 end
 
--- Of requests that are over.
+-- For requests that are over.
 local function forget_tries(rids)
   call('HDEL', TRIES, unpack(rids))
   if call('EXISTS', KILLS) == 1 then call('HDEL', KILLS, unpack(rids)) end
 end
 
--- Parked requests by group (<task>:<tried>), so that a version passes over those it has tried at one
--- stroke.
+-- Parked requests by group (<task>:<tried>), so that a version skips all those it has tried at once.
 local function strand(group, rids)
   local id, tried = string.match(group, '^(%d+):(.+)$')
   call('SADD', PARKED_BY_TRIED(group), unpack(rids))
@@ -215,8 +214,8 @@ local function unstrand(group, rids)
   if call('EXISTS', TASKS_BY_TRIED(tried)) == 0 then call('SREM', TRIED_VERSIONS, tried) end
 end
 
--- Takes rid from where `own` says it is. Answers the lane. The caller removes or rewrites OWN, and
--- gives `groups` to leave_groups() where rid may be parked. Nothing when `own` cannot be read.
+-- Removes rid from where `own` says it is. Returns the lane. The caller removes or rewrites OWN, and
+-- passes `groups` to leave_groups() where rid may be parked. Returns nothing when `own` is unreadable.
 local function leave(rid, own, freed, groups)
   local holder, lane, hold = split_own(own)
   local id, _, host = split_lane(lane)
@@ -249,14 +248,14 @@ end
 -- VLDB 1980), so that every bucket stays below set-max-intset-entries (512) and costs 8 bytes an entry.
 local FILL = 220
 
--- The same as records.py makes of a fingerprint for those that are sent.
+-- Must match the hash that records.py sends with a fingerprint.
 local function hash_of(fingerprint)
   local hash = tonumber(string.sub(fingerprint, -9))
   return hash < 0 and -hash or hash
 end
 
--- The key of the bucket in which a fingerprint of this hash is, if it is known. %d, because joined
--- to a text as it is, a number takes the slow way through a fraction's digits.
+-- The key of the bucket for a fingerprint of this hash. %d, because concatenating a number directly
+-- is slow: it is formatted as a fraction.
 local function bucket_of(task, hash)
   local bucket = hash % task.size
   if bucket < task.split then bucket = hash % (2 * task.size) end
@@ -279,7 +278,7 @@ local function split_bucket(task)
   end
 end
 
--- Is it new? It is not from now on.
+-- Returns whether the fingerprint is new, and marks it as seen.
 local function mark_seen(task, fingerprint, hash)
   if call('SADD', bucket_of(task, hash), fingerprint) == 0 then return false end
   task.seen, task.dirty = task.seen + 1, true
@@ -288,8 +287,8 @@ local function mark_seen(task, fingerprint, hash)
 end
 
 -- Admission. Requests come in groups {<rank>:<host>, delay ms, {rid, fingerprint, hash, record, ...}}.
--- Those of a task that is being cancelled have ended as they are admitted, but for its last request.
-local entering, bodies = {}, {}  -- by lane and with records: what admit() took in, for enter()
+-- Those of a task that is being cancelled end when they are admitted, except its last request.
+local entering, bodies = {}, {}  -- requests that admit() accepted, by lane and with records, for enter()
 
 local function take_in(task, lane, delay, rid, record)
   bodies[#bodies + 1] = rid

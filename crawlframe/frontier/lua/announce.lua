@@ -1,7 +1,8 @@
--- announce: nodes that follow a branch are told which revision to run.
+-- announce: publish the revision that nodes which follow a branch must run.
 -- KEYS[1] tag of the partition (0)
 -- ARGV[1] the rollout as JSON; ARGV[2] branch; ARGV[3...] names of nodes, none = all
--- Answer: its id, microseconds of Redis, later than any before. Sent twice, the second id counts.
+-- Returns: the id of the rollout, Redis time in microseconds, later than any before. If it is sent
+--          twice, the second id counts.
 local time = call('TIME')
 local id = time[1] * 1000000 + time[2]
 local fields = call('HGETALL', ROLLOUT)

@@ -1,10 +1,10 @@
 -- audit: compare every counter with the queues, in one instant (read only; walks everything, so it
 -- stops Redis for about 5 microseconds per pending request).
 -- KEYS[1] tag of the partition
--- ARGV[1] most pending requests to walk; beyond, only the counters are compared. As many buckets of
---         seen fingerprints are counted.
--- Answer: {1 if everything was walked else 0, problem in plain words, ...}
-local MAX_PROBLEMS = 1000  -- problems named
+-- ARGV[1] limit of pending requests to walk; above it, only the counters are compared. The same limit
+--         holds for buckets of seen fingerprints.
+-- Returns: {1 if everything was walked, else 0; a message for each problem, ...}
+local MAX_PROBLEMS = 1000  -- limit of problems reported
 local problems, per_task, active, held, ready, parked_by_tried = {1}, {}, {}, {}, {}, {}
 local function problem(...)
   if #problems <= MAX_PROBLEMS then problems[#problems + 1] = string.format(...) end
@@ -27,7 +27,7 @@ for _, id in ipairs(call('SMEMBERS', TASKS)) do
       problem('task %s: %d remain but %d are in progress, delayed or parked', id, left, away)
     end
     -- A fingerprint without a request would keep that request out for ever. (A task that is being
-    -- closed has lost buckets already.)
+    -- closed has already lost buckets.)
     buckets = buckets + task.size + task.split
     if left > 0 and buckets <= tonumber(ARGV[1]) then
       local seen = 0
@@ -51,7 +51,7 @@ if pending > tonumber(ARGV[1]) then
   return problems
 end
 
--- A scan may show an entry twice.
+-- A scan may return an entry twice.
 local function walk(key, visit)
   local cursor, been = '0', {}
   repeat
@@ -101,7 +101,7 @@ walk(OWN, function(rid, own)
     end
   end
 end)
--- Not KILLS: nodes of the release before leave them behind, see close.
+-- Not KILLS: nodes of the previous release leave them behind, see close.
 for _, key in ipairs({TRIES, CURSOR}) do
   walk(key, function(rid)
     if call('HEXISTS', REQ, rid) == 0 then
@@ -114,7 +114,7 @@ local function audit_lane(name)
   local id, rank, host = split_lane(name)
   local found = 0
   for _, rid in ipairs(call('LRANGE', LANE(name), 0, -1)) do
-    -- What is left of requests that were completed while they were ready does not count.
+    -- Leftovers of requests that were completed while they were ready do not count.
     if not ready[rid] and call('HEXISTS', REQ, rid) == 1 and call('HEXISTS', OWN, rid) == 0 then
       ready[rid] = true
       found = found + 1

@@ -1,15 +1,16 @@
 -- cancel: requests of a task that is being cancelled and that wait in these lanes end at once. Their
--- ledger rows are written later, from what the database knows (crawlservice/ledger/cancellation.py).
+-- ledger rows are written later, from the database (crawlservice/ledger/cancellation.py).
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack list of lanes, at most 500
--- Answer: how many of the lanes, in order, are empty now; call again with the others. At most 500
---         entries are taken in one call. The lane of the task's last request is passed over. A task in another state, or not known, is left alone (-1).
+-- Returns: how many of the lanes, in order, are empty now; call again with the others. At most 500
+--         entries are removed per call. The lane of the task's last request is skipped. A task in
+--         another state, or not known, is left alone (-1).
 local MAX_TAKEN = 500
 local id, lanes = ARGV[1], cmsgpack.unpack(ARGV[2])
 local task = task_of(id)
 if not task or task.state ~= 'cancelling' then return -1 end
 
--- What was completed while it was ready, or has an owner, is a leftover in its lane.
+-- A request that was completed while it was ready, or has an owner, is a leftover in its lane.
 local function drop(rids)
   local owners, dropped = call('HMGET', OWN, unpack(rids)), {}
   for i, rid in ipairs(rids) do

@@ -1,14 +1,14 @@
--- claim: take back the slots of hosts whose fetches are over, and give a generation up to n requests
--- of due hosts that have free slots.
+-- claim: free the slots of hosts whose fetches are over, and give a generation up to n requests of
+-- due hosts that have free slots.
 -- KEYS[1] tag of the partition; host, lane and task keys are reached through HOSTS
 -- ARGV[1] generation; ARGV[2] sequence number of this claim; ARGV[3] n
--- ARGV[4] msgpack {rid, sequence number of the claim that gave it, ...}: requests whose fetch is over,
---         at most 500. They stay with the generation until they are settled. What it does not hold by
---         that claim, or has told before, is left alone.
--- Answer: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
+-- ARGV[4] msgpack {rid, sequence number of the claim that returned it, ...}: requests whose fetch is
+--         over, at most 500. They stay with the generation until they are settled. Those it does not
+--         hold by that claim, or has reported before, are left alone.
+-- Returns: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}}
--- Sent again with the same sequence number it answers the same batch. It counts as a change for the
--- call log when it is told of fetches or gives requests. Errors FENCED, ERA when the era is not open.
+-- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
+-- call log when it reports fetches or returns requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
 if refusal then return refusal end
 local generation, sequence, want = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -38,11 +38,11 @@ end
 
 end_fetches(cmsgpack.unpack(ARGV[4]))
 
--- The claim of a node that has just freed a slot, or pushed follow-ups, comes before those of others,
--- which would get nothing for as long as little is due at a time. So it leaves one request to each
--- generation that asked in vain and holds less than half as much.
-local STARVED_FOR = 250  -- ms that a request may wait for such a generation; a node asks every 100 ms
-local LEFT = 20  -- ms in which a claim that left some need not come back for them
+-- A node that has just freed a slot, or pushed follow-ups, claims before the others, which would get
+-- nothing for as long as little is due at a time. So it leaves one request to each generation that
+-- got less than it asked for and holds less than half as much.
+local STARVED_FOR = 250  -- ms for which a request may be left to such a generation; a node asks every 100 ms
+local LEFT = 20  -- ms after which a claim that left some comes back for them
 
 local function count_poorer()
   local n, mine = 0, nil
@@ -55,9 +55,9 @@ local function count_poorer()
   return n
 end
 
-local poorer, left = 0, 0  -- how many such generations there are, and how many requests were left
+local poorer, left = 0, 0  -- number of such generations, and of requests left to them
 
-local rids, lanes, found = {}, {}, {}  -- what is claimed, each with its lane and record
+local rids, lanes, found = {}, {}, {}  -- the claimed requests, with their lanes and records
 
 local function answer(wait)
   local states, batch, blamed, named = {}, {}, {}, {}
@@ -122,7 +122,7 @@ local function promote()
 end
 
 -- Takes up to n rids of a lane that are really ready; an entry whose request is gone or already has
--- an owner is a leftover and falls out here. Answers how many, and whether the lane is empty now.
+-- an owner is a leftover and is dropped. Returns how many, and whether the lane is empty now.
 local taken, owners, hold = {}, {}, generation .. '.' .. sequence .. '|'
 
 local function take_lane(lane, n)
@@ -147,10 +147,10 @@ local function take_lane(lane, n)
   return got, call('EXISTS', LANE(lane)) == 0
 end
 
-local MAX_LANES = 16  -- lanes of a host that a claim looks at
+local MAX_LANES = 16  -- lanes of a host that one claim examines
 
--- Takes up to `quota` requests of one host. Every host looked at either gives some, or leaves HOSTS,
--- or gets a later time there, or loses lanes, so claim always comes to an end.
+-- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
+-- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
   local state = call('HMGET', HOST(host), 'a', 'n', 't')
   local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
@@ -173,7 +173,7 @@ local function take(host, quota)
     elseif got < quota and not (polite and waits) then
       local n = quota - got
       if polite then
-        -- The strictest limit met so far holds, so that a task with a low limit is never starved.
+        -- The strictest limit so far applies, so that a task with a low limit is never starved.
         limit = math.min(limit, task.concurrency)
         local room = limit - active - kept
         n = math.min(n, room)
@@ -201,7 +201,7 @@ local function take(host, quota)
   end
   if got > 0 then
     add_slots(host, got)
-    if state[2] then call('PERSIST', HOST(host)) end  -- it may have been resting
+    if state[2] then call('PERSIST', HOST(host)) end  -- the host may have been resting
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
   if waits then call('HSET', HOST(host), 'n', integer(next_time)) end
@@ -209,7 +209,7 @@ local function take(host, quota)
     call('ZREM', HOSTS, host)
     if active <= 0 then rest_host(host) end
   elseif active >= limit then
-    call('ZREM', HOSTS, host)  -- free_slots brings it back
+    call('ZREM', HOSTS, host)  -- free_slots adds it again
   else
     call('ZADD', HOSTS, integer(math.max(now, next_time)), host)
   end

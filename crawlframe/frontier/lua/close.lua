@@ -1,8 +1,8 @@
--- close: forget a task that has ended: counters and seen fingerprints, 300 buckets a call. Lanes that
--- claim can see it removes by itself, those of a paused task are removed here.
+-- close: forget a task that has ended: counters and seen fingerprints, 300 buckets per call. Its
+-- lanes in LANES are removed by claim; those of a paused task are removed here.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task
--- Answer: 1 when all is gone, 0 to be called again. A task with pending requests is left alone (1).
+-- Returns: 1 when all is gone, 0 to be called again. A task with pending requests is left alone (1).
 local id = ARGV[1]
 local task = task_of(id)
 if not task then
@@ -19,7 +19,7 @@ local buckets = {}
 for bucket = first, last do buckets[#buckets + 1] = task.buckets .. bucket end
 call('UNLINK', unpack(buckets))
 if first > 0 then
-  -- What is left looks like a smaller table; nobody adds to it: nothing of this task is pending.
+  -- The rest looks like a smaller table; nothing is added to it, as no request of the task is pending.
   local size = first
   task.level = math.floor(math.log(size) / math.log(2))
   task.split = size - 2 ^ task.level
@@ -27,7 +27,7 @@ if first > 0 then
   save_tasks()
   return 0
 end
--- Nodes of the release before complete a request without forgetting its kills.
+-- Nodes of the previous release complete a request without forgetting its kills.
 for _, rid in ipairs(call('HKEYS', KILLS)) do
   if call('HEXISTS', REQ, rid) == 0 then call('HDEL', KILLS, rid) end
 end

@@ -1,12 +1,12 @@
 -- complete: requests whose ledger row is committed leave the frontier, their follow-ups enter it, and
--- the counters move, all at once. Only what is still pending counts; whoever holds it, the ledger row
--- says it is done.
+-- the counters move, all at once. Only requests that are still pending count; whichever node holds
+-- them, the ledger row says that they are done.
 -- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled, {dropped duplicates, items}, cursor, groups
 --         of follow-ups as admit() reads them}; cursor = how many of this request were pushed before
--- Answer: {{task whose remaining requests reached 0, or 1 that is delayed: perhaps its last, ...},
---         {rid, cursor, ...}}; the second list names requests not completed because the cursor differs:
---         send the rest from there.
+-- Returns: {{task whose remaining requests reached 0, or 1 that is delayed: perhaps its last, ...},
+--         {rid, cursor, ...}}; the second list names requests not completed because the cursor
+--         differs: send the rest from there.
 local entries = cmsgpack.unpack(ARGV[1])
 local freed, groups, behind, touched = {}, {}, {}, {}
 local rids = {}

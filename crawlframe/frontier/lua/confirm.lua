@@ -1,4 +1,4 @@
--- confirm: does Redis still know all that this client was told is done? (read only)
+-- confirm: check that Redis still has all calls of this client that it answered (read only).
 -- KEYS[1] tag of the partition
--- Answer: 1. Errors ERA, LOST.
+-- Returns: 1. Errors ERA, LOST.
 return 1

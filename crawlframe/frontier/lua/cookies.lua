@@ -1,9 +1,9 @@
 -- cookies: add to the cookies that a task's requests share. A task that is not known is left alone.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] msgpack {key, cookie, ...}
--- Answer: 1 when something changed (and the cookie version grew), else 0.
--- An empty cookie says that it was deleted. Such entries are dropped with every 256th version. Who has
--- not read of that end by then finds another `swept`, and that the cookie is not there.
+-- Returns: 1 when something changed (and the cookie version grew), else 0.
+-- An empty cookie means that it was deleted. Such entries are dropped with every 256th version. A
+-- reader that has not seen the deletion by then finds another `swept`, and the cookie missing.
 local id, given = ARGV[1], cmsgpack.unpack(ARGV[2])
 if not task_of(id) then return 0 end
 local changed = false
@@ -19,6 +19,6 @@ if version % 256 == 0 then
   end
   call('HSET', TASK(id), 'swept', integer(version))
 end
--- After the sweep, so that the same call again changes nothing.
+-- After the sweep, so that a repeated call changes nothing.
 call('HSET', COOKIES(id), unpack(given))
 return 1

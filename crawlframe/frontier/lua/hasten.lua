@@ -1,8 +1,7 @@
--- hasten: delayed requests of a task need not wait any longer (it is being cancelled). The last one
--- of the task is left alone.
+-- hasten: delayed requests of a task that is being cancelled become due; its last one is left alone.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] cursor, 0 first
--- Answer: the next cursor; call again until it is 0.
+-- Returns: the next cursor; call again until it is 0.
 local scan = call('ZSCAN', DELAYED, ARGV[2], 'COUNT', 300)
 local queues, some = {}, {}
 for i = 1, #scan[2], 2 do

@@ -1,7 +1,7 @@
--- known: which fingerprints have been admitted (read only).
+-- known: look up which fingerprints have been admitted (read only).
 -- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of {task, {fingerprint, ...}, {hash of each, ...}}
--- Answer: a string of 0 and 1, one per fingerprint in order.
+-- Returns: a string of 0 and 1, one per fingerprint in order.
 local marks, n = {}, 0
 for _, group in ipairs(cmsgpack.unpack(ARGV[1])) do
   local task, fingerprints, hashes = task_of(group[1]), group[2], group[3]

@@ -2,7 +2,7 @@
 -- of the task remains in this partition; then it goes to its lane.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] rid of its last request
--- Answer: 1 when it went, else 0: something else remains, it went before, or the task has none.
+-- Returns: 1 when it went, else 0: something else remains, it went before, or the task has none.
 local task, rid = task_of(ARGV[1]), ARGV[2]
 local own = task and call('HGET', OWN, rid) or nil
 if split_own(own) ~= 'd' or task.na - task.nf - task.ne ~= 1 then return 0 end

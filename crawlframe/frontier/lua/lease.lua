@@ -1,7 +1,7 @@
--- lease: a generation is alive for so many milliseconds from now.
+-- lease: extend the lease of a generation, in milliseconds from now.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] milliseconds
--- Answer: 1. Errors FENCED when it was declared dead, ERA when the era is not open.
+-- Returns: 1. Errors FENCED when it was declared dead, ERA when the era is not open.
 local refusal = closed()
 if refusal then return refusal end
 if call('SISMEMBER', FENCED, ARGV[1]) == 1 then

@@ -1,11 +1,11 @@
--- park: held requests that cannot run now (their spider or callback is missing) step aside. Of a task
--- that is being cancelled they go back to their lanes instead, to be ended.
+-- park: held requests that cannot run now (their spider or callback is missing) are set aside. Those
+-- of a task that is being cancelled go back to their lanes instead, to be ended.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, reason}
--- ARGV[3] mark of the code version that could not run them, 8 hex digits; it joins what they tried, of
---         which the newest 8 marks are kept. '' = the code is not to blame: what others tried is
---         forgotten, and only unpark brings them back.
--- Answer: how many this generation held. Others are left alone.
+-- ARGV[3] mark of the code version that could not run them, 8 hex digits; it is added to those they
+--         tried, of which the newest 8 are kept. '' = the code is not to blame: the versions tried
+--         before are forgotten, and only unpark brings the requests back.
+-- Returns: how many this generation held. Others are left alone.
 local TRIED_LENGTH = 8 * 8 + 7
 local mark = ARGV[3]
 

@@ -1,11 +1,11 @@
--- quarantine: a row that could not be read is taken out, so that nobody meets it again, and kept to be
--- looked at. What requests depend on (counters, owners, records) is rebuilt in a new era.
+-- quarantine: a row that could not be read is removed, so that it is not read again, and kept for
+-- inspection. What requests depend on (counters, owners, records) is rebuilt in a new era.
 -- KEYS[1] tag of the partition
--- ARGV[1] name of the hash, set or sorted set behind the tag; ARGV[2] field or member; ARGV[3] the value
---         that could not be read, '' of a set; ARGV[4] 0: it stays where it is, and is only told of
--- Answer: 1 if it was taken out, or is told of for the first time; 0 when it is gone or another one
---         already.
-local MAX_ROWS = 1000  -- rows kept; what comes then is dropped
+-- ARGV[1] name of the hash, set or sorted set after the tag; ARGV[2] field or member; ARGV[3] the
+--         unreadable value, '' for a set; ARGV[4] 0: it is left in place, and only reported
+-- Returns: 1 if it was removed, or is reported for the first time; 0 when it is gone, or another row
+--         replaced it.
+local MAX_ROWS = 1000  -- rows kept; later ones are dropped
 local LONG = 200  -- bytes kept of a field, and of a value
 local key, field, value = TAG .. ARGV[1], ARGV[2], ARGV[3]
 local kind = call('TYPE', key).ok
@@ -20,7 +20,7 @@ if told or call('HLEN', QUARANTINE) < MAX_ROWS then
 end
 if ARGV[4] == '0' then return 1 end
 local of_task = string.match(ARGV[1], '^task:')
-if of_task then call('UNLINK', key)  -- without one counter the others say nothing
+if of_task then call('UNLINK', key)  -- without one counter the others are meaningless
 elseif kind == 'hash' then call('HDEL', key, field)
 elseif kind == 'zset' then call('ZREM', key, field)
 else call('SREM', key, field) end

@@ -1,8 +1,8 @@
 -- release: held requests go back to the head of their lanes.
 -- KEYS[1] tag of the partition
--- ARGV[1] generation; ARGV[2] msgpack list of {rid, penalty (0 none, 1 its worker died and it is blamed: one delivery
---         and one kill more)}
--- Answer: how many this generation held. Others are left alone.
+-- ARGV[1] generation; ARGV[2] msgpack list of {rid, penalty (0 none; 1 it is blamed for the death of its
+--         worker: one more delivery and one more kill)}
+-- Returns: how many this generation held. Others are left alone.
 local freed, moved, queues = {}, 0, {}
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   local rid, penalty = unpack(entry)

@@ -1,7 +1,7 @@
--- replay: declare a generation dead and give its requests back, up to 500 a call. Any node may do it.
+-- replay: declare a generation dead and give its requests back, up to 500 per call. Any node may do it.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation
--- Answer: {how many were moved, how many are left}; call again until none is left.
+-- Returns: {how many were moved, how many are left}; call again until none is left.
 local generation = ARGV[1]
 call('SADD', FENCED, generation)
 local some = call('SRANDMEMBER', INPROGRESS(generation), 500)

@@ -1,10 +1,10 @@
 -- retake: parked requests that a code version has not tried go back to the head of their lanes. Only
--- of tasks that run: the others un-park all when they are resumed or cancelled.
+-- those of running tasks: others un-park all when they are resumed or cancelled.
 -- KEYS[1] tag of the partition
--- ARGV[1] mark of the version; ARGV[2] how many at most; ARGV[3] a name of this call, never used again
--- Answer: how many were moved. Sent again within a minute it answers the same.
--- Looks at up to 500 lists and 500 tasks, drawn by lot when there are more: those that cannot move
--- now never stand in the way for good.
+-- ARGV[1] mark of the version; ARGV[2] limit of requests; ARGV[3] a unique name of this call
+-- Returns: how many were moved. Repeated within a minute, it returns the same.
+-- Examines up to 500 lists and 500 tasks, chosen at random when there are more: those that cannot
+-- move now never block the others for good.
 local mark, most, name = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local before = call('GET', RETAKEN(name))
 if before then return tonumber(before) or 0 end
@@ -16,7 +16,7 @@ end
 
 local queues, moved, look = {}, 0, 500
 local function take(id, tried)
-  look = look - 4  -- it takes five times as long as passing over a task
+  look = look - 4  -- it takes five times as long as skipping a task
   local group = id .. ':' .. tried
   local rids = call('SRANDMEMBER', PARKED_BY_TRIED(group), most - moved)
   local parked = {}

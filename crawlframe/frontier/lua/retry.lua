@@ -1,8 +1,8 @@
--- retry: held requests wait for another try. Of a task that is being cancelled they do not wait.
+-- retry: held requests wait for another attempt. Those of a task that is being cancelled do not wait.
 -- KEYS[1] tag of the partition
 -- ARGV[1] generation; ARGV[2] msgpack list of {rid, delay ms}
 -- ARGV[3] attempts to add: 1 the last one failed, 0 it was not made
--- Answer: how many this generation held. Others are left alone.
+-- Returns: how many this generation held. Others are left alone.
 local freed, moved = {}, 0
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   local rid, delay = unpack(entry)

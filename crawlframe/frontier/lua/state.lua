@@ -1,9 +1,9 @@
--- state: set a task running, paused or cancelling, and bring back what waited for it, 500 lanes a call.
+-- state: set a task running, paused or cancelling, and bring back what waited for it, 500 lanes per call.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task; ARGV[2] state
--- ARGV[3] 'begin', or 'end' when all of the change is done: until then the task hash says `changing`,
---         so that someone finishes what a caller that died has left half done
--- Answer: lanes still to bring back (call again until it is 0), or -1 when the task is not known here.
+-- ARGV[3] 'begin', or 'end' when the whole change is done: until then the task hash has `changing`,
+--         so that someone completes what a caller that died has left half done
+-- Returns: the lanes still to bring back (call again until it is 0), or -1 when the task is not known.
 local id = ARGV[1]
 if not task_of(id) then return -1 end
 if ARGV[3] == 'end' then

@@ -1,7 +1,7 @@
--- unpark: parked requests of a task go back to their lanes, up to 500 a call.
+-- unpark: parked requests of a task go back to their lanes, up to 500 per call.
 -- KEYS[1] tag of the partition
 -- ARGV[1] task
--- Answer: how many were moved; call again until it is 0.
+-- Returns: how many were moved; call again until it is 0.
 local some = call('HRANDFIELD', PARKED(ARGV[1]), 500)
 if #some == 0 then return 0 end
 local queues, groups = {}, {}

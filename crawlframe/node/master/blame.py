@@ -1,4 +1,4 @@
-"""Blame: which requests are held responsible for the death of a worker."""
+"""Blame: determines which requests are held responsible for the death of a worker."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from crawlframe.node.child_process import Child
 
 CGROUP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 VMSTAT = Path("/proc/vmstat")
-POLL_EVERY = 1.0  # seconds between two looks at the count
-TOGETHER = 5.0  # seconds in which one lack of memory may kill several workers
+POLL_EVERY = 1.0  # seconds between two readings of the count
+TOGETHER = 5.0  # seconds within which one shortage of memory may kill several workers
 
 
 def blamed(child: Child, code: int | None, *, lack_of_memory: bool) -> frozenset[bytes]:
-    """The rids of those that a dead worker held. ``code`` is its exit code, None if unknown;
-    ``lack_of_memory``: the kernel has just killed something for it.
+    """The rids to blame among those that a dead worker held. ``code`` is its exit code, None if
+    unknown; ``lack_of_memory``: whether the kernel has just killed a process for lack of memory.
 
-    A worker that was killed because it did not leave in time blames nobody. Else those are blamed
-    whose callbacks were running. If none was, one that was killed from outside (SIGKILL, neither
-    from us nor for lack of memory) blames nobody, and any other all that it held."""
+    A worker that was killed because it did not end in time blames none. Otherwise the requests
+    whose callbacks were running are blamed. If none was, a worker that was killed from outside
+    (SIGKILL, not sent by us nor for lack of memory) blames none, and any other blames all that it
+    held."""
     held = frozenset(child.held)
     if code == 0 or child.dismissed:
         return frozenset()
@@ -32,22 +33,22 @@ def blamed(child: Child, code: int | None, *, lack_of_memory: bool) -> frozenset
 
 
 class Shortage:
-    """Knows when the kernel kills processes for lack of memory, where it tells (Linux)."""
+    """Detects when the kernel kills processes for lack of memory, where it reports that (Linux)."""
 
     def __init__(self, sources: Collection[Path] | None = None) -> None:
-        """``sources``: files with a line ``oom_kill <count>``; the first that has one counts."""
+        """``sources``: files with a line ``oom_kill <count>``; the first that has one is used."""
         self._sources = (_own_cgroup(), VMSTAT) if sources is None else sources
         self._count = self._read()
-        self._seen = -TOGETHER  # time.monotonic() at which the count had grown
+        self._seen = -TOGETHER  # time.monotonic() at which the count was seen to have grown
         self._next_poll = 0.0
 
     def watch(self) -> None:
-        """To be called all the time, for the count does not say when it grew."""
+        """Must be called regularly, because the count does not show when it grew."""
         if time.monotonic() >= self._next_poll:
             self._poll()
 
     def is_here(self) -> bool:
-        """Has it killed just now?"""
+        """Whether the kernel has killed a process just now."""
         self._poll()
         return time.monotonic() - self._seen < TOGETHER
 
@@ -70,7 +71,7 @@ class Shortage:
 
 
 def _own_cgroup() -> Path:
-    """The file that counts for the control group of this process alone (cgroup v2)."""
+    """The file with the count of this process's control group alone (cgroup v2)."""
     try:
         group = CGROUP.read_text().partition("0::")[2].partition("\n")[0]
     except OSError:

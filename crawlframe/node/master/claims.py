@@ -1,5 +1,5 @@
-"""Claims: when a master asks the frontier for requests, and what it says on that way: which fetches
-are over, so that the slots of their hosts are free before their results are written."""
+"""Claims: when a master claims requests from the frontier, and which finished fetches it reports
+with the claim, so that host slots are free before the results are written."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from crawlframe.node.master.deferred_calls import DeferredCalls
 log = logging.getLogger(__name__)
 
 IDLE_PAUSE = 0.1  # seconds between claims while nothing is due
-RETAKE_EVERY = 1.0  # seconds between two looks for parked requests that this code has not tried
+RETAKE_EVERY = 1.0  # seconds between two searches for parked requests that this code has not tried
 AWAY_PAUSE = 0.5  # seconds after a claim that failed
-REPORT_DELAY = 0.01  # seconds that fetches wait to be told when no worker has a free slot
+REPORT_DELAY = 0.01  # seconds that ended fetches wait to be reported if no worker has a slot
 
 
 class Claims:
-    """Of one master. ``now`` is time.monotonic()."""
+    """The claims of one master. ``now`` is time.monotonic()."""
 
     def __init__(self, deferred_calls: DeferredCalls) -> None:
         self._deferred = deferred_calls
@@ -31,7 +31,7 @@ class Claims:
         self.start_over()
 
     def start_over(self) -> None:
-        """A generation begins: it holds nothing."""
+        """Begins a generation, which holds nothing."""
         self._sequence = 0
         self._over.clear()
         self._answered = True
@@ -40,21 +40,22 @@ class Claims:
 
     def retake(self, frontier: Frontier, version: str, n: int, now: float) -> None:
         """Lets the next claim find up to n parked requests that this version has not tried, once
-        in a while."""
-        if self._deferred.away or now < self._next_retake:  # claims ask if it is back
+        per RETAKE_EVERY."""
+        if self._deferred.away or now < self._next_retake:  # claims find out when it is back
             return
         self._next_retake = now + RETAKE_EVERY
         if self._deferred.attempt(lambda: frontier.retake(version, n)):
             self.hurry(retake=True)
 
     def hurry(self, *, retake: bool = False) -> None:
-        """The next one may bring something; so may a look for parked requests, if ``retake``."""
+        """Makes the next claim due at once, and with ``retake`` the search for parked requests
+        too."""
         self._next = 0.0
         if retake:
             self._next_retake = 0.0
 
     def end_fetches(self, child: Child, over: Iterable[tuple[bytes, int]], now: float) -> None:
-        """A worker says (rid, number of the claim) of fetches that are over."""
+        """Takes a worker's report: (rid, number of the claim) of fetches that are over."""
         if not self._over:
             self._next_report = now + REPORT_DELAY
         for rid, claim in over:
@@ -63,8 +64,8 @@ class Claims:
                 self._over[Fetched(rid, held.host, claim)] = None
 
     def due(self, *, taking: bool) -> float:
-        """When the next one is. ``taking``: has any worker a free slot?"""
-        # What an answer that was lost gave is given again, and somebody must be there to take it.
+        """When the next claim is due. ``taking``: whether any worker has a free slot."""
+        # A batch whose answer was lost is returned again, and a worker must be there to take it.
         reporting = self._next_report if self._over and self._answered else math.inf
         return min(reporting, self._next) if taking else reporting
 
@@ -88,11 +89,11 @@ class Claims:
     def strays(
         self, frontier: Frontier, generation: int, held: Collection[bytes]
     ) -> list[tuple[bytes, str, int]]:
-        """What Redis says this generation holds though no worker does, now and at the look before:
-        Redis has lost the end of a request, and all who were told of it are gone; or a claim that
-        was given up reached it after all. In the form of ``release``."""
+        """Requests that this generation holds in Redis but that no worker has, now and at the last
+        check: Redis has lost the end of a request, and all that knew of it are gone; or a claim
+        that was abandoned reached it after all. In the form of ``release``."""
         if not self._answered or self._deferred.pending:
-            return []  # some of it is on its way
+            return []  # some of them are on their way
         hosts, before = frontier.leases.strays(generation, held), self._astray
         self._astray = hosts.keys()
         strays = [(rid, host, 0) for rid, host in hosts.items() if rid in before]

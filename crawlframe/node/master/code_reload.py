@@ -1,4 +1,4 @@
-"""CodeReload: which version of the spiders' code lives on this node, and which is on trial."""
+"""CodeReload: the version of the spiders' code that is live on this node, and the one on trial."""
 
 from __future__ import annotations
 
@@ -34,59 +34,59 @@ from crawlframe.node.messages import (
 log = logging.getLogger(__name__)
 
 RETRY_PAUSE = 0.2  # seconds before a tree that changed while it was read is read again
-# Seconds beyond the time limit of an import that a template may be silent: at least, at most.
+# Seconds that a template may be silent beyond the time limit of an import: at least, at most.
 TEMPLATE_SILENCE = (2.0, 10.0)
-UNSTEADY = 5  # times the code may change while it is loaded until that is the problem
-KILLS = 3  # times a template may be killed from outside until its code is blamed
-MAX_PROBLEM = 16384  # characters of tracebacks that the cluster is told
+UNSTEADY = 5  # times the code may change while it is loaded before the version is refused
+KILLS = 3  # times a template may be killed from outside before its code is blamed
+MAX_PROBLEM = 16384  # characters of tracebacks that are sent to the cluster
 
 
 class CodeReload:
     """Starts templates among the processes of the master (``pool``) and judges what they load.
 
-    The supervisor, if there is one, is sent each change of ``state``. A version is refused when it
-    breaks a module that works in the live one; when nothing lives, whatever loads is accepted.
+    Each change of ``state`` is sent to the supervisor, if there is one. A version is refused when
+    it breaks a module that works in the live one; when none is live, whatever loads is accepted.
     ``now`` is time.monotonic()."""
 
     def __init__(self, settings: Settings, pool: WorkerPool, link: SupervisorLink | None) -> None:
         self._pool = pool
         self._link = link
         self.live: Template | None = None
-        self.accepted: Loaded | None = None  # what lived last, also when its template has died
-        self.strict = False  # nothing lives here, but a master beside this one does
-        self._known: frozenset[str] = frozenset()  # modules that are broken in what lives
+        self.accepted: Loaded | None = None  # what was live last, even after its template has died
+        self.strict = False  # none is live here, but the master that this one replaces has one
+        self._known: frozenset[str] = frozenset()  # modules that are broken in the live version
         more = min(max(TEMPLATE_SILENCE[0], settings.load_timeout), TEMPLATE_SILENCE[1])
         self._silence = settings.load_timeout + more  # seconds
         self.state = CodeState(changed_at=time.time())
         self._trial: Template | None = None
         self._deadly: dict[str, str] = {}  # modules that killed the process that imported them
-        self._wanted: float | None = None  # a reload is asked for; when its change was written
+        self._wanted: float | None = None  # when the change to be reloaded was written
         self._not_before = 0.0
-        self._kills = 0  # templates that died one after another for no fault of a module
-        self._unsteady = 0  # templates one after another under which the code changed
-        self._counting = False  # the seconds of the reload run until a worker is ready
+        self._kills = 0  # templates that died in a row through no fault of a module
+        self._unsteady = 0  # templates in a row under which the code changed
+        self._counting = False  # a reload is being timed, until a worker is ready
 
     @property
     def given_up(self) -> bool:
-        """This master was to follow another, and what it loaded was refused."""
+        """Whether this master was to replace another, and what it loaded was refused."""
         return self.strict and self.state.state == "refused"
 
-    # -- what the supervisor says -----------------------------------------------------------------
+    # -- from the supervisor ----------------------------------------------------------------------
 
     def preload(self, changed_at: float) -> None:
-        """The code on disk is changing (time.monotonic()). What it holds now is loaded ahead; it is
-        judged only when all is quiet and it is that still."""
+        """The code on disk is changing (time.monotonic()). The present state is preloaded; it is
+        judged only if the code is still the same once it is quiet."""
         if self._trial is None and self._wanted is None and self.live is not None:
             self._begin(changed_at, ahead=True)
 
     def drop_preload(self) -> None:
-        """What is loaded ahead will not be asked for."""
+        """Ends a preload that is not needed."""
         if self._trial is not None and self._trial.ahead:
             self._trial.end()
             self._trial = None
 
     def reload(self, change: Reload) -> None:
-        """The code on disk changed. One trial at a time: what changes during one gets another."""
+        """The code on disk changed. One trial at a time: changes during a trial lead to another."""
         self._deadly.clear()
         trial = self._trial
         if trial is None or not trial.ahead:
@@ -99,7 +99,7 @@ class CodeReload:
             self._judge(trial, trial.loaded)
 
     def follow(self, initial: InitialState) -> None:
-        """Takes up where the master that is to be followed stands, if there is one."""
+        """Continues from the state of the master that this one replaces, if there is one."""
         self.strict = initial.broken is not None
         self._known = frozenset(initial.broken or ())
         self._wanted = initial.changed_at
@@ -111,13 +111,13 @@ class CodeReload:
         )
 
     def pulled(self, pulled: CheckoutPulled) -> None:
-        """The checkout was brought to a revision, or was not."""
+        """The checkout was moved to a revision, or could not be."""
         self._update(pulled=pulled.revision, pull_problem=pulled.problem, rollout=pulled.rollout)
 
     # -- trials -----------------------------------------------------------------------------------
 
     def tick(self, workers: int, now: float) -> None:
-        """Starts a trial when there is reason for one. ``workers``: how many work now."""
+        """Starts a trial if there is a reason. ``workers``: the number of workers now."""
         trial = self._trial
         if trial is not None:
             limit = self._silence
@@ -132,7 +132,7 @@ class CodeReload:
             self.accepted is None or self.state.state != "refused" or not workers
         ):
             if not workers:
-                self.accepted = None  # better some of what the disk holds than nothing
+                self.accepted = None  # better a part of the code on disk than none
             self._begin(now)
 
     def _begin(self, changed_at: float, *, ahead: bool = False) -> None:
@@ -145,7 +145,7 @@ class CodeReload:
         if not ahead:
             self._update(state="checking" if self.accepted else "loading", candidate="")
 
-    # -- what templates say -----------------------------------------------------------------------
+    # -- from templates ---------------------------------------------------------------------------
 
     def on_message(self, child: Child, message: FromTemplate, now: float) -> None:
         if self._link is not None:
@@ -176,22 +176,22 @@ class CodeReload:
         cold = self.accepted is None and not self.strict
         self._unsteady += 1
         if cold and self._unsteady > UNSTEADY:
-            log.warning("%s; it is taken as it is", problem)
+            log.warning("%s; it is accepted as it is", problem)
             return  # the template goes on
         trial.orders.close()
         trial.child.retiring_since = now  # it ends by itself
         if cold or self._unsteady < UNSTEADY:
-            log.info("%s; once more", problem)
+            log.info("%s; trying again", problem)
             self._again(trial, now)
             return
         self._unsteady = 0
         self._trial = None
-        self.refuse(trial.version, f"{problem}, {UNSTEADY} times one after another")
+        self.refuse(trial.version, f"{problem}, {UNSTEADY} times in a row")
 
     def _judge(self, trial: Template, loaded: Loaded) -> None:
         self._trial = None
         if trial.expected not in (None, (loaded.digest, loaded.revision)):
-            trial.end()  # it was loaded ahead, and the code is another by now
+            trial.end()  # it was preloaded, and the code has changed since
             self._begin(trial.changed_at)
             return
         self._kills = self._unsteady = 0
@@ -200,12 +200,12 @@ class CodeReload:
         if worse and (self.accepted or self.strict):
             self._refuse(trial, worse)
         elif self.accepted == loaded:
-            trial.loaded = self.accepted  # so its workers count as those of the template before
+            trial.loaded = self.accepted  # so its workers count as those of the previous template
             if self.live is None:
                 self.live = trial
             else:
                 trial.end()
-            log.info("version %s is what lives already", loaded.version)
+            log.info("version %s is already live", loaded.version)
             self._update(state="live", candidate="", problem=_join_texts(loaded.broken))
         else:
             self._accept(trial, loaded)
@@ -224,7 +224,7 @@ class CodeReload:
         )
 
     def worker_ready(self, child: Child, now: float) -> None:
-        """The first worker of a version ends its reload."""
+        """Completes the reload when the first worker of a version is ready."""
         if self._counting and self.live is not None and child.origin is self.live.loaded:
             self._counting = False
             seconds = now - self.live.changed_at
@@ -239,14 +239,14 @@ class CodeReload:
         self.refuse(trial.version, _join_texts(broken))
 
     def refuse(self, version: str, problem: str) -> None:
-        """Records that a version does not go live and why."""
+        """Records that a version does not go live, and why."""
         log.error("version %s is refused, %s goes on: %s", version, self.state.version, problem)
         self._update(state="refused", candidate=version, problem=problem[:MAX_PROBLEM])
 
-    # -- dying ------------------------------------------------------------------------------------
+    # -- deaths -----------------------------------------------------------------------------------
 
     def on_exit(self, child: Child, code: int | None, now: float) -> None:
-        """A template died."""
+        """Handles the end of a template."""
         if self.live is not None and self.live.child is child:
             log.warning("the template of version %s died; it is loaded again", self.live.version)
             self.live = None
@@ -257,7 +257,7 @@ class CodeReload:
     def _on_trial_exit(self, trial: Template, code: int | None, now: float) -> None:
         how = "ended" if code is None else f"died ({describe_exit(code)})"
         if not trial.child.staying:
-            how = f"said nothing for {self._silence:g} s and was killed"
+            how = f"was silent for {self._silence:g} s and was killed"
         trial.orders.close()
         if trial.ahead:
             self._trial = None
@@ -265,14 +265,14 @@ class CodeReload:
         killed = code == -signal.SIGKILL and trial.child.staying
         self._kills += 1
         if self._kills <= KILLS and (killed or not trial.loading):
-            self._again(trial, now)  # a person, or lack of memory: not the code's fault at once
+            self._again(trial, now)  # a person, or lack of memory: maybe not the code's fault
             return
         if trial.loading:
             text = f"{trial.loading}: the process that imports it {how}"
         else:
-            text = f"the process that loads the spiders {how}; the log says more"
+            text = f"the process that loads the spiders {how}; see the log"
             if self.accepted is None and not self.strict:
-                self._again(trial, now)  # nothing else can be done, with pauses
+                self._again(trial, now)  # no other way, with pauses
                 return
         if trial.loading in self._known or not (self.accepted or self.strict):
             log.error("spider module %s", text)
@@ -289,7 +289,7 @@ class CodeReload:
         self._not_before = now + RETRY_PAUSE
 
     def end(self) -> None:
-        """No more trials; the templates end."""
+        """Ends all templates; no more trials are started."""
         for template in (self.live, self._trial):
             if template is not None:
                 template.end()
@@ -302,7 +302,7 @@ class CodeReload:
         self.report()
 
     def report(self) -> None:
-        """Sends the supervisor which code lives and what became of the last change."""
+        """Sends the live code and the result of the last change to the supervisor."""
         if self._link is not None:
             loaded = self.accepted.summary if self.accepted else None
             self._link.send(CodeReport(self.state, loaded))

@@ -1,4 +1,4 @@
-"""DeferredCalls: what a master asks of Redis, which may be away for a while."""
+"""DeferredCalls: a master's calls to Redis, which may be unavailable for a while."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class DeferredCalls:
-    """Runs verbs of the frontier and never raises for Redis being away.
+    """Calls verbs of the frontier without raising when Redis is unavailable.
 
     ``on_fenced`` is called when a verb is refused because the generation was declared dead."""
 
@@ -27,7 +27,7 @@ class DeferredCalls:
         self.away = False
 
     def attempt(self, verb: Callable[[], T]) -> T | None:
-        """The verb's answer; None while Redis is away or when the generation is dead."""
+        """The verb's result; None while Redis is unavailable or when the generation is dead."""
         try:
             answer = verb()
         except Fenced:
@@ -44,13 +44,13 @@ class DeferredCalls:
         return answer
 
     def enqueue(self, verb: Callable[[], object]) -> None:
-        """Does a verb that must not be forgotten: now, or as soon as Redis is back."""
+        """Calls a verb that must not be lost: now, or as soon as Redis is back."""
         self._pending.append(verb)
-        if not self.away:  # a server that hangs costs a timeout for each question
+        if not self.away:  # a server that hangs costs a timeout for each call
             self.flush()
 
     def flush(self) -> None:
-        """Does what is owed, in order, as far as Redis lets it."""
+        """Makes the pending calls, in order, as far as Redis accepts them."""
         while self._pending:
             self.attempt(self._pending[0])
             if self.away:
@@ -59,9 +59,9 @@ class DeferredCalls:
 
     @property
     def pending(self) -> bool:
-        """Is anything owed?"""
+        """Whether any call is pending."""
         return bool(self._pending)
 
     def clear(self) -> None:
-        """Drops what is owed: its generation is dead."""
+        """Drops the pending calls: their generation is dead."""
         self._pending.clear()

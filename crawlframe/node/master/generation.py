@@ -1,4 +1,4 @@
-"""Generations: the lives of a master, each with a fresh number. One begins with the replay of dead
+"""Generations: the lives of a master, each with a new number. Each begins by replaying dead
 predecessors on this node."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Life:
-    """The generations of one master, one after the other. ``me``: who it is; ``alive``: its
+    """The successive generations of one master. ``me``: its published description; ``alive``: its
     generation has begun and was not declared dead since."""
 
     def __init__(self, settings: Settings, services: Services) -> None:
@@ -36,15 +36,15 @@ class Life:
         self._services = services
         self._concurrency = settings.concurrency
         self._waiting = False
-        self._published: Loaded | None = None  # what the cluster knows of
+        self._published: Loaded | None = None  # the code whose spiders were published
 
     @property
     def generation(self) -> int:
         return self.me.generation
 
     def begin(self, frontier: Frontier, beside: Collection[int]) -> bool:
-        """Begins the next one, if Redis and the database let it; answers whether it did. The first
-        one waits for nothing but Redis being filled: raises what ``begin`` raises."""
+        """Begins the next generation, if Redis and the database permit; returns whether it did. The
+        first one waits only while Redis is being filled: otherwise it raises as ``begin`` does."""
         try:
             self.me = begin(self.me, self._services, frontier, beside)
         except (RedisError, LedgerAway, FrontierError, OSError) as error:
@@ -61,29 +61,29 @@ class Life:
         return True
 
     def end(self) -> None:
-        """It was declared dead."""
+        """Records that it was declared dead."""
         self.alive = False
 
     def leave(self) -> None:
-        """The node was told to stop: it is not to be missed."""
+        """Records that the node was asked to stop, so that it is not reported as missing."""
         if self.generation:
             try:
                 self._services.end_generation(self.generation)
             except LedgerAway as error:
-                log.warning("this node will be shown as offline, for it could not leave: %s", error)
+                log.warning("this node will be shown as offline, it could not sign off: %s", error)
 
     def replay(self, frontier: Frontier) -> None:
-        """Gives back what this generation still holds: it is over."""
+        """Gives back what this generation still holds, because it is over."""
         _replay(self.generation, self._services, frontier)
 
     def replay_dead(self, frontier: Frontier) -> None:
-        """Replays what dead masters of this node, or any on this machine, left in progress."""
+        """Replays what dead masters of this node, or any on this machine, have left in progress."""
         replay_dead(self.me, self._services, frontier)
 
     def publish(
         self, frontier: Frontier, code: CodeState, loaded: Loaded | None, health: NodeHealth
     ) -> None:
-        """Tells the cluster who it is now and, if those changed, the spiders that it has loaded."""
+        """Publishes its description and, if they changed, the spiders that it has loaded."""
         infos = loaded.infos if loaded else []
         self.change(spiders=tuple(info.name for info in infos), code=code, health=health)
         frontier.leases.announce(self.me)
@@ -92,24 +92,24 @@ class Life:
             self._published = loaded
 
     def forget_published(self) -> None:
-        """The cluster does not know the spiders any more."""
+        """Notes that the cluster has lost the published spiders."""
         self._published = None
 
     def change(self, **fields: Any) -> None:
-        """Fields of ``me`` are otherwise now."""
+        """Changes fields of ``me``."""
         self.me = replace(self.me, **fields)
 
 
 def begin(
     me: NodeInfo, services: Services, frontier: Frontier, beside: Collection[int] = ()
 ) -> NodeInfo:
-    """Starts a life of this node and replays at once what dead masters of this node, or any on this
-    machine, left in progress. ``me``: who it was before. ``beside``: pids of
-    masters of this node that it may live with. Answers who it is now.
+    """Starts a life of this node and first replays what dead masters of this node, or any on this
+    machine, left in progress. ``me``: its last description. ``beside``: pids of masters of this
+    node that may run at the same time. Returns the new description.
 
-    Raises ConfigError when another living node has the same name; one that is leaving does not
-    count; FrontierError when Redis belongs to another cluster. Raises EraChanged when Redis must be
-    filled again first."""
+    Raises ConfigError when another living node has the same name, unless that one is leaving;
+    FrontierError when Redis belongs to another cluster; EraChanged when Redis must be filled again
+    first."""
     services.check_installation(frontier)
     frontier.eras.learn()
     if frontier.eras.settled() and (missing := services.missing(frontier)):
@@ -133,8 +133,8 @@ def begin(
 def _begin_fresh(
     me: NodeInfo, services: Services, frontier: Frontier, beside: Collection[int]
 ) -> NodeInfo:
-    """With the number of a life that nobody has lived. A database that lost rows gives some again.
-    What Redis does not take has not begun, and is not to be missed."""
+    """Begins a life with an unused number: a database that lost rows issues numbers again. A life
+    that Redis does not accept has not begun, and is not reported as missing."""
     while True:
         number = services.begin_generation(me.node, me.machine, me.pid, beside)
         fresh = replace(me, generation=number)
@@ -149,7 +149,7 @@ def _begin_fresh(
 
 
 def _enter(me: NodeInfo, frontier: Frontier) -> bool:
-    """Gives a life its lease and announces it. Returns False when others had the number before."""
+    """Gives a life its lease and announces it. Returns False if its number was used before."""
     try:
         if me.generation in frontier.leases.left():
             return False
@@ -163,8 +163,8 @@ def _enter(me: NodeInfo, frontier: Frontier) -> bool:
 
 
 def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[NodeInfo]:
-    """Replays what dead masters of this node, or any on this machine, left in progress. Answers
-    those that live."""
+    """Replays what dead masters of this node, or any on this machine, have left in progress.
+    Returns those that are alive."""
     living = []
     for other in frontier.leases.nodes():
         if other.generation == me.generation:
@@ -173,7 +173,7 @@ def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[No
             if _alive(other, me, frontier):
                 living.append(other)
                 continue
-            if other.node != me.node:  # this one begins again
+            if other.node != me.node:  # this node begins a new life itself
                 _report_death(other.generation, services, frontier)
             _replay(other.generation, services, frontier)
     return living
@@ -182,7 +182,7 @@ def replay_dead(me: NodeInfo, services: Services, frontier: Frontier) -> list[No
 def _replay(generation: int, services: Services, frontier: Frontier) -> None:
     try:
         moved = services.replay(frontier, generation)
-    except LedgerAway as error:  # a steward does it when its lease is over
+    except LedgerAway as error:  # a steward will do it when its lease expires
         log.warning("generation %d is not replayed yet: %s", generation, error)
     else:
         log.info("replayed %d requests of generation %d", moved, generation)
@@ -190,7 +190,7 @@ def _replay(generation: int, services: Services, frontier: Frontier) -> None:
 
 def _report_death(generation: int, services: Services, frontier: Frontier) -> None:
     held = frontier.leases.held([generation])[generation]
-    with suppress(LedgerAway):  # a steward will miss it
+    with suppress(LedgerAway):  # a steward will find out
         services.lose_generation(generation, held)
 
 
@@ -209,11 +209,11 @@ def _myself(settings: Settings) -> NodeInfo:
 
 
 def _alive(other: NodeInfo, me: NodeInfo, frontier: Frontier) -> bool:
-    """Where its pid can be seen, the process itself tells; elsewhere its lease does, and a lease
-    that is not renewed is waited for."""
+    """Whether a master is alive. If its pid is visible here, the process itself decides; otherwise
+    its lease does, and a lease that is not renewed is waited for."""
     if other.place == me.place:
         if other.pid == me.pid:
-            return False  # an earlier generation of this very process
+            return False  # an earlier generation of this process
         return processes.runs(other.pid, other.born)
     left = other.lease_left
     if left > 0:

@@ -1,5 +1,5 @@
 """Isolation: requests that are blamed for the death of a worker, or with which several nodes died,
-run one at a time, in a worker that runs nothing else meanwhile. Its death is their doing then."""
+run one at a time in a worker that runs nothing else. If it dies, they are the cause."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from crawlframe.frontier.records import TaskView
 from crawlframe.node.master.worker_pool import WorkerPool
 from crawlframe.node.messages import Run
 
-LINE = 2  # requests that wait here; each keeps the slot of its host
-LATER = 500  # milliseconds after which those for which there is no room may be claimed again
-STALE = 2.0  # seconds for which what a claim said of their tasks is relied on
+LINE = 2  # requests that wait here; each holds a slot of its host
+LATER = 500  # milliseconds after which requests for which there is no room may be claimed again
+STALE = 2.0  # seconds for which the task states of a claim are considered current
 IDLE_FOR = 10.0  # seconds after the last such request until their worker ends
 
 
@@ -25,8 +25,9 @@ class _Waiting(NamedTuple):
 
 
 class Isolation:
-    """Of one master. ``defer`` is called with (rid, host, milliseconds) of held requests that are
-    to wait in the frontier, for this node or another. ``now`` is time.monotonic()."""
+    """The isolated requests of one master. ``defer`` is called with (rid, host, milliseconds) of
+    held requests that must wait in the frontier, for this node or another. ``now`` is
+    time.monotonic()."""
 
     def __init__(
         self, pool: WorkerPool, defer: Callable[[list[tuple[bytes, str, int]]], None]
@@ -34,15 +35,15 @@ class Isolation:
         self._pool = pool
         self._defer = defer
         self._line: deque[_Waiting] = deque()
-        self._idle_at = 0.0  # time.monotonic() from which on their worker is not needed
+        self._idle_at = 0.0  # time.monotonic() from which their worker is not needed
 
     @property
     def held(self) -> set[bytes]:
-        """The rids of those that wait here."""
+        """The rids of the requests that wait here."""
         return {waiting.request.rid for waiting in self._line}
 
     def take(self, claim: Claim, now: float) -> list[Claimed]:
-        """Takes in those that must run alone. Returns the others."""
+        """Takes the requests that must run alone. Returns the others."""
         alone = [request for request in claim.requests if request.alone]
         if not alone:
             return claim.requests
@@ -52,8 +53,8 @@ class Isolation:
         return [request for request in claim.requests if not request.alone]
 
     def tick(self, now: float) -> None:
-        """Gives the next one to their worker, when that holds nothing. Those that have waited for
-        long are claimed anew first: their tasks may be paused or cancelled by now."""
+        """Gives the next one to their worker when it holds none. Those that have waited too long
+        are put off first, to be claimed again: their tasks may have been paused or cancelled."""
         stale = now - STALE
         self._put_off([waiting.request for waiting in self._line if waiting.since < stale])
         self._line = deque(waiting for waiting in self._line if waiting.since >= stale)
@@ -68,7 +69,7 @@ class Isolation:
             self._pool.send(free[0], Run([request], {request.task: view}))
 
     def empty(self) -> list[tuple[bytes, str, int]]:
-        """Nobody waits here any more. Returns those that did, in the form of ``release``."""
+        """Removes all waiting requests. Returns them in the form of ``release``."""
         left = [(waiting.request.rid, waiting.request.host, 0) for waiting in self._line]
         self._line.clear()
         return left

@@ -1,5 +1,5 @@
-"""Master: the loop of verbs of one node. It forks, claims and hands out; it runs no user code, and
-no thread while it forks: the one that looks after a call of the ledger ends with the call."""
+"""Master: the main loop of one node. It forks, claims and dispatches; it runs no user code, and no
+thread while it forks: the thread that watches a ledger call ends with the call."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from crawlframe.node.signals import Signals
 
 log = logging.getLogger(__name__)
 
-MAX_WAIT = 0.5  # seconds a turn waits at most
-ONCE_CHECK = 0.3  # seconds between two looks whether any task is left
-BEGIN_AGAIN = 0.1  # seconds between two tries to begin a life
-SPAWN_CHECK = 0.05  # seconds a turn waits at most while templates or workers are missing
+MAX_WAIT = 0.5  # seconds that one turn waits at most
+ONCE_CHECK = 0.3  # seconds between two checks whether any task is left
+BEGIN_AGAIN = 0.1  # seconds between two attempts to begin a life
+SPAWN_CHECK = 0.05  # seconds that a turn waits at most while templates or workers are missing
 
 
 class Master:
@@ -47,8 +47,8 @@ class Master:
         once: bool = False,
         link: SupervisorLink | None = None,
     ) -> None:
-        """``once``: end when no open task has anything left that can run. ``link``: the line
-        to the supervisor, which reports changed code."""
+        """``once``: end when no open task can make further progress. ``link``: the line to the
+        supervisor, which reports changed code."""
         self._settings = settings
         self._services = services
         self._once = once
@@ -66,10 +66,10 @@ class Master:
         self._claims = Claims(self._deferred)
 
     def run(self) -> int:
-        """Works until told to stop. Answers the exit code."""
+        """Works until it is asked to stop. Returns the exit code."""
         adopt_orphans()
         gc.collect()
-        gc.freeze()  # nor do forks of this process go through what it has imported
+        gc.freeze()  # nor does garbage collection in forks go through what it has imported
         if self._link is not None:
             self._code_reload.follow(self._link.shake_hands())
             self._selector.register(self._link.channel, selectors.EVENT_READ, self._link)
@@ -78,7 +78,7 @@ class Master:
         self._signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
         self._selector.register(self._signals, selectors.EVENT_READ, None)
         if self._link is not None:
-            self._receive_from_supervisor(self._link)  # what came with the welcome
+            self._receive_from_supervisor(self._link)  # messages that came with the handshake
         while not self._ended():
             self._tick()
         self._leave()
@@ -132,7 +132,7 @@ class Master:
         self._give_back(self._isolation.empty())
 
     def _receive_from_supervisor(self, link: SupervisorLink) -> None:
-        """Does what the supervisor says."""
+        """Acts on messages of the supervisor."""
         for message in link.receive():
             if self._stopping_since is not None:
                 continue
@@ -164,7 +164,7 @@ class Master:
 
     def _renew_code(self) -> None:
         if self._code_reload.given_up and self._stopping_since is None:
-            self._stop(HANDED_OVER)  # the supervisor keeps the master that was there before
+            self._stop(HANDED_OVER)  # the supervisor keeps the previous master
         if self._stopping_since is not None or not self._pool.may_spawn:
             return
         if not any(child.role == "steward" and child.staying for child in self._pool):
@@ -175,7 +175,7 @@ class Master:
             self._pool.staff(self._code_reload.live, self._life.generation)
 
     def _on_message(self, child: Child) -> None:
-        """Does what a child says."""
+        """Acts on messages of a child."""
         for message in self._pool.receive(child):
             now = time.monotonic()
             match message:
@@ -199,12 +199,12 @@ class Master:
         self._code_reload.worker_ready(worker, now)
         if not self._unparked:
             self._unparked = True
-            # What was missing may be there now; what still lacks it is parked again.
+            # What was missing may be there now; requests that still lack it are parked again.
             self._deferred.enqueue(self._frontier.unpark_all)
 
     def _reap(self) -> None:
         for child, code in self._pool.dead():
-            self._on_message(child)  # what it said before it died
+            self._on_message(child)  # its last messages
             self._pool.remove(child, code)
             if child.role == "template":
                 self._code_reload.on_exit(child, code, time.monotonic())
@@ -213,7 +213,7 @@ class Master:
             child.forget()
 
     def _give_back(self, requests: list[tuple[bytes, str, int]]) -> None:
-        """Requests of a worker that has died or stands still are claimable again at once."""
+        """Requests of a worker that died or hangs become claimable again at once."""
         generation = self._life.generation
         self._deferred.enqueue(lambda: self._frontier.release(generation, requests))
 
@@ -224,8 +224,8 @@ class Master:
     # -- claim and dispatch -----------------------------------------------------------------------
 
     def _retake(self) -> None:
-        """Requests that other nodes parked for lack of code that lives here go to the head of their
-        queues, and so into the next claim."""
+        """Moves requests that other nodes parked for lack of code that is live here to the head of
+        their queues, and so into the next claim."""
         credits = sum(child.credits for child in self._pool.workers if child.taking)
         if credits and self._stopping_since is None:
             version, now = self._code_reload.state.version, time.monotonic()
@@ -269,7 +269,7 @@ class Master:
         leases = self._frontier.leases
         forgotten = not leases.knows(self._life.generation)
         leases.renew(self._life.generation, self._settings.lease)
-        if forgotten:  # Redis was emptied, is older than we are, or could not read what it was told
+        if forgotten:  # Redis was emptied, has older data, or could not read what was published
             self._announce_due = True
             self._life.forget_published()
         held = self._pool.held | self._isolation.held
@@ -289,8 +289,8 @@ class Master:
         return True
 
     def _start_over(self) -> None:
-        """This generation was declared dead, its requests belong to others: kill the workers and go
-        on as a new one."""
+        """This generation was declared dead and its requests belong to others: kills the workers
+        and continues as a new one."""
         if not self._life.alive:
             return
         log.warning("generation %d was declared dead; starting as a new one", self._life.generation)
@@ -331,14 +331,14 @@ class Master:
             busy = self._pool.held or self._isolation.held
             ready = any(child.ready for child in self._pool.workers)
             if ready and not busy and self._deferred.attempt(self._nothing_left):
-                log.info("no task is left that could go on")
+                log.info("no remaining task can make progress")
                 self._stop()
         return False
 
     def _nothing_left(self) -> bool:
         stuck = self._frontier.stuck()
         for task, c in (stuck or {}).items():
-            log.warning("task %d is left: %s, %d parked of %d", task, c.state, c.parked, c.nr)
+            log.warning("task %d remains: %s, %d parked of %d", task, c.state, c.parked, c.nr)
         return stuck is not None
 
     def _leave(self) -> None:

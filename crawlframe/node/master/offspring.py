@@ -1,6 +1,6 @@
 """Offspring: processes that the spiders' modules started while they were imported. They serve the
-workers of that version, and end when its template and all its workers have ended, however that
-came; if the import does not come to its end, with the process that imports."""
+workers of that version, and end when its template and all its workers have ended, for whatever
+reason; if the import does not complete, they end with the importing process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LOADED = signal.SIGUSR1
 
 
 def of(pid: int) -> list[psutil.Process]:
-    """All descendants of a process, that of one that has just ended being none."""
+    """All descendants of a process; none if it has just ended."""
     with contextlib.suppress(psutil.Error):
         return psutil.Process(pid).children(recursive=True)
     return []
 
 
 def kill(processes: list[psutil.Process]) -> None:
-    """With their own descendants. It is never another one with the same pid that is killed."""
+    """Kills them with their own descendants. Never kills a later process with the same pid."""
     for process in processes:
         family = [process]
         with contextlib.suppress(psutil.Error):
@@ -39,16 +39,17 @@ def kill(processes: list[psutil.Process]) -> None:
 def keep(load: Callable[[Callable[[], None]], None]) -> NoReturn:
     """Runs ``load`` in a fork, and ends as that ends, by the same exit code or signal.
 
-    If the fork ends before it has called what ``load`` is given, everything that it has started is
-    killed. Only a process above it sees all of that, for whoever crashes leaves orphans (Linux)."""
+    If the fork ends before it has called the function passed to ``load``, all processes it has
+    started are killed. Only a process above it sees them all, because a crash leaves orphans
+    (Linux)."""
     keeper, heard = os.getpid(), {LOADED, signal.SIGCHLD}
     reader, writer = os.pipe()
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # one that is ignored cannot be waited for
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # ignored, it would make waiting impossible
     signal.pthread_sigmask(signal.SIG_BLOCK, heard)
     adopt_orphans()
 
     def loaded() -> None:
-        """From now on the orphans of the fork go to the next process above."""
+        """From now on, orphans of the fork go to the next process above."""
         os.kill(keeper, LOADED)
         os.read(reader, 1)
 
@@ -68,7 +69,7 @@ def keep(load: Callable[[Callable[[], None]], None]) -> NoReturn:
             adopt_orphans(False)
             os.write(writer, b"1")
     if not complete:
-        with contextlib.suppress(ChildProcessError):  # none is left
+        with contextlib.suppress(ChildProcessError):  # no child is left
             while True:
                 kill(of(keeper))
                 os.waitpid(-1, 0)
@@ -77,7 +78,7 @@ def keep(load: Callable[[Callable[[], None]], None]) -> NoReturn:
 
 def _end_as(code: int) -> NoReturn:
     if code < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the other one has left its own
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the fork has left its own
         with contextlib.suppress(OSError):  # SIGKILL has no handler
             signal.signal(-code, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
@@ -86,13 +87,13 @@ def _end_as(code: int) -> NoReturn:
 
 
 def end_with_us(processes: list[psutil.Process]) -> None:
-    """They are killed when this process and all that it forks from now on have ended: a guardian
-    process waits for the end of a pipe that all of them hold."""
+    """Kills them when this process and all that it forks from now on have ended: a guardian process
+    waits for the end of a pipe that all of them hold."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         _guard(reader, processes)
     os.close(reader)
-    os.set_inheritable(writer, False)  # programs that these execute do not hold it
+    os.set_inheritable(writer, False)  # programs executed by these do not hold it
 
 
 def _guard(reader: int, processes: list[psutil.Process]) -> NoReturn:

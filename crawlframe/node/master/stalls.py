@@ -1,6 +1,6 @@
-"""StallMonitor: when callbacks hold up a worker, in its event loop or in a thread that keeps the
-interpreter's lock, other workers take over what waits behind them. The callbacks go on to their
-end, and their worker with them."""
+"""StallMonitor: when callbacks hold up a worker, in its event loop or in a thread that holds the
+interpreter's lock, other workers take over the requests that wait behind them. The callbacks
+run to completion, and their worker then ends."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from crawlframe.record import read_head
 
 log = logging.getLogger(__name__)
 
-STALL = 0.5  # seconds in one callback, after which the others need not wait any longer
-STALL_AGAIN = 5.0  # the same, of one that is known to be slow and still holds the event loop
+STALL = 0.5  # seconds in one callback after which the other requests are moved
+STALL_AGAIN = 5.0  # the same, for a callback known to be slow that still holds the event loop
 SILENT_AFTER = 2.5  # seconds without a beat: a thread must be holding the interpreter's lock
-CHECK_EVERY = 0.1  # seconds between two looks
-MAX_STALLED = 16  # workers that may be left in such callbacks; each costs memory
+CHECK_EVERY = 0.1  # seconds between two checks
+MAX_STALLED = 16  # workers that may be left in such callbacks; each takes memory
 KNOWN_AFTER = 2.0  # seconds after which every worker knows which callbacks are slow
 REMEMBERED = 1000  # slow callbacks
-AFFINITY_SLACK = 4  # requests more than the least loaded worker that a host's own worker may hold
+AFFINITY_SLACK = 4  # requests by which a host's own worker may exceed the least loaded one
 
 
 class _Worked(NamedTuple):
-    """Seconds of processor time that a process has used, and its event loop's thread."""
+    """Seconds of processor time used by a process, and by its event loop's thread."""
 
     all: float
     loop: float
 
 
 class _Sight(NamedTuple):
-    """A worker that may stand still. ``rid``: the request whose callback holds its event loop;
-    None: no callback does, but it is silent."""
+    """A worker that may be held up. ``rid``: the request whose callback holds its event loop; None:
+    no callback does, but it is silent."""
 
     rid: bytes | None
-    since: float  # time.monotonic() at which that began
-    seen: float  # time.monotonic() at which this was seen
-    worked: _Worked  # until then
+    since: float  # time.monotonic() at which the callback or the silence began
+    seen: float  # time.monotonic() at which this was first seen
+    worked: _Worked  # until first seen
 
 
 class _Stall(NamedTuple):
@@ -61,8 +61,8 @@ class _Stall(NamedTuple):
 
 
 class StallMonitor:
-    """Of one master. ``give_back`` is called with (rid, host, 0) of requests that others may have.
-    ``now`` is time.monotonic()."""
+    """Watches the workers of one master. ``give_back`` is called with (rid, host, 0) of requests
+    that other workers may take. ``now`` is time.monotonic()."""
 
     def __init__(
         self, pool: WorkerPool, give_back: Callable[[list[tuple[bytes, str, int]]], None]
@@ -71,12 +71,12 @@ class StallMonitor:
         self._give_back = give_back
         self._sights: dict[int, _Sight] = {}
         self._next_check = 0.0
-        self._code: object = None  # what _slow is about
+        self._code: object = None  # the code that _slow refers to
         self._slow: dict[tuple[int, str], tuple[bool, float]] = {}  # -> computes, time.monotonic()
         self._computing: set[int] = set()  # tasks
 
     def send_slow(self, child: Child) -> None:
-        """Tells a new worker which callbacks are slow. Another version's are judged anew."""
+        """Sends a new worker the slow callbacks. Those of another version are learned afresh."""
         if child.origin is not self._code:
             self._code = child.origin
             self._slow.clear()
@@ -86,7 +86,7 @@ class StallMonitor:
             self._pool.send(child, SlowCallback(task, name, computes))
 
     def tick(self, now: float) -> None:
-        """Looks at the workers, and relieves those that stand still."""
+        """Checks the workers, and relieves those that are held up."""
         if now < self._next_check:
             return
         self._next_check = now + CHECK_EVERY
@@ -100,7 +100,7 @@ class StallMonitor:
         if stall.in_loop and seconds < STALL_AGAIN:
             learnt = [self._slow[name][1] for name in names if name in self._slow]
             if any(stall.since > moment + KNOWN_AFTER for moment in learnt):
-                return  # it should be in a thread, and cannot: it is async, or no callback yet
+                return  # it should be in a thread but cannot: it is async, or not a callback yet
         for task, name in names:
             self.mark_slow(task, name, stall.computes, now)
         rids = [one.rid for one in stall.requests]
@@ -115,7 +115,8 @@ class StallMonitor:
         self._pool.send(stall.child, KeepOnly(rids))
 
     def mark_slow(self, task: int, name: str, computes: bool, now: float) -> None:
-        """A callback is slow, because it computes or because it waits. All workers are told."""
+        """Records that a callback is slow, because it computes or waits, and informs all
+        workers."""
         if len(self._slow) >= REMEMBERED:
             del self._slow[next(iter(self._slow))]
         _, learnt = self._slow.get((task, name), (computes, now))
@@ -130,8 +131,8 @@ class StallMonitor:
     def dispatch(
         self, requests: list[Claimed], workers: list[Child]
     ) -> list[tuple[Child, list[Claimed]]]:
-        """Gives each request to a worker; those whose callbacks compute to one of their own, as far
-        as it has credits."""
+        """Assigns each request to a worker; those with computing callbacks to a worker of their
+        own, as long as it has credits."""
         cpu_worker = self._pool.cpu_worker if self._computing else None
         if cpu_worker is None:
             return assign(requests, workers)
@@ -146,7 +147,7 @@ class StallMonitor:
         )
 
     def _stalls(self, now: float) -> Iterator[_Stall]:
-        """Workers that stand still. One that has a single request anyway need not be relieved."""
+        """Workers that are held up. One with a single request need not be relieved."""
         before, self._sights = self._sights, {}
         for child in self._pool:
             if not child.works or child.role == "isolated" or not child.staying:
@@ -169,25 +170,26 @@ class StallMonitor:
 
 
 def _judge(child: Child, sight: _Sight, process: psutil.Process, now: float) -> _Stall | None:
-    """What has held it up since it was seen; None when that is not sure yet."""
+    """What has held it up since it was first seen; None when that is not certain yet."""
     seconds = now - sight.seen
     if seconds < STALL:
         return None
     after = _worked(process)
     worked, in_loop = after.all - sight.worked.all, after.loop - sight.worked.loop
     computes = worked > seconds / 2
-    # On a busy machine it may only be waiting for its turn.
+    # On a busy machine it may only be waiting for the processor.
     if not computes and _could_run(process, any_thread=sight.rid is None):
         return None
     if sight.rid is not None and not (computes and in_loop < worked / 2):
         return _Stall(child, [child.held[sight.rid]], sight.since, computes, True)
-    # Which of the threads keeps the interpreter's lock cannot be seen: all that run are kept.
+    # It is not visible which thread holds the interpreter's lock: all that run are kept.
     requests = [child.held[rid] for rid in child.running if rid in child.held]
     return _Stall(child, requests, sight.since, computes, False) if requests else None
 
 
 def _could_run(process: psutil.Process, *, any_thread: bool) -> bool:
-    """Has its event loop's thread, or any, something to do? Linux numbers threads as processes."""
+    """Whether its event loop's thread, or any thread, is runnable. Linux numbers threads as
+    processes."""
     if any_thread and sys.platform == "linux":
         threads = (psutil.Process(thread.id) for thread in process.threads())
         return any(thread.status() == psutil.STATUS_RUNNING for thread in threads)
@@ -199,14 +201,14 @@ def _worked(process: psutil.Process) -> _Worked:
     everything = float(times.user + times.system)
     try:
         stat = Path(f"/proc/{process.pid}/task/{process.pid}/stat").read_bytes()
-    except OSError:  # not Linux: all counts as the event loop's
+    except OSError:  # not Linux: all of it counts as the event loop's
         return _Worked(everything, everything)
     user, system = stat.rpartition(b")")[2].split()[11:13]
     return _Worked(everything, (int(user) + int(system)) / os.sysconf("SC_CLK_TCK"))
 
 
 def _callbacks(request: Claimed) -> list[str]:
-    """The names of what may run for this request."""
+    """The names of the callbacks that may run for this request."""
     try:
         asked = read_head(request.record)
     except BadRequest:
@@ -215,9 +217,9 @@ def _callbacks(request: Claimed) -> list[str]:
 
 
 def assign(requests: list[Claimed], workers: list[Child]) -> list[tuple[Child, list[Claimed]]]:
-    """Gives each request to a worker, as far as it can to one with credits, and books it there.
+    """Assigns each request to a worker, preferring workers with credits, and books it there.
 
-    A batch claimed again after a lost answer may be larger than the credits of today."""
+    A batch claimed again after a lost answer may be larger than the present credits."""
     parcels: dict[int, tuple[Child, list[Claimed]]] = {}
     for request in requests:
         child = _choose(workers, request.host)
@@ -228,7 +230,7 @@ def assign(requests: list[Claimed], workers: list[Child]) -> list[tuple[Child, l
 
 
 def _choose(workers: list[Child], host: str) -> Child:
-    """The worker that has the host's warm connections, unless another has clearly less to do."""
+    """The worker with the host's open connections, unless another clearly has less to do."""
     taking = [child for child in workers if child.credits > 0] or workers
     idlest = min(taking, key=lambda child: len(child.held))
     own = workers[zlib.crc32(host.encode()) % len(workers)]

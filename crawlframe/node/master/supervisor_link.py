@@ -1,4 +1,4 @@
-"""SupervisorLink: the line between a master and the supervisor above it, as the master holds it."""
+"""SupervisorLink: the master's end of the line to the supervisor above it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from crawlframe.node.messages import (
 )
 
 PROGRESS = 1.0  # seconds between two signs of life while code is loaded
-GREETING = 30.0  # seconds until the supervisor must have said who it is
+GREETING = 30.0  # seconds within which the supervisor must answer
 
 
 class SupervisorLink:
@@ -33,21 +33,21 @@ class SupervisorLink:
         self.channel = channel
         self.beside: tuple[int, ...] = ()
         self.gone = False
-        self._branch = ""  # that the checkout follows
-        self._rollout = 0  # id of the last one that was passed on
+        self._branch = ""  # the branch that the checkout follows
+        self._rollout = 0  # id of the last rollout that was forwarded
         self._next_progress = 0.0
         self._early: list[ToMaster] = []
 
     def shake_hands(self) -> InitialState:
-        """Says that all is imported, and waits until the supervisor says that nothing changed
-        meanwhile and how things stand. Raises ConfigError when it does not."""
+        """Reports that all is imported, and waits for the supervisor to confirm that nothing has
+        changed since and to send the initial state. Raises ConfigError when it does not."""
         self.send(Hello())
         give_up = time.monotonic() + GREETING
         welcomes: list[HelloReply] = []
         while not welcomes:
             left = max(0.0, give_up - time.monotonic())
             if not select.select([self.channel], [], [], left)[0]:
-                raise ConfigError("no supervisor speaks; start runcrawler --reload")
+                raise ConfigError("no supervisor answers; start runcrawler --reload")
             try:
                 messages = self.channel.receive()
             except ChannelClosed:
@@ -60,7 +60,7 @@ class SupervisorLink:
         return initial
 
     def receive(self) -> list[ToMaster]:
-        """What it has said."""
+        """The messages it has sent."""
         early, self._early = self._early, []
         try:
             return [*early, *self.channel.receive()]
@@ -75,13 +75,13 @@ class SupervisorLink:
             self.gone = True
 
     def send_progress(self, now: float) -> None:
-        """The code is still being loaded; once a second is enough."""
+        """Reports that the code is still being loaded, at most once a second."""
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS
             self.send(StillLoading())
 
     def forward_rollout(self, frontier: Frontier, node: str) -> None:
-        """Passes on what the service announced to this node, once."""
+        """Forwards a rollout that the service announced to this node, once."""
         if not self._branch:
             return
         rollout = frontier.rollouts.of(node, self._branch)
@@ -91,7 +91,7 @@ class SupervisorLink:
 
 
 def release_output(fd: int) -> None:
-    """From here on standard error is ``fd`` again, what was captured first."""
+    """Redirects standard error to ``fd`` again, after writing out what was captured."""
     sys.stderr.flush()
     size = os.lseek(2, 0, os.SEEK_CUR)
     if size:

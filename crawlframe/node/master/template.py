@@ -1,5 +1,5 @@
 """Template: a process that has loaded one version of the spiders' code, and from which the workers
-of that version are forked. So all workers run the same code, whatever the disk holds by then, and
+of that version are forked. So all workers run the same code, even if the disk has changed, and
 the spiders are imported once."""
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ ORDER = struct.Struct("!IQ")  # place of the mark, generation
 ANSWER = struct.Struct("!Q")  # pid of the new worker; 0 when the fork failed
 FORK_TIMEOUT = 5.0  # seconds a fork may take
 CLOCK_LAG = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
-NICE = 5  # workers leave the processor to those that steer: master, supervisor, a new template
+NICE = 5  # workers yield the processor to the master, the supervisor and a new template
 GIT_LOCK_TIMEOUT = 30.0  # seconds git may hold its lock until it counts as left behind
 
 
 @dataclass
 class Template:
-    """The master's view of a template process; ``child`` is the one that keeps it."""
+    """The master's view of a template process; ``child`` is its process."""
 
     child: Child
     orders: socket.socket
     changed_at: float = 0.0  # time.monotonic() of the last write of the change that it loads
-    ahead: bool = False  # nobody has asked for it yet
-    expected: tuple[str, str] | None = None  # digest and revision, if it was asked for while it ran
-    version: str = ""  # what it is loading, before it is loaded
-    loading: str = ""  # the module that it imports now
+    ahead: bool = False  # preloaded, and not requested yet
+    expected: tuple[str, str] | None = None  # digest and revision, if it was requested meanwhile
+    version: str = ""  # the version that it is loading
+    loading: str = ""  # the module that it is importing
     loaded: Loaded | None = None
 
     @classmethod
@@ -79,8 +79,8 @@ class Template:
         cold: bool,
         tolerant: bool,
     ) -> Template:
-        """Forks a process that loads the spiders, without the modules in ``skip``. ``cold``: no
-        version is there to fall back on; ``tolerant``: nor is one that stands still."""
+        """Forks a process that loads the spiders, without the modules in ``skip``. ``cold``: there
+        is no version to fall back on; ``tolerant``: the code may change while it is loaded."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         master = os.getpid()
 
@@ -95,7 +95,7 @@ class Template:
         return cls(child, ours)
 
     def fork(self, role: str, marks: RunningMarks, generation: int) -> Child:
-        """A worker of this version. Raises OSError when the template cannot fork or is gone."""
+        """A worker of this version. Raises OSError when the template cannot fork or has ended."""
         ours, theirs = child_line()
         place = marks.take()
         try:
@@ -117,13 +117,13 @@ class Template:
         return worker
 
     def kill(self) -> None:
-        """While it loads, with all that its modules have started so far."""
+        """Kills it; if it is loading, with all that its modules have started so far."""
         started = offspring.of(self.child.pid)
         self.child.kill()
         offspring.kill(started)
 
     def end(self) -> None:
-        """It ends by itself when nobody gives orders any more; one that loads still is killed."""
+        """Closes its orders, so that it ends by itself; one that is still loading is killed."""
         with contextlib.suppress(OSError):  # it is dead
             self.orders.shutdown(socket.SHUT_RDWR)  # later forks of the master hold it too
         self.orders.close()
@@ -134,8 +134,8 @@ class Template:
 
 
 def _written(trees: list[Path], since: int) -> bool:
-    """Was a file of these changed from then on (time.time_ns())? Times to come do not count: the
-    clock was put back."""
+    """Whether any of these files has changed since then (time.time_ns()). Future times do not
+    count: the clock was set back."""
     now = time.time_ns()
     for path in (path for tree in trees for path in files(tree)):
         with contextlib.suppress(OSError):
@@ -164,7 +164,7 @@ class _TemplateProcess:
     def run(
         self, skip: Mapping[str, str], cold: bool, tolerant: bool, loaded: Callable[[], None]
     ) -> None:
-        """Calls ``loaded`` before it can be asked for workers."""
+        """Calls ``loaded`` before it accepts orders for workers."""
         registry = self._load(skip, cold, tolerant, loaded)
         if registry is None:
             return
@@ -181,9 +181,9 @@ class _TemplateProcess:
     def _load(
         self, skip: Mapping[str, str], cold: bool, tolerant: bool, done: Callable[[], None]
     ) -> Registry | None:
-        """None when the tree changed meanwhile, or git is about to change it. When ``cold``,
-        nothing else could run: a lock that git may have left behind does not keep the node down;
-        nor, when ``tolerant``, a file that changes all the time."""
+        """Returns None when the tree changed meanwhile, or git is about to change it. If ``cold``,
+        nothing else could run, so a lock that git may have left behind does not keep the node down;
+        if ``tolerant``, nor does a file that changes all the time."""
         code = self._services.code()
         give_up = time.monotonic() + GIT_LOCK_TIMEOUT
         while code.busy and time.monotonic() < give_up:
@@ -193,12 +193,12 @@ class _TemplateProcess:
         before = code.snapshot()
         lock = code.checkout and code.checkout.lock
         if before.busy:
-            log.warning("git's lock %s is there for long", lock)
+            log.warning("git's lock %s has been there for a long time", lock)
             if not cold:
                 self._send(Unsteady(f"git holds {lock}; if none runs, remove it"))
                 return None
         self._send(LoadingVersion(before.version))
-        gc.disable()  # nothing of what is imported will be freed
+        gc.disable()  # none of what is imported will be freed
         threads = psutil.Process().num_threads()
         faults.at("reload.load")
         adopt_orphans()  # what the modules start stays below this process
@@ -249,7 +249,7 @@ class _TemplateProcess:
         )
         self._version = loaded.version
         registry.seal()
-        gc.freeze()  # what all workers share is not to be copied by their collectors
+        gc.freeze()  # so that the workers' garbage collectors do not copy shared memory
         done()
         self._send(loaded)
         return registry
@@ -261,8 +261,8 @@ class _TemplateProcess:
             self._channel.flush()
 
     def _fork(self, registry: Registry, place: int, generation: int, end: int) -> int:
-        """Forks twice: what is in between ends at once, and the worker becomes the master's child.
-        Answers 0 when that failed."""
+        """Forks twice: the intermediate process ends at once, and the worker becomes the master's
+        child. Returns 0 if that failed."""
         try:
             between = os.fork()
         except OSError as error:

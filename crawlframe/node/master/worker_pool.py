@@ -1,5 +1,5 @@
-"""WorkerPool: the processes of one master: their start, messages, retirement and death. What their
-requests are is the master's business."""
+"""WorkerPool: the processes of one master: their start, messages, retirement and death. What they
+hold is the master's concern."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 
 WRITING = 5.0  # seconds beyond the grace time in which a worker may write what it has finished
 PURPOSES = {"cpu": "callbacks that compute", "isolated": "requests that must run alone"}
-BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed boots
-LACKING = 10.0  # seconds in which a worker may be replaced, before one is called missing
+BOOT_PAUSE = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds before a role is spawned again after failed starts
+LACKING = 10.0  # seconds in which a worker may be replaced before it counts as missing
 LONGEST = 200  # characters of what results wait for
 
 
 class WorkerPool:
-    """They are registered with ``selector``, each with itself as the data."""
+    """The processes are registered with ``selector``, each with itself as the data."""
 
     def __init__(
         self, settings: Settings, services: Services, selector: selectors.BaseSelector
@@ -47,14 +47,15 @@ class WorkerPool:
         self._settings = settings
         self._services = services
         self._selector = selector
-        # Twice the workers live during a reload; those of a reload before may still be leaving.
+        # There are twice as many workers during a reload; those of an earlier one may still be
+        # ending.
         self.marks = RunningMarks(8 * settings.workers + 1024, settings.concurrency)
         self.members: list[Child] = []
-        self._lost: list[Child] = []  # whose channels are closed, where deaths are not seen
+        self._lost: list[Child] = []  # with closed channels, where deaths are not reported
         self._health = PoolHealth(settings)
         self.hurried = False  # nobody gets the grace time
-        self.cpu_wanted = False  # one worker more, for callbacks that compute
-        self.isolated_wanted = False  # and one for requests that must run alone
+        self.cpu_wanted = False  # one additional worker, for callbacks that compute
+        self.isolated_wanted = False  # one additional worker, for requests that must run alone
         self._shortage = Shortage()
         self._failed_boots = 0
         self._next_spawn = 0.0
@@ -64,30 +65,30 @@ class WorkerPool:
 
     @property
     def workers(self) -> list[Child]:
-        """Those that take any request."""
+        """The workers that take any request."""
         return [child for child in self.members if child.role == "worker"]
 
     @property
     def cpu_worker(self) -> Child | None:
-        """The worker that callbacks which compute are for, when it can be given requests."""
+        """The worker for callbacks that compute, if it can be given requests."""
         found = [child for child in self.members if child.role == "cpu" and child.taking]
         return found[0] if found else None
 
     @property
     def health(self) -> NodeHealth:
-        """How well they do."""
+        """The health of the pool."""
         return self._health.snapshot(self.members, time.monotonic())
 
     @property
     def held(self) -> set[bytes]:
-        """The rids of all requests that somebody holds."""
+        """The rids of all requests held by workers."""
         return {rid for child in self.members for rid in child.held}
 
     def blamed(self, child: Child, code: int | None) -> frozenset[bytes]:
         """The requests that are responsible for the death of a worker."""
         return blamed(child, code, lack_of_memory=self._shortage.is_here())
 
-    # -- coming -----------------------------------------------------------------------------------
+    # -- starting ---------------------------------------------------------------------------------
 
     def add(self, child: Child) -> None:
         self.members.append(child)
@@ -98,7 +99,7 @@ class WorkerPool:
         self.add(Child.spawn("steward", self._services.run_steward))
 
     def start_template(self, skip: Mapping[str, str], *, cold: bool, tolerant: bool) -> Template:
-        """Forks one, with the arguments of Template.spawn."""
+        """Forks a template, with the arguments of Template.spawn."""
         template = Template.spawn(
             self._settings, self._services, self.marks, skip, cold=cold, tolerant=tolerant
         )
@@ -107,7 +108,7 @@ class WorkerPool:
 
     @property
     def may_spawn(self) -> bool:
-        """Not in the pause after failed boots."""
+        """Whether it is not in the pause after failed starts."""
         return time.monotonic() >= self._next_spawn
 
     def failed_boot(self) -> None:
@@ -118,8 +119,8 @@ class WorkerPool:
             self._next_spawn = time.monotonic() + pause
 
     def staff(self, template: Template, generation: int) -> None:
-        """Forks the workers that are missing from the live template, and lets as many older ones
-        leave as new ones are ready: at no time do fewer than all work."""
+        """Forks the missing workers from the live template, and retires as many older ones as new
+        ones are ready: at no time do fewer than all work."""
         self._health.staffed = True
         self._staff_one("cpu", self.cpu_wanted, template, generation)
         self._staff_one("isolated", self.isolated_wanted, template, generation)
@@ -130,7 +131,7 @@ class WorkerPool:
                 return
         older = [child for child in staying if child.origin is not template.loaded]
         for child in older:
-            if not child.ready:  # it holds nothing, and will never be needed
+            if not child.ready:  # it holds nothing, and will not be needed
                 child.kill()
         working = [child for child in older if child.ready]
         ready = sum(child.ready for child in ours)
@@ -138,7 +139,7 @@ class WorkerPool:
             self.retire(child)
 
     def _staff_one(self, role: str, wanted: bool, template: Template, generation: int) -> None:
-        """One worker of this role, when it is wanted."""
+        """Forks one worker of this role if it is wanted and missing."""
         present = [child for child in self.members if child.role == role and child.staying]
         missing = wanted and not any(child.origin is template.loaded for child in present)
         if missing and self._fork(role, template, generation):
@@ -151,7 +152,7 @@ class WorkerPool:
         try:
             self.add(template.fork(role, self.marks, generation))
             return True
-        except IndexError:  # so many are leaving still
+        except IndexError:  # too many are still ending
             return False
         except OSError as error:
             log.error("the template %d forks no worker: %s", template.child.pid, error)
@@ -165,20 +166,20 @@ class WorkerPool:
         try:
             child.channel.send(message)
         except ChannelClosed:
-            return  # it died, which ``dead`` says
+            return  # it died, which ``dead`` reports
         if child.channel.pending:
             self._selector.modify(
                 child.channel, selectors.EVENT_READ | selectors.EVENT_WRITE, child
             )
 
     def receive(self, child: Child) -> Iterator[FromChild]:
-        """What it has said, except beats."""
+        """Its messages, except beats."""
         try:
             messages = child.channel.receive()
         except ChannelClosed:
             if not CAN_ADOPT and child.works:
                 self._lost.append(child)
-            return  # it is dead or dying, which ``dead`` says
+            return  # it is dead or dying, which ``dead`` reports
         for message in messages:
             child.last_beat = time.monotonic()
             match message:
@@ -198,31 +199,31 @@ class WorkerPool:
         if not child.channel.pending:
             self._selector.modify(child.channel, selectors.EVENT_READ, child)
 
-    # -- leaving and dying ------------------------------------------------------------------------
+    # -- retirement and death ---------------------------------------------------------------------
 
     def retire(self, child: Child) -> None:
-        """It takes nothing new, finishes what it has, and ends."""
+        """Asks it to take nothing new, finish what it has, and end."""
         if child.retiring_since is None:
             child.retiring_since = time.monotonic()
             self.send(child, Retire())
 
     def dismiss(self) -> None:
-        """All are to leave."""
+        """Ends all of them."""
         for child in self.members:
             if child.ready and child.role != "template":
                 self.retire(child)
-            elif child.staying:  # it holds nothing, and an import may take for ever
+            elif child.staying:  # it holds nothing, and an import may take forever
                 child.kill()
 
     def abandon(self) -> None:
-        """Kills the workers; what they hold belongs to others."""
+        """Kills the workers; the requests they hold belong to others."""
         for child in self.members:
             if child.works:
                 child.held.clear()
                 child.kill()
 
     def check(self) -> None:
-        """Replaces workers that hang or grew, and kills those whose time to leave is over."""
+        """Replaces workers that hang or grew too large, and kills those that do not end in time."""
         self._shortage.watch()
         now = time.monotonic()
         limit = self._settings.max_memory << 20
@@ -231,9 +232,9 @@ class WorkerPool:
                 if self.hurried or now - child.retiring_since > self._settings.grace + WRITING:
                     child.kill()
             elif child.role == "template":
-                continue  # CodeReload sees to it
+                continue  # CodeReload handles it
             elif now - child.last_beat > self._settings.deadline:
-                log.warning("%s %d stands still and is killed", child.role, child.pid)
+                log.warning("%s %d hangs and is killed", child.role, child.pid)
                 child.overdue = True
                 child.signal(signal.SIGKILL)
                 child.last_beat = now
@@ -248,7 +249,7 @@ class WorkerPool:
 
     def dead(self) -> Iterator[tuple[Child, int | None]]:
         """Those that have ended since the last call, with their exit codes (None where the system
-        does not tell them). What they said last can still be heard."""
+        does not report them). Their last messages can still be received."""
         lost, self._lost = self._lost, []
         yield from ((child, None) for child in lost if child in self.members)
         while True:
@@ -258,12 +259,12 @@ class WorkerPool:
                 return
             if pid == 0:
                 return
-            # Those that are not ours were left behind by spiders' own processes.
+            # Other processes were left behind by the spiders.
             for child in [child for child in self.members if child.pid == pid]:
                 yield child, os.waitstatus_to_exitcode(status)
 
     def remove(self, child: Child, code: int | None) -> None:
-        """It has ended."""
+        """Removes one that has ended."""
         self.members.remove(child)
         self._selector.unregister(child.channel)
         if code != 0 and child.staying:
@@ -276,16 +277,16 @@ class WorkerPool:
 
 
 class PoolHealth:
-    """Of one pool. ``now`` is time.monotonic()."""
+    """The health of one pool. ``now`` is time.monotonic()."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._deaths: deque[float] = deque(maxlen=1000)
-        self._full = 0.0  # when all workers were there last; 0 before any should be
-        self.staffed = False  # there is code to make workers of
+        self._full = 0.0  # when all workers were last there; 0 before any was needed
+        self.staffed = False  # whether there is code for workers
 
     def note_death(self, now: float) -> None:
-        """A worker has died that was to stay."""
+        """Records the death of a worker that was meant to stay."""
         self._deaths.append(now)
 
     def snapshot(self, members: Iterable[Child], now: float) -> NodeHealth:

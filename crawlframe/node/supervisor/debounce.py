@@ -1,4 +1,4 @@
-"""Changes: what the watch saw, until the code has been quiet."""
+"""Changes: collects changes to the code until it has been quiet."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from crawlframe.node.code import Code
 
 log = logging.getLogger(__name__)
 
-BUSY_POLL = 0.05  # seconds between two looks whether git has let go of its lock
-BUSY_WARN = 10.0  # seconds after which a lock is told of
-PACKAGES_QUIET = 2.0  # seconds without change after which an installation counts as done
+BUSY_POLL = 0.05  # seconds between two checks whether git has released its lock
+BUSY_WARN = 10.0  # seconds after which a lock is reported
+PACKAGES_QUIET = 2.0  # seconds without a change after which an installation counts as complete
 
 
 class Changes:
-    """``at`` is when the last change was seen, None when all are dealt with; times are of
-    time.monotonic(). ``installed``: packages are among them; ``again``: also what was refused is to
+    """``at`` is when the last change was seen, None when all are handled; times are of
+    time.monotonic(). ``installed``: packages are among them; ``again``: code that was refused is to
     be tried again."""
 
     def __init__(self, code: Code, quiet: float) -> None:
@@ -30,8 +30,8 @@ class Changes:
         self._went_ahead = False
 
     def add(self, when: float, path: Path, *, again: bool) -> None:
-        """A path changed at that time; if ``again``, it is to be tried again though it is what was
-        refused, unless it is only git that changed a file of its own."""
+        """A path changed at that time; if ``again``, its code is to be tried again even if it was
+        refused, unless git only changed a file of its own."""
         log.debug("%s changed", path)
         installed = path.name in INSTALLED
         self.installed |= installed
@@ -39,25 +39,25 @@ class Changes:
         self.note(when, PACKAGES_QUIET if installed else self._quiet, again=again)
 
     def note(self, when: float, quiet: float | None = None, *, again: bool = False) -> None:
-        """There is a change to deal with, after ``quiet`` seconds without another."""
+        """There is a change to handle, after ``quiet`` seconds without another."""
         self.at = when
         self.again |= again
         self._quiet_at = max(self._quiet_at, when + (self._quiet if quiet is None else quiet))
 
     def go_ahead(self) -> float | None:
-        """When the last change was seen, if the code may be loaded ahead, before it is quiet; else
-        None. Once for all changes up to then."""
+        """When the last change was seen, if the code may be preloaded before it is quiet; else
+        None. Returns a time only once for all changes so far."""
         if self.at is None or self._went_ahead or self._code.busy:
             return None
         self._went_ahead = True
         return self.at
 
     def wait(self, now: float) -> None:
-        """They cannot be dealt with yet."""
+        """The changes cannot be handled yet."""
         self._quiet_at = now + BUSY_POLL
 
     def take(self) -> float:
-        """They are being dealt with; answers when the last one was seen."""
+        """Marks the changes as handled; returns when the last one was seen."""
         at, self.at = self.at, None
         self.installed = self.again = self._went_ahead = False
         assert at is not None
@@ -68,7 +68,7 @@ class Changes:
         return None if self.at is None else max(0.0, self._quiet_at - now)
 
     def are_due(self, now: float) -> bool:
-        """Whether the code has changed and been quiet since, and git leaves it alone."""
+        """Whether the code has changed and been quiet since, and git is not changing it."""
         if self.at is None or now < self._quiet_at:
             return False
         if not self._code.busy:

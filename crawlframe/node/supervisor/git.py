@@ -1,4 +1,4 @@
-"""Follow: a node's own checkout is brought to a revision of the one remote branch it follows."""
+"""Git: moves a node's own checkout to a revision of the one remote branch that it follows."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from crawlframe.program import command
 log = logging.getLogger(__name__)
 
 FETCH = 60.0  # seconds a fetch may take
-MOVE = 300.0  # seconds the files of a large checkout may take to be written
-GIT_BUSY_TIMEOUT = 5.0  # seconds another git may be at work in the checkout
+MOVE = 300.0  # seconds that writing the files of a large checkout may take
+GIT_BUSY_TIMEOUT = 5.0  # seconds for which another git may work in the checkout
 REVISION = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 MANY = 1000  # paths on a command line
-NAMED = 3  # files named in a message
-MAX_PROBLEM, MAX_REASON = 600, 200  # characters of a message, and of what git says in it
+NAMED = 3  # files named in one message
+MAX_PROBLEM, MAX_REASON = 600, 200  # characters of a message, and of git's own words in it
 
 
 class PullRefused(CrawlframeError):
-    """The checkout stays as it is; the message names the reason and the mend."""
+    """The checkout stays as it is; the message states the reason and how to fix it."""
 
 
 class Pulled(NamedTuple):
-    """What became of a pull: the commit that is checked out now (40 hex digits, "" when that is
-    not known), and why it is not the one that was asked for ("" when it is)."""
+    """The result of a pull: the commit that is checked out now (40 hex digits, "" when unknown),
+    and why it is not the one that was requested ("" when it is)."""
 
     revision: str
     problem: str
@@ -46,8 +46,8 @@ class Pulled(NamedTuple):
 class Follower:
     """Follows one branch of one remote, both as the checkout's owner configured them.
 
-    Nothing of the repository runs: no hooks, no submodules, no remote helper commands. Git asks
-    for no password: credentials must be there (an ssh key, a credential helper)."""
+    Nothing of the repository is run: no hooks, no submodules, no remote helper commands. Git does
+    not prompt for passwords: credentials must be set up (an ssh key, a credential helper)."""
 
     def __init__(self, checkout: Checkout, remote: str, branch: str) -> None:
         self._checkout = checkout
@@ -74,21 +74,21 @@ class Follower:
         return f"{self._remote}/{self._branch}"
 
     def check(self) -> None:
-        """Raises PullRefused when remote, branch or checkout are not such that a pull could
-        succeed. Asks nothing of the remote."""
+        """Raises PullRefused when remote, branch or checkout do not allow a pull to succeed. Does
+        not contact the remote."""
         with _in_plain_words():
             self._check_names()
             self._check_branch()
 
     def pull(self, revision: str | None = None, *, back: bool = False) -> Pulled:
-        """Fetches, and fast-forwards the checkout to ``revision`` (hex digits, 4 at least), or to
-        the branch's tip when it is None. With ``back``, it may also lie behind what is checked out.
-        It must be part of the remote branch, and the checkout have no changes of its own.
+        """Fetches, and fast-forwards the checkout to ``revision`` (at least 4 hex digits), or to
+        the tip of the branch when it is None. With ``back``, the revision may also be an older one.
+        It must be part of the remote branch, and the checkout must not have changes of its own.
 
-        Blocks for up to FETCH + MOVE seconds; never raises. Git looks whether anything is in the
-        way before it writes a file, and moves HEAD last. If it fails in between (a full disk), what
-        it wrote is taken back; if the machine dies in between, files of both revisions lie there,
-        with git's index.lock, and the next pull is refused until somebody has looked."""
+        Blocks for up to FETCH + MOVE seconds; never raises. Git checks for obstacles before it
+        writes a file, and moves HEAD last. If it fails in between (a full disk), what it wrote is
+        undone; if the machine dies in between, files of both revisions remain, with git's
+        index.lock, and the next pull is refused until somebody has repaired the checkout."""
         try:
             with _in_plain_words(), self._alone():
                 self._check_names()
@@ -100,7 +100,7 @@ class Follower:
             return Pulled(self._checkout.revision(), str(error))
         return Pulled(self._checkout.revision(), "")
 
-    # -- what must hold before --------------------------------------------------------------------
+    # -- preconditions ----------------------------------------------------------------------------
 
     def _check_names(self) -> None:
         """Names come from the command line: they must not be options or addresses."""
@@ -111,7 +111,7 @@ class Follower:
         try:
             self._git("check-ref-format", f"refs/heads/{self._branch}")
         except GitError:
-            raise PullRefused(f"{self._branch!r} is not a name of a branch") from None
+            raise PullRefused(f"{self._branch!r} is not a valid branch name") from None
 
     def _check_branch(self) -> None:
         try:
@@ -142,13 +142,13 @@ class Follower:
         if changed := self._checkout.changes():
             raise PullRefused(
                 f"the checkout {self._root} has local changes: {_some(changed)}; commit and push "
-                "them, take them back, or let .gitignore name them"
+                "them, revert them, or add them to .gitignore"
             )
 
     # -- fetch ------------------------------------------------------------------------------------
 
     def _fetch(self) -> None:
-        # With +, so that our copy is true after somebody rewrote the branch too.
+        # With +, so that our copy is right even after the branch was rewritten.
         refspec = f"+refs/heads/{self._branch}:{self._tip}"
         options = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-prune", "--refmap=")
         words = ("fetch", *options, "--", self._remote, refspec)
@@ -162,11 +162,11 @@ class Follower:
                 ) from None
             raise PullRefused(
                 f"{self.name} could not be fetched: {str(error)[:MAX_REASON]}; run git fetch "
-                f"{self._remote} in {self._root} as this node's user until it asks nothing"
+                f"{self._remote} in {self._root} as this node's user until it no longer prompts"
             ) from None
 
     def _unattended(self) -> dict[str, str]:
-        """What keeps ssh from asking. A command that the owner has set is left alone."""
+        """Environment that keeps ssh from prompting. A command set by the owner is left alone."""
         env = {"SSH_ASKPASS": ""}
         commanded = {"GIT_SSH", "GIT_SSH_COMMAND"} & os.environ.keys()
         if not commanded and not self._configured("core.sshCommand"):
@@ -182,7 +182,7 @@ class Follower:
     # -- move -------------------------------------------------------------------------------------
 
     def _target(self, revision: str | None) -> str:
-        """The commit to move to, 40 hex digits, known to be in the remote branch."""
+        """The commit to move to, 40 hex digits, which is in the remote branch."""
         if revision is None:
             return self._git("rev-parse", "--verify", f"{self._tip}^{{commit}}").strip()
         if not REVISION.fullmatch(revision):
@@ -192,11 +192,9 @@ class Follower:
             target = self._git(*words).strip()
         except GitError as error:
             if "ambiguous" in str(error):
-                raise PullRefused(
-                    f"revision {revision} fits several commits; give all 40 digits"
-                ) from None
+                raise PullRefused(f"revision {revision} is ambiguous; give all 40 digits") from None
             target = ""
-        # A branch or tag may be named like a short revision, and git would take that.
+        # A branch or tag may be named like a short revision, and git would prefer that.
         if not target.startswith(revision.lower()) or not self._checkout.contains(
             self._tip, target
         ):
@@ -210,7 +208,7 @@ class Follower:
         head = self._checkout.revision()
         if not self._checkout.contains(self._tip, head):
             raise PullRefused(
-                f"the checkout {self._root} has commits that {self.name} has not; push them, or "
+                f"the checkout {self._root} has commits that are not in {self.name}; push them, or "
                 f"run there: git reset --keep {self._tip.removeprefix('refs/remotes/')}"
             )
         if target == head:
@@ -240,7 +238,7 @@ class Follower:
         log.info("the checkout %s went from %s to %s", self._root, head[:SHORT], target[:SHORT])
 
     def _in_the_way(self, head: str, target: str) -> list[str]:
-        """Going back, git would write over them without a word."""
+        """The ignored files that git would silently overwrite when it goes back."""
         there = [path for path in self._added(head, target) if os.path.lexists(self._root / path)]
         if not there:
             return []
@@ -256,17 +254,18 @@ class Follower:
         return [path for path in self._git(*words).split("\0") if path]
 
     def _take_back(self, head: str, target: str, reason: GitError) -> None:
-        """A move failed in the middle. The checkout was clean before, so what differs is git's."""
+        """Undoes a move that failed half way. The checkout was clean before, so all changes are
+        git's."""
         if self._checkout.revision() != head or not self._checkout.changes():
             return
-        log.warning("taking back a pull that failed in the middle, in %s", self._root)
+        log.warning("undoing a pull that failed half way, in %s", self._root)
         try:
             self._git("reset", "--hard", "--quiet", head, timeout=MOVE)
             for path in set(self._added(head, target)) & set(self._checkout.changes()):
                 (self._root / path).unlink(missing_ok=True)
         except (GitError, OSError) as error:
             raise PullRefused(
-                f"{reason}; files of both revisions lie in {self._root} now ({error}): look at git "
+                f"{reason}; files of both revisions are in {self._root} now ({error}): see git "
                 "status there"
             ) from None
 
@@ -274,7 +273,7 @@ class Follower:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nodes that share a checkout pull one after the other."""
+        """Nodes that share a checkout pull one after another."""
         with self._checkout.lock.with_name("crawlframe-follow.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -289,7 +288,7 @@ class Follower:
 
 @contextmanager
 def _in_plain_words() -> Iterator[None]:
-    """Whatever fails is a refusal, told in one line."""
+    """Turns any failure into a refusal with a one-line message."""
     try:
         yield
     except (CrawlframeError, OSError) as error:
@@ -302,8 +301,8 @@ def _some(paths: list[str]) -> str:
 
 
 class PullThread(threading.Thread):
-    """Puts a PullEnded of each pull into a mailbox. ``every``: seconds between pulls of the tip of
-    the branch; 0 for none but what is asked."""
+    """Puts a PullEnded for each pull into a mailbox. ``every``: seconds between pulls of the tip of
+    the branch; 0: only requested ones."""
 
     def __init__(self, follower: Follower, every: float, mailbox: Mailbox) -> None:
         super().__init__(name="pulling", daemon=True)

@@ -9,7 +9,7 @@ from crawlframe.node.messages import FromThread
 
 
 class Mailbox:
-    """``fileno`` becomes readable when something was put in."""
+    """``fileno`` becomes readable when a message was put in."""
 
     def __init__(self) -> None:
         self._messages: SimpleQueue[FromThread] = SimpleQueue()
@@ -25,7 +25,7 @@ class Mailbox:
         self._far.close()
 
     def put(self, message: FromThread) -> None:
-        """From any thread."""
+        """Adds a message; may be called from any thread."""
         self._messages.put(message)
         try:
             self._far.send(b"!")
@@ -33,7 +33,7 @@ class Mailbox:
             pass  # enough wake-ups are waiting
 
     def take(self) -> list[FromThread]:
-        """What has come, in order."""
+        """The messages that have arrived, in order."""
         try:
             while self._near.recv(4096):
                 pass

@@ -1,4 +1,4 @@
-"""MasterProcesses: the masters of one supervisor, and which of them is what."""
+"""MasterProcesses: the masters of one supervisor, and their roles."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from crawlframe.node.messages import (
 )
 from crawlframe.node.supervisor.pulls import Pulls
 
-MAX_WORDS = 16384  # bytes of its standard error that a master's failure is told with
-RESTART_PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next one, by deaths in a row
-STEADY = 30.0  # seconds of life after which a death does not count as a repetition
+MAX_WORDS = 16384  # bytes of its standard error that are reported with a master's failure
+RESTART_PAUSES = (0.0, 0.5, 1.0, 2.0, 3.0)  # seconds before the next start, by deaths in a row
+STEADY = 30.0  # seconds of life after which a death does not count as repeated
 
 
 class MasterProcess:
-    """``engine`` is the digest of the framework that it runs, ``code`` what it said of its code,
-    ``loaded`` what it has loaded, if anything. ``now`` is time.monotonic()."""
+    """``engine``: digest of the framework that it runs; ``code``: its last code report; ``loaded``:
+    what it has loaded, if anything. ``now`` is time.monotonic()."""
 
     def __init__(self, pid: int, channel: ToMasterLine, engine: str, now: float) -> None:
         self.pid = pid
         self.channel = channel
         self.engine = engine
         self.started = now
-        self.changed_at = self.started  # when the change was seen that it is to bring live
-        self.heard = self.started  # when it last said something
-        self.late = False  # it said nothing for too long
-        self.dropped = False  # it is not of the version that the disk holds by now
-        self.version = ""  # label of the code that it is to bring live
-        self.greeted = False  # it knows how things stand
+        self.changed_at = self.started  # when the change that it must make live was seen
+        self.heard = self.started  # when its last message arrived
+        self.late = False  # it was silent for too long
+        self.dropped = False  # its version is not the one on disk any more
+        self.version = ""  # label of the code that it must make live
+        self.greeted = False  # it has received the initial state
         self.serving = False  # at least one worker is ready
         self.leaving = False
         self.code = CodeState()
@@ -56,8 +56,8 @@ class MasterProcess:
     def start(
         cls, command: list[str], cwd: Path, engine: str, now: float, *, captured: bool
     ) -> MasterProcess:
-        """Runs ``command`` in ``cwd``, which is to become a master. ``captured``: what it writes to
-        standard error before it is one is kept for ``words``."""
+        """Runs ``command`` in ``cwd``, which must become a master. ``captured``: what it writes to
+        standard error until then is kept for ``words``."""
         ours, theirs = socket.socketpair()
         fds = [theirs.fileno()]
         command = [*command, "--supervised", str(fds[0])]
@@ -72,7 +72,7 @@ class MasterProcess:
             pass_fds=fds,
             start_new_session=True,  # the terminal's Ctrl-C reaches only the supervisor
         )
-        process.returncode = 0  # it is waited for by its pid, as one that was adopted is
+        process.returncode = 0  # it is waited for by its pid, like an adopted one
         theirs.close()
         for fd in fds[1:]:
             os.close(fd)
@@ -82,7 +82,7 @@ class MasterProcess:
 
     @classmethod
     def adopt(cls, left: AdoptedMaster, now: float) -> MasterProcess:
-        """One that another supervisor in this very process had started."""
+        """A master that another supervisor in this same process had started."""
         os.set_inheritable(left.fd, False)
         master = cls(left.pid, to_master(socket.socket(fileno=left.fd)), left.engine, now)
         master.greeted = master.serving = True
@@ -90,36 +90,36 @@ class MasterProcess:
         return master
 
     def pass_on(self) -> AdoptedMaster:
-        """What ``adopt`` needs in the program that this process executes next."""
+        """The state that ``adopt`` needs in the program that this process executes next."""
         os.set_inheritable(self.channel.fileno(), True)
         return AdoptedMaster(self.pid, self.channel.fileno(), self.engine)
 
     def take_back(self) -> None:
-        """It is not given away after all."""
+        """Cancels ``pass_on``: it stays with this program."""
         os.set_inheritable(self.channel.fileno(), False)
 
     def send(self, message: ToMaster) -> None:
         try:
             self.channel.send(message)
         except ChannelClosed:
-            pass  # its end is noticed by its exit code
+            pass  # its end shows up as an exit code
 
     def signal(self, number: signal.Signals) -> None:
-        """It is our child and was not waited for yet, so the pid cannot be another's."""
+        """Sends a signal; it is our child and not reaped yet, so the pid cannot be another's."""
         os.kill(self.pid, number)
 
     def failure(self, code: int) -> str:
-        """Why it did not get so far as to serve."""
+        """Why it never served."""
         if self.code.state == "refused":
             return self.code.problem
         how = "was silent for too long" if self.late else f"died ({describe_exit(code)})"
         words = self.words()
-        reason = words.rpartition("\n")[2]  # of a traceback the line that names the error
+        reason = words.rpartition("\n")[2]  # of a traceback, the line that names the error
         first = f"its master {how}: {reason}" if reason else f"its master {how}"
         return f"{first}\n{words}" if words != reason else first
 
     def words(self) -> str:
-        """What it wrote to standard error before it was a master. Can be read once."""
+        """What it wrote to standard error before it was a master. Can be read only once."""
         capture, self._capture = self._capture, None
         if capture is None:
             return ""
@@ -131,8 +131,8 @@ class MasterProcess:
 
 
 class MasterProcesses:
-    """Started with ``command`` (an argument list). They are registered with ``selector``, each with
-    itself as the data."""
+    """Masters are started with ``command`` (an argument list) and registered with ``selector``,
+    each with itself as the data."""
 
     def __init__(self, command: list[str]) -> None:
         self.command = command
@@ -147,7 +147,7 @@ class MasterProcesses:
         return bool(self._all)
 
     def start(self, engine: str, now: float) -> MasterProcess:
-        """Another one: the only one, or one that is to follow the present one. Raises OSError."""
+        """Starts a master: the only one, or a successor of the present one. Raises OSError."""
         captured = self.present is not None
         master = MasterProcess.start(self.command, self.cwd, engine, now, captured=captured)
         self.add(master)
@@ -172,20 +172,21 @@ class MasterProcesses:
 
     @property
     def successor(self) -> MasterProcess | None:
-        """The one that is to follow it."""
+        """The master that will replace the present one, if there is one."""
         present = self.present
         others = (master for master in self._all if not master.leaving and master is not present)
         return next(others, None)
 
     @property
     def only(self) -> MasterProcess | None:
-        """The present one, when it serves, and no other lives, and no message is half read."""
+        """The present one, if it serves, no other is alive, and no message is half read; else
+        None."""
         present = self.present
         calm = present is not None and present.serving and present.channel.idle
         return present if calm and len(self._all) == 1 else None
 
     def initial_state(self, master: MasterProcess, pulls: Pulls) -> InitialState:
-        """How things stand when this one begins."""
+        """The initial state for a master that begins."""
         present = self.present if master is not self.present else None
         return InitialState(
             beside=[other.pid for other in self if other is not master],
@@ -199,39 +200,39 @@ class MasterProcesses:
         )
 
     def dead(self) -> Iterator[tuple[MasterProcess, int]]:
-        """Those that have ended since the last question, with their exit codes."""
+        """Those that have ended since the last call, with their exit codes."""
         for master in self:
             pid, status = os.waitpid(master.pid, os.WNOHANG)
             if pid:
                 yield master, os.waitstatus_to_exitcode(status)
 
     def stop(self, *, again: bool) -> None:
-        """All are to stop; a master that is asked again gives up what it is fetching."""
+        """Stops all of them; with ``again``, they give up what they are fetching."""
         for master in self._all:
             if again or not master.leaving:
                 master.signal(signal.SIGTERM)
 
 
 class Restarts:
-    """``deaths`` in a row. ``now`` is time.monotonic()."""
+    """When to start a master again. ``deaths`` in a row. ``now`` is time.monotonic()."""
 
     def __init__(self) -> None:
         self.deaths = 0
         self._at: float | None = None
 
     def plan(self, lived: float, now: float) -> None:
-        """A master died that lived so many seconds."""
+        """Plans a restart after the death of a master that lived this many seconds."""
         if lived > STEADY:
             self.deaths = 0
         self._at = now + RESTART_PAUSES[min(self.deaths, len(RESTART_PAUSES) - 1)]
         self.deaths += 1
 
     def left(self, now: float) -> float | None:
-        """Seconds until the next one is due; None when none is."""
+        """Seconds until the next start is due; None when none is planned."""
         return None if self._at is None else max(0.0, self._at - now)
 
     def take(self, now: float) -> bool:
-        """Whether one is due. If so, it is being made."""
+        """Whether a start is due. If so, it is no longer planned."""
         if self._at is None or now < self._at:
             return False
         self._at = None

@@ -1,4 +1,4 @@
-"""Pulls: what a supervisor knows of the pulls of its checkout."""
+"""Pulls: the state of a supervisor's pulls of its checkout."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from crawlframe.node.supervisor.git import PullThread
 
 
 class Pulls:
-    """Of one supervisor. None are made without ``pulling``."""
+    """The pulls of one supervisor. There are none without ``pulling``."""
 
     def __init__(self, pulling: PullThread | None) -> None:
         self._pulling = pulling
         self.follows = pulling.follows if pulling else ""  # "origin/main"
         self.last = CheckoutPulled("", "", 0)
-        self.rollout = 0  # id of the last announcement that was heeded
-        self.owed = 0  # announced ones that have not ended
+        self.rollout = 0  # id of the last rollout that was acted on
+        self.owed = 0  # requested pulls that have not ended
 
     def start(self) -> None:
-        """They may be made from now on."""
+        """Starts the thread that pulls."""
         if self._pulling is not None:
             self._pulling.start()
 
     def request(self, rollout: Rollout) -> None:
-        """This revision was announced to the node."""
+        """Pulls the announced revision."""
         if self._pulling is not None:
             self.rollout = rollout.id
             self.owed += 1
             self._pulling.ask(rollout.revision, rollout.back, rollout.id)
 
     def end(self, pull: PullEnded) -> None:
-        """One has ended; ``last`` says how."""
+        """Records the end of a pull; its result is ``last``."""
         self.owed -= bool(pull.rollout)
         answered = pull.rollout or self.last.rollout
         self.last = CheckoutPulled(pull.revision, pull.problem, answered)

@@ -1,4 +1,4 @@
-"""Re-execution: a supervisor becomes a fresh one of the new framework, in the same process."""
+"""Re-execution: a supervisor executes itself again with the new framework, in the same process."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from crawlframe.node.messages import Inheritance
 
 log = logging.getLogger(__name__)
 
-ADOPTED = "SUPERVISOR_ADOPTS"  # environment variable: what the fresh one takes over
+ADOPTED = "SUPERVISOR_ADOPTS"  # environment variable: the state that the new one takes over
 CHECK_TIMEOUT = 30.0  # seconds
 
 
 def inherited_state() -> Inheritance | None:
-    """What the supervisor before this one left in this process; None when there was none."""
+    """The state left by the previous supervisor in this process; None when there was none."""
     text = os.environ.pop(ADOPTED, "")
     return msgspec.json.decode(text, type=Inheritance) if text else None
 
 
 def is_reexecuted() -> bool:
-    """Is this process to be a fresh supervisor of a master that lives?"""
+    """Whether this process must become a new supervisor of a running master."""
     return ADOPTED in os.environ
 
 
 def check(command: list[str]) -> str:
-    """Why the framework on the disk has no working supervisor; "" when it has."""
+    """Why the framework on disk has no working supervisor; "" when it has."""
     try:
         done = subprocess.run(
             [*command, "--rehearse"],
@@ -46,13 +46,13 @@ def check(command: list[str]) -> str:
 
 
 def execute(command: list[str], cwd: Path, left: Inheritance) -> None:
-    """Executes ``command`` in this process and leaves it the master. Returns only when that
+    """Executes ``command`` in this process and passes the master on to it. Returns only if that
     fails."""
     state = msgspec.json.encode(left).decode()
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.chdir(cwd)  # another directory may be there by now
+        os.chdir(cwd)  # another directory may have taken its place
         os.execve(command[0], command, {**os.environ, ADOPTED: state})
     except OSError as error:
-        log.error("the supervisor cannot start afresh and goes on as it is: %s", error)
+        log.error("the supervisor cannot re-execute itself and goes on as it is: %s", error)

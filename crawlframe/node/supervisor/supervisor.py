@@ -1,6 +1,6 @@
 """Supervisor: the process above the master under ``runcrawler --reload``. It watches the code,
-tells the master when it has changed, starts masters anew when they die, and hands the node over to
-a new master when the framework itself has changed. It runs no user code and claims nothing."""
+notifies the master of changes, restarts masters when they die, and hands the node over to a new
+master when the framework itself has changed. It runs no user code and claims nothing."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from crawlframe.node.supervisor.watcher import TreeReloader, WatcherThread
 
 log = logging.getLogger(__name__)
 
-HAND_OVER = 4  # times the time limit of an import that a new master may take until it serves
+HAND_OVER = 4  # multiple of an import's time limit within which a new master must serve
 
 Identity = tuple[str, str, str]  # digest of the framework, digest of the spiders, revision
 
 
 class Supervisor:
-    """Runs masters until told to stop.
+    """Runs masters until it is asked to stop.
 
-    ``polling``: the system does not tell of changed files. ``follower`` pulls what is announced,
-    and the tip of its branch every so many seconds (0: never). ``clock`` is time.monotonic."""
+    ``polling``: the system does not report changed files. ``follower`` pulls what is announced, and
+    the tip of its branch every ``follow_every`` seconds (0: never). ``clock`` is time.monotonic."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Supervisor:
         self._watcher = WatcherThread(reloader, self.mailbox)
         self._pulls = Pulls(PullThread(follower, follow_every, self.mailbox) if follower else None)
         self._handled: Identity | None = None  # what was loaded or refused last
-        self._compared: Identity | None = None  # what a comparison asked for last
+        self._compared: Identity | None = None  # what a comparison requested last
         self._outdated = False  # the framework of this process is older than that of its master
         self._stopping = False
         self._restarts = Restarts()
@@ -76,20 +76,20 @@ class Supervisor:
     # -- life -------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Until told to stop, or the master ended by itself. Answers the exit code."""
+        """Runs until it is asked to stop, or the master ended by itself. Returns the exit code."""
         self._watcher.reloader.begin()
         self.begin()
-        self._signals.block()  # its thread inherits that: signals reach this one only
+        self._signals.block()  # its thread inherits that, so that signals reach only this one
         self._watcher.start()
         self._signals.unblock()
-        self._pulls.start()  # its gits would inherit that too, and be deaf
+        self._pulls.start()  # its git processes would inherit the block, too
         while self.exit_code is None:
             self.turn()
             self.listen(self._left())
         return self.exit_code
 
     def begin(self) -> None:
-        """Takes over the master that was left to this process, or starts one."""
+        """Takes over the master that was passed on to this process, or starts one."""
         left = reexec.inherited_state()
         if left is None:
             self._start()
@@ -98,10 +98,10 @@ class Supervisor:
         self._pulls.rollout = left.rollout
         master = MasterProcess.adopt(left.master, self._clock())
         self._masters.add(master)
-        log.info("the supervisor is a fresh one; its master is %d", master.pid)
+        log.info("the supervisor was re-executed; its master is %d", master.pid)
 
     def turn(self) -> None:
-        """What is due now."""
+        """Does what is due now."""
         self._take_signals()
         self._reap()
         if self._restarts.take(self._clock()) and not (self._masters.present or self._stopping):
@@ -110,12 +110,12 @@ class Supervisor:
         self._reexec()
 
     def close(self) -> None:
-        """Frees what it holds besides its masters."""
+        """Frees its resources except the masters."""
         self._signals.close()
         self.mailbox.close()
 
     def _start(self, *, changed_at: float | None = None) -> None:
-        """A new master: the only one, or one that is to follow the present one."""
+        """Starts a master: the only one, or a successor of the present one."""
         present = self._masters.present
         self._missing_tables.begin()
         try:
@@ -132,7 +132,7 @@ class Supervisor:
         master.version = self._code.version_on_disk() if present else ""
 
     def _send_initial_state(self, master: MasterProcess) -> None:
-        """It has been imported, and waits for our word."""
+        """Replies to a master that is imported and waits for the initial state."""
         if not self._same_engine(master):
             self._drop(master)
             return
@@ -140,7 +140,7 @@ class Supervisor:
         master.send(messages.HelloReply(self._masters.initial_state(master, self._pulls)))
 
     def _take_signals(self) -> bool:
-        """Answers whether we are to stop."""
+        """Returns whether to stop."""
         for number in self._signals.take():
             if number != signal.SIGCHLD:
                 self._masters.stop(again=self._stopping)
@@ -150,9 +150,9 @@ class Supervisor:
         return self._stopping
 
     def _drop(self, master: MasterProcess) -> None:
-        """It does not serve yet, and the framework is another by now."""
+        """Ends a master that does not serve yet, because the framework has changed since."""
         if not master.dropped and not master.serving:
-            log.info("the framework changed once more: another master is started")
+            log.info("the framework changed again: another master is started")
             master.dropped = True
             master.signal(signal.SIGKILL)
 
@@ -190,14 +190,14 @@ class Supervisor:
         elif code == 0:
             self.exit_code = 0  # --once
         elif self._restarts.deaths == 0 and not master.serving and code > 0:
-            self.exit_code = code  # it never worked: its words say why
+            self.exit_code = code  # it never worked: its output shows why
         else:
-            log.error("the master %d died (%s); another comes", master.pid, describe_exit(code))
+            log.error("the master %d died (%s); starting another", master.pid, describe_exit(code))
             now = self._clock()
             self._restarts.plan(now - master.started, now)
 
     def _refuse(self, master: MasterProcess, code: int) -> None:
-        """A master that was to follow did not get so far."""
+        """Handles the end of a successor that never served."""
         if (present := self._masters.present) is not None:
             present.send(messages.RefuseVersion(master.version, master.failure(code)))
         if code == TablesMissing.exit_code and self._missing_tables.lack():
@@ -206,7 +206,7 @@ class Supervisor:
     # -- changes ----------------------------------------------------------------------------------
 
     def _read_mailbox(self) -> None:
-        """What the threads that watch and pull say."""
+        """Takes the messages of the threads that watch and pull."""
         present = self._masters.present
         refused = present is not None and present.code.state == "refused"
         for message in self.mailbox.take():
@@ -215,13 +215,13 @@ class Supervisor:
                     self._changes.add(at, path, again=refused)
                 case messages.PullEnded():
                     self._pulls.end(message)
-                    if present is not None and present.greeted:  # else its InitialState says it
+                    if present is not None and present.greeted:  # else its InitialState has it
                         present.send(self._pulls.last)
                         if message.rollout and refused:
                             self._changes.note(self._clock(), again=True)
 
     def _apply_changes(self) -> None:
-        """When the code has been quiet, what changed decides: the workers or the whole node."""
+        """Once the code has been quiet, the kind of change decides: new workers or a new master."""
         now = self._clock()
         present, successor = self._masters.present, self._masters.successor
         if self._stopping or not self._changes.are_due(now):
@@ -233,9 +233,9 @@ class Supervisor:
             self._drop(successor)
         stuck = present is not None and present.greeted and present.loaded is None
         if stuck and present is not None and not self._same_engine(present):
-            self._drop(present)  # another framework may load what this one cannot
+            self._drop(present)  # another framework may be able to load the code
         if present is None or present.loaded is None or successor is not None:
-            self._changes.wait(now)  # what that has loaded is compared when it says so
+            self._changes.wait(now)  # what it has loaded is compared when it reports that
             return
         installed = self._changes.installed
         anyway = installed or self._changes.again
@@ -261,8 +261,8 @@ class Supervisor:
         return self._code.engine_digest(), *self._code.identity(files)
 
     def _reexec(self) -> None:
-        """The framework of this process is the old one still: it becomes a fresh one with the same
-        pid, which finds the master as its child."""
+        """This process still has the old framework: executes itself again under the same pid; the
+        new program finds the master as its child."""
         if not self._outdated or self._stopping or self._pulls.owed or self._code.busy:
             return
         if self._masters.only is None:
@@ -274,7 +274,7 @@ class Supervisor:
         self._signals.block()  # also in the next program, until it can take them
         present = None if self._take_signals() else self._masters.only
         if present is not None and self._same_engine(present):
-            log.info("the supervisor starts afresh")
+            log.info("the supervisor re-executes itself")
             pulled = msgspec.structs.astuple(self._pulls.last)
             left = messages.Inheritance(pulled, self._pulls.rollout, present.pass_on())
             reexec.execute(self._masters.command, self._masters.cwd, left)
@@ -287,7 +287,7 @@ class Supervisor:
         try:
             heard = master.channel.receive()
         except ChannelClosed:
-            return  # it is dead or dying; reap sees to it
+            return  # it is dead or dying; reap handles that
         for message in heard:
             master.heard = self._clock()
             match message:
@@ -305,7 +305,7 @@ class Supervisor:
                     self._pulls.request(rollout)
 
     def _compare(self, master: MasterProcess) -> None:
-        """What it has loaded, or refused, may not be what the disk holds by now."""
+        """Checks whether what it has loaded, or refused, is still what is on disk."""
         if master.loaded is None or master.code.state not in ("live", "refused"):
             return
         self._watcher.reloader.watch_also(Path(path) for path in master.loaded.files)
@@ -314,10 +314,10 @@ class Supervisor:
             # The directory of the spiders was not there when this process looked for it.
             self._outdated |= master.loaded.tree != str(self._code.spiders)
         if self._changes.at is not None:
-            return  # it is looked at when that is quiet
+            return  # it is compared once that is quiet
         identity = self._identity(master)
         if identity not in (self._handled, self._compared):
-            self._compared = identity  # asked for once: if it does not go live now, no more
+            self._compared = identity  # requested once: not again if it does not go live now
             self._changes.note(self._clock())
 
     def _serve(self, master: MasterProcess) -> None:
@@ -330,7 +330,7 @@ class Supervisor:
     # -- waiting ----------------------------------------------------------------------------------
 
     def _left(self) -> float:
-        """Seconds until something may be due, if nothing is heard before."""
+        """Seconds until something may be due, if no message arrives before."""
         now = self._clock()
         lefts = (self._changes.left(now), self._restarts.left(now))
         waits = [5.0, *(left for left in lefts if left is not None)]
@@ -339,7 +339,8 @@ class Supervisor:
         return min(waits)
 
     def listen(self, seconds: float) -> None:
-        """Waits so long for signals, changes and masters, and hears them."""
+        """Waits up to ``seconds`` for signals, changes and messages of masters, and handles
+        them."""
         for key, _ in self._masters.selector.select(seconds):
             if key.fileobj is self._signals:
                 self._signals.drain()

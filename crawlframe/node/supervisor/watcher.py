@@ -1,6 +1,6 @@
-"""Reload: Django's autoreload machinery, told by the kernel (watchfiles) or by looking (polling).
+"""Watcher: Django's autoreload machinery, notified by the kernel (watchfiles) or by polling.
 
-It runs in a thread of the supervisor. What changed goes out as Django's signal ``file_changed``."""
+It runs in a thread of the supervisor. Changes are sent as Django's signal ``file_changed``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from crawlframe.node.supervisor.mailbox import Mailbox
 
 log = logging.getLogger(__name__)
 
-STEP_MS = 20  # milliseconds; events of that time come together
-POLL_MS = 200  # milliseconds between two looks at single files, and at trees that are polled
+STEP_MS = 20  # milliseconds; events within that time are reported together
+POLL_MS = 200  # milliseconds between two checks of single files, and of trees that are polled
 SCAN_EVERY = 2.0  # seconds between two scans of whole trees: the kernel does not report links
-SCAN_SHARE = 50  # a look at whole trees may take this part of the time between two
+SCAN_SHARE = 50  # a scan of whole trees may take 1/SCAN_SHARE of the time between two
 
 Signature = tuple[int, int, int, int, int]
 
@@ -44,14 +44,14 @@ class TreeReloader(BaseReloader):
         self._next_scan = 0.0
 
     def watch_also(self, paths: Iterable[Path]) -> None:
-        """Further files and directories, from another thread."""
+        """Adds further files and directories; may be called from another thread."""
         paths = set(paths)
         trees = {path for path in paths if path.is_dir()}
         self.extra_files = self.extra_files | (paths - trees)
         self.directory_globs = self.directory_globs | {tree: {"**/*"} for tree in trees}
 
     def begin(self) -> None:
-        """From here on everything counts as a change."""
+        """From now on, every difference counts as a change."""
         self._scan(whole=True)
 
     def run_loop(self) -> None:
@@ -69,13 +69,11 @@ class TreeReloader(BaseReloader):
             try:
                 yield from self._kernel_events(trees)
             except (OSError, RuntimeError, ValueError) as error:  # the last: strange file names
-                log.warning(
-                    "the kernel does not tell changes (%s); looking for them instead", error
-                )
+                log.warning("the kernel does not report changes (%s); polling instead", error)
                 self.polling = True
 
     def _kernel_events(self, trees: list[Path]) -> Iterator[None]:
-        """Ends when a tree is another directory than before."""
+        """Ends when a tree becomes a different directory."""
         for changes in watchfiles.watch(
             *trees,
             watch_filter=None,
@@ -105,7 +103,7 @@ class TreeReloader(BaseReloader):
         return True
 
     def _scan(self, *, whole: bool) -> set[Path]:
-        """The single files, and the whole trees now and then, that are not as they were."""
+        """The single files, and now and then the whole trees, that differ from the last scan."""
         started = time.monotonic()
         looked: dict[Path, Signature | None] = {}
         for path in (*self.extra_files, *self.directory_globs):
@@ -131,12 +129,13 @@ class TreeReloader(BaseReloader):
 
     @classmethod
     def check_availability(cls) -> None:
-        """watchfiles is installed with us."""
+        """Does nothing: watchfiles is always installed."""
 
 
 def signature(path: Path) -> Signature | None:
-    """What tells a changed file, also one of the same size, with an old time or behind another
-    link; None when there is none. Of a directory: which one it is."""
+    """A value that differs for a changed file, even one of the same size, with an old time or
+    behind another link; None when there is no file. For a directory it identifies which one it
+    is."""
     try:
         found = path.stat()
     except OSError:
@@ -150,7 +149,7 @@ def signature(path: Path) -> Signature | None:
 
 
 class WatcherThread(threading.Thread):
-    """Runs a reloader; puts a FileChanged of each change into a mailbox."""
+    """Runs a reloader; puts a FileChanged for each change into a mailbox."""
 
     def __init__(self, reloader: TreeReloader, mailbox: Mailbox) -> None:
         super().__init__(name="watch", daemon=True)
@@ -160,7 +159,7 @@ class WatcherThread(threading.Thread):
 
     def _on_change(self, file_path: Path, **kwargs: Any) -> bool:
         self._mailbox.put(FileChanged(time.monotonic(), file_path))
-        return True  # else Django would end this process
+        return True  # otherwise Django would end this process
 
     def run(self) -> None:
         try:

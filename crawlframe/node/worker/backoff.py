@@ -1,4 +1,4 @@
-"""How long a request waits before its next try."""
+"""Backoff: how long a request waits before its next attempt."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ BACKOFF_CAP = 300.0  # seconds
 
 
 def backoff(attempts: int) -> int:
-    """Milliseconds before the next try: 1, 2, 4 ... seconds up to five minutes, spread by half so
-    that failures of one moment do not come back in one moment."""
+    """Milliseconds before the next attempt: 1, 2, 4 ... seconds up to five minutes, varied by half
+    so that simultaneous failures are not retried simultaneously."""
     return round(1000 * min(BACKOFF_CAP, 2.0 ** min(attempts, 30)) * random.uniform(0.5, 1.5))
 
 
 def retry_after(response: Response) -> int:
-    """Milliseconds that the server asks to wait (RFC 9110, 10.2.3), 0 when it does not."""
+    """Milliseconds that the server asks to wait (RFC 9110, 10.2.3); 0 when it does not."""
     value = response.headers.get("Retry-After", "").strip()
     if not value:
         return 0

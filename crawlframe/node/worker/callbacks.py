@@ -1,5 +1,5 @@
-"""Callbacks: how the methods of spiders are run. In the event loop, which costs the least, as long
-as they are quick; one that has been slow runs in threads from then on."""
+"""Callbacks: runs the methods of spiders. In the event loop, which is cheapest, as long as they are
+fast; a method that has been slow runs in threads from then on."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from crawlframe.request import Request
 
 log = logging.getLogger(__name__)
 
-SLOW = 0.1  # seconds of one call; more than that is no longer done in the event loop
-LOUD = 1.0  # seconds of one step of an async callback, which has to stay there, worth a warning
-LONG = 8  # computing callbacks that may go on beside the one whose turn it is
-SWITCH = 0.001  # seconds until another thread gets the processor, while callbacks compute
+SLOW = 0.1  # seconds of one call; a slower callback is no longer run in the event loop
+LOUD = 1.0  # seconds of one step of an async callback, which stays in the loop, worth a warning
+LONG = 8  # computing callbacks that may continue beside the one whose turn it is
+SWITCH = 0.001  # seconds until another thread gets the processor while callbacks compute
 REMEMBERED = 10_000  # slow callbacks
 AT_A_TIME = 4  # callbacks in one iteration of the event loop
 
 
 class Call(NamedTuple):
-    """``function`` is the callback ``name`` with its arguments; ``take`` is given everything that
-    it returns or yields."""
+    """``function`` is the callback ``name`` with its arguments; ``take`` is called with everything
+    that it returns or yields."""
 
     task: int
     name: str
@@ -42,12 +42,13 @@ class Call(NamedTuple):
 
 
 class Callbacks:
-    """Of one worker. ``mark`` is told (slot, rid) whose callback is running, b"" when none is;
-    ``on_slow`` (task, callback, does it compute) when it is known why one is slow.
+    """The callbacks of one worker. ``mark`` is called with (slot, rid of the request whose callback
+    is running, b"" when none is); ``on_slow`` with (task, callback, whether it computes) once it is
+    known why one is slow.
 
     Callbacks that wait (for a file, a database, another server) run in as many threads as there are
     requests in flight. Those that compute take turns, because the interpreter runs one thread at a
-    time and the event loop must get its share; a long one lets the next begin, a few times."""
+    time and the event loop must get its share; while a long one runs, a few others may start."""
 
     def __init__(
         self,
@@ -63,11 +64,11 @@ class Callbacks:
         self._began: dict[int, tuple[float, bytes]] = {}  # slot -> time.monotonic(), rid
         self._throttle = CallbackThrottle()
         self._computing = _Queue()
-        self._slow: dict[tuple[int, str], bool] = {}  # (task, callback) -> does it compute?
+        self._slow: dict[tuple[int, str], bool] = {}  # (task, callback) -> whether it computes
         self._reported: set[tuple[int, str]] = set()
 
     def expect(self, task: int, name: str, computes: bool) -> None:
-        """This callback is slow, because it computes or because it waits."""
+        """Marks a callback as slow, because it computes or because it waits."""
         if len(self._slow) >= REMEMBERED:
             self._slow.clear()
             self._reported.clear()
@@ -76,11 +77,11 @@ class Callbacks:
         self._slow[task, name] = computes
 
     def is_slow(self, task: int, name: str) -> bool:
-        """Is this callback known to be?"""
+        """Whether this callback is known to be slow."""
         return bool(self._slow) and (task, name) in self._slow
 
     async def run(self, call: Call) -> None:
-        """Raises what its ``function`` and ``take`` raise."""
+        """Runs a callback. Raises what its ``function`` and ``take`` raise."""
         computes = self._slow.get((call.task, call.name)) if self._slow else None
         if computes is None:
             await self._throttle.acquire()
@@ -95,8 +96,8 @@ class Callbacks:
                 await self._finish(unfinished, call)
 
     def overdue(self) -> bytes | None:
-        """A request whose callback has been in a thread for longer than the deadline. Threads
-        cannot be ended, so the worker must be; it is the only one marked then."""
+        """A request whose callback has been in a thread for longer than the deadline, or None.
+        Threads cannot be ended, so the worker must be; from then on only this request is marked."""
         limit = time.monotonic() - self._deadline
         for slot, (began, rid) in [*self._began.items()]:
             if began < limit:
@@ -116,7 +117,7 @@ class Callbacks:
         finally:
             self._mark(LOOP, b"")
             if (seconds := time.monotonic() - began) > SLOW:
-                self.expect(call.task, call.name, computes=True)  # until its first time in a thread
+                self.expect(call.task, call.name, computes=True)  # until it has run in a thread
                 log.info(
                     "callback %s took %.2f s; from now on it runs in threads", call.name, seconds
                 )
@@ -134,14 +135,14 @@ class Callbacks:
                     computes = time.thread_time() - worked > SLOW
                     loop.call_soon_threadsafe(self._learn, call.task, call.name, computes)
 
-        # With the context: self.log and self.stats know the request by it.
+        # With the context, from which self.log and self.stats find the request.
         return await loop.run_in_executor(self._threads, contextvars.copy_context().run, work)
 
     @contextlib.contextmanager
     def in_thread(self, rid: bytes) -> Iterator[None]:
-        """Inside, authors' code of this request runs in the current thread: marked, and overdue
-        when it goes on for longer than the deadline."""
-        if not self._slots:  # held by threads whose requests were given up
+        """A context in which the authors' code of a request runs in the current thread: it is
+        marked, and overdue when it takes longer than the deadline."""
+        if not self._slots:  # held by threads whose requests were abandoned
             yield
             return
         slot = self._slots.pop()
@@ -163,7 +164,8 @@ class Callbacks:
     # -- coroutines and async generators ----------------------------------------------------------
 
     async def _finish(self, unfinished: Any, call: Call) -> None:
-        """They belong to the event loop, which they leave whenever they wait."""
+        """Awaits a coroutine or async generator. These stay in the event loop, which they leave
+        while they wait."""
         what = f"callback {call.name}"
         if isinstance(unfinished, AsyncGenerator):
             while True:
@@ -183,8 +185,8 @@ class Callbacks:
     def stepwise(
         self, awaitable: Awaitable[Any], rid: bytes, what: str
     ) -> Generator[Any, Any, Any]:
-        """``await awaitable``, marked whenever it holds the event loop: others run in between.
-        ``what`` it is, for a warning that it holds the loop too long."""
+        """``await awaitable``, marked while it holds the event loop: others run in between.
+        ``what`` names it in the warning that it holds the loop for too long."""
         steps: Any = awaitable.__await__()
         step: Callable[[], Any] = steps.__next__
         while True:
@@ -211,11 +213,11 @@ class Callbacks:
 
 
 class _Queue:
-    """Who computes next: one after the other, and not behind a long one for ever."""
+    """Lets computing callbacks take turns: one at a time, but never for ever behind a long one."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self._long = 0  # that go on although their turn is over
+        self._long = 0  # callbacks that continue although their turn is over
 
     @contextlib.asynccontextmanager
     async def next(self) -> AsyncGenerator[None]:
@@ -245,11 +247,11 @@ def _throwing(steps: Any, error: BaseException) -> Callable[[], Any]:
 
 
 def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
-    """Gives on what a plain function returns or yields; answers what has to be awaited, or None."""
+    """Passes on what a plain function returns or yields; returns what must be awaited, or None."""
     try:
         result = function()
-    except StopIteration as error:  # coroutines and futures give it a meaning of their own
-        message = "the callback raised StopIteration; did next() find nothing?"
+    except StopIteration as error:  # coroutines and futures give it another meaning
+        message = "the callback raised StopIteration; give next() a default value"
         raise RuntimeError(message).with_traceback(error.__traceback__) from None
     if type(result) is not types.GeneratorType:
         if inspect.isawaitable(result) or isinstance(result, AsyncGenerator):
@@ -263,7 +265,7 @@ def _collect(function: Callable[[], Any], take: Callable[[Any], None]) -> Any:
 
 
 class CallbackThrottle:
-    """Of one event loop; first come, first served."""
+    """Limits the callbacks per iteration of one event loop; first come, first served."""
 
     def __init__(self) -> None:
         self._left = AT_A_TIME
@@ -291,7 +293,7 @@ class CallbackThrottle:
         self._left = AT_A_TIME
         while self._waiting and self._left:
             turn = self._waiting.popleft()
-            if not turn.done():  # else whoever waited was cancelled
+            if not turn.done():  # otherwise the waiting caller was cancelled
                 turn.set_result(None)
                 self._left -= 1
         if self._waiting or not self._left:

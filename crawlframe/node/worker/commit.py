@@ -1,5 +1,5 @@
-"""Committer: the one thread of a worker that writes. Outcomes go in, and in batches become ledger
-rows and items (database), and then completions, retries and parkings (frontier)."""
+"""Committer: the only thread of a worker that writes. It takes outcomes, and writes them in batches
+as ledger rows and items (database), then as completions, retries and parkings (frontier)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from crawlframe.outcome import Outcome, Verdict
 
 log = logging.getLogger(__name__)
 
-GATHER = 0.005  # seconds after the first outcome of a batch, in which others join it
-GATHER_ROUNDS = 4  # times that, while more are worth waiting for
-RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds, while the database or Redis is away
+GATHER = 0.005  # seconds after the first outcome of a batch in which others join it
+GATHER_ROUNDS = 4  # times that is repeated while more are worth waiting for
+RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds, while the database or Redis is unavailable
 
 
 class Committer(threading.Thread):
-    """Takes outcomes with ``put``; tells ``settled`` (from this thread) the rids that are done.
+    """Takes outcomes with ``put``; calls ``settled`` (in this thread) with the rids that are done.
 
     What cannot be written now is held and tried again as long as it takes: nothing is dropped.
-    ``on_fenced`` is called when this generation turns out to be dead;
-    ``worth_waiting_for`` tells how many more outcomes a batch should have."""
+    ``on_fenced`` is called when this generation turns out to be dead; ``worth_waiting_for`` returns
+    how many more outcomes a batch should have."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Committer(threading.Thread):
         self._put = self._done = 0  # outcomes; each is counted by one thread only
         self._confirming = False
         self._task_finisher = TaskFinisher(frontier, ledger)
-        self._waits = ""  # what the last try failed of
+        self._waits = ""  # the reason why the last attempt failed
 
     @property
     def waits(self) -> str:
-        """For what the outcomes that are held wait; "" when they do not."""
+        """What the held outcomes wait for; "" when they do not wait."""
         return self._waits or self._ledger.waits
 
     @property
@@ -71,7 +71,7 @@ class Committer(threading.Thread):
         return self._put - self._done
 
     def put(self, outcome: Outcome) -> None:
-        """Hands an outcome over; called by one thread."""
+        """Hands over an outcome; always called by the same thread."""
         self._put += 1
         self._inbox.put(outcome)
 
@@ -80,13 +80,14 @@ class Committer(threading.Thread):
         self._inbox.put(job)
 
     def confirm(self) -> None:
-        """Asks Redis whether it still knows what it said is done, if that is not asked already."""
+        """Checks that Redis still has all calls that it answered, unless a check is already
+        queued."""
         if not self._confirming:
             self._confirming = True
             self.call(self._confirm)
 
     def close(self) -> None:
-        """Writes what is held, and ends; join() afterwards."""
+        """Writes what is held, then ends; call join() afterwards."""
         self._inbox.put(None)
 
     def run(self) -> None:
@@ -141,7 +142,7 @@ class Committer(threading.Thread):
         except Fenced:
             self._on_fenced()
         except (RedisError, OSError):
-            pass  # it is away; the next time tells
+            pass  # it is unavailable; a later check will show it
 
     def _gather(self) -> None:
         for _ in range(GATHER_ROUNDS):
@@ -168,7 +169,7 @@ class Committer(threading.Thread):
 
     def _settle(self, batch: list[Outcome]) -> None:
         for outcome in batch:
-            if outcome.cookies:  # before the completion lets follow-ups go that need them
+            if outcome.cookies:  # before the completion releases follow-ups that need them
                 self._frontier.share_cookies(outcome.task, outcome.cookies)
         final = [outcome for outcome in batch if outcome.verdict.final]
         if final:
@@ -190,13 +191,13 @@ class Committer(threading.Thread):
             self._frontier.park(self._generation, reasons, version)
 
     def _close(self, tasks: set[int]) -> None:
-        """Their spider closed them: what waits is not fetched any more. A steward takes it out."""
+        """Their spider closed them: waiting requests are not fetched. A steward removes them."""
         for task in tasks:
             if (counts := self._frontier.counts(task)) and counts.nr:
                 self._frontier.cancel(task, 0)
 
     def _drop_known(self, outcomes: list[Outcome]) -> None:
-        """The second sieve: what Redis has admitted was recorded in the database before."""
+        """The second sieve: whatever Redis has admitted was recorded in the database before."""
         asking = [outcome for outcome in outcomes if outcome.follow_ups]
         if not asking:
             return
@@ -223,7 +224,7 @@ class Committer(threading.Thread):
             outcomes[0].end(Verdict.ERROR, "refused", str(error))
         try:
             return self._ledger.commit(outcomes)
-        except LedgerRefused as error:  # its task was deleted from the database, for one
+        except LedgerRefused as error:  # for example, its task was deleted from the database
             log.error("the database refuses any row of %s: %s", outcomes[0].url, error)
             outcomes[0].end(Verdict.PARK, f"the database refuses its row: {error}"[:500])
             outcomes[0].version = ""  # no other code would help
@@ -247,7 +248,7 @@ class Committer(threading.Thread):
             )
         ended = self._frontier.complete(completions)
         for outcome in outcomes:
-            # Only what this run recorded is marked; a winner's list may differ from ours.
+            # Only what this run recorded is marked; the list of another run that won may differ.
             if recorded[outcome.rid].follow_ups is outcome.follow_ups:
                 self._sieve.add(outcome.task, outcome.fingerprints)
         self._task_finisher.add(ended)

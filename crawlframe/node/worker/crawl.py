@@ -1,4 +1,4 @@
-"""TaskCrawl: one task in a worker, and whether a request fits the code of its spider."""
+"""TaskCrawl: one task in a worker, and whether a request matches the code of its spider."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Follow = Callable[[Request, Response | None], Request | None]
 
 @dataclass
 class TaskCrawl:
-    """One task in this worker: its spider object, made once."""
+    """One task in this worker, with its spider object, which is made once."""
 
     spec: TaskSpec
     spider: Spider
@@ -36,7 +36,7 @@ class TaskCrawl:
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
 
     def allows(self, hostname: str) -> bool:
-        """Is the host one of allowed_domains or below one?"""
+        """Whether the host is one of allowed_domains, or below one."""
         return not self.domains or any(
             hostname == domain or hostname.endswith("." + domain) for domain in self.domains
         )
@@ -46,17 +46,17 @@ class TaskCrawl:
 
     @property
     def follow(self) -> Follow | None:
-        """The spider's own follow, if it has one."""
+        """The spider's own follow method, or None."""
         follow = self.spider.follow
         return None if getattr(follow, "__func__", None) is Spider.follow else follow
 
     def retries(self, request: Request) -> int:
-        """Further tries after a failed one."""
+        """Further attempts after a failed one."""
         own = request.options.retries
         return self.settings.retries if own is None else own
 
     def handles(self, request: Request, status: int) -> bool:
-        """Is the callback called for this status?"""
+        """Whether the callback is called for this status."""
         if 200 <= status < 300:
             return True
         own = request.options.handles(status)
@@ -64,13 +64,13 @@ class TaskCrawl:
 
 
 class Park(Exception):
-    """The request cannot run now. For ``lack_of_code``, it may with another version."""
+    """The request cannot run now. ``lack_of_code``: it may run with another version."""
 
     lack_of_code = True
 
 
 def method(crawl: TaskCrawl, name: str) -> Callable[..., Any]:
-    """The spider's method of this name. Raises Park."""
+    """The spider's method with this name. Raises Park."""
     function = getattr(crawl.spider, name, None)
     if not callable(function) or getattr(function, "__func__", None) is Spider.parse:
         raise Park(str(UnknownCallback(f"spider {crawl.spec.spider!r} has no method {name!r}")))
@@ -78,8 +78,8 @@ def method(crawl: TaskCrawl, name: str) -> Callable[..., Any]:
 
 
 def check_fit(crawl: TaskCrawl, request: Request) -> None:
-    """Raises Park when the callback does not exist or does not take the request's cb_kwargs: what
-    is queued may be older or newer than the code."""
+    """Raises Park when the callback does not exist or does not accept the request's cb_kwargs: a
+    queued request may be older or newer than the code."""
     name = request.callback or "parse"
     function = method(crawl, name)
     asked = (name, frozenset(request.cb_kwargs))

@@ -1,4 +1,4 @@
-"""Failures: what the ledger says of a request that failed."""
+"""Failures: how failed requests are described in the ledger."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from crawlframe.fetch import middlewares
 from crawlframe.items import clean_text
 from crawlframe.response import Response
 
-MAX_REASON = 200  # characters of the reason why a spider closed its task
+MAX_REASON = 200  # characters of a spider's reason for closing its task
 MAX_DETAIL = 8192  # characters of a message or traceback in the ledger
-# The modules that call authors' code.
+# The modules that call the authors' code.
 CALLERS = {
     *(str(Path(__file__).with_name(name)) for name in ("callbacks.py", "run_request.py")),
     middlewares.__file__,
@@ -33,7 +33,7 @@ class StatusError(FetchError):
 
 
 def trim(text: str, limit: int = MAX_DETAIL) -> str:
-    """Text for the ledger: clean, and cut in the middle when it is too long."""
+    """Text for the ledger: clean, and shortened in the middle if it is too long."""
     text = clean_text(text)
     if len(text) <= limit:
         return text
@@ -50,7 +50,7 @@ def callback_traceback(error: BaseException) -> str:
     frames = [*traceback.extract_tb(error.__traceback__)]
     ours = [frame.filename in CALLERS for frame in frames]
     calls = [i for i in range(1, len(frames)) if ours[i - 1] and not ours[i]]
-    if calls or any(ours):  # none of the author's may be among them
+    if calls or any(ours):  # there may be none of the author's among them
         frames = frames[calls[-1] :] if calls else []
     lines = traceback.format_list(frames)
     return trim("".join([*lines, *traceback.format_exception_only(error)]))

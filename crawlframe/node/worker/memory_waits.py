@@ -5,12 +5,13 @@ from __future__ import annotations
 from crawlframe.errors import ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.memory import Account
 
-MAX_MEMORY_WAITS = 10_000  # requests that are remembered
+MAX_MEMORY_WAITS = 10_000  # requests remembered
 
 
 class MemoryWaits:
-    """Of one worker. It excuses each request once: the next time, the memory for the largest body
-    is there before its transfer begins, so that it cannot be lost for the same reason."""
+    """The requests of one worker. Each request is excused once: the next time, the memory for the
+    largest body is reserved before its transfer begins, so that it cannot fail for the same
+    reason."""
 
     def __init__(self) -> None:
         self._rids: dict[bytes, None] = {}
@@ -20,7 +21,7 @@ class MemoryWaits:
 
     def excuses(self, rid: bytes, error: FetchError, account: Account) -> bool:
         """Whether the fetch failed because it had to wait for memory. Servers close connections
-        that stand still, and firewalls forget them, which shows as a time-out."""
+        that are idle, and firewalls forget them, which shows as a time-out."""
         lost = isinstance(error, ConnectionLost | FetchTimeout) and account.waited > 0
         if not lost or rid in self._rids:
             return False

@@ -1,4 +1,5 @@
-"""Opening: what a spider and its pipelines do when a worker takes up their task."""
+"""Opening: runs ``opened`` and ``open`` of a spider and its pipelines when a worker starts a
+task."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ OPENED = "opened"
 
 
 class NotOpened(Exception):
-    """``cause`` was raised by ``opened``. ``retries``: further tries that a request has."""
+    """``cause`` was raised by ``opened``. ``retries``: further attempts that a request has."""
 
     def __init__(self, cause: BaseException, retries: int) -> None:
         super().__init__(f"{type(cause).__name__}: {cause}")
@@ -23,8 +24,8 @@ class NotOpened(Exception):
 
 
 async def take_up(crawl: TaskCrawl, callbacks: Callbacks, rid: bytes) -> None:
-    """Calls ``opened`` of the spider, then ``open`` of its pipelines. ``rid`` is blamed if the
-    worker dies of it. Raises NotOpened and CloseTask."""
+    """Calls ``opened`` of the spider, then ``open`` of its pipelines. ``rid`` is blamed if that
+    kills the worker. Raises NotOpened and CloseTask."""
     task = crawl.spider._task = crawl.spec.task
     info = TaskInfo(*crawl.spec)
     calls = crawl.pipelines.openings(crawl.spider)

@@ -1,13 +1,13 @@
 """Sieve: fingerprints that the ledger has recorded, so that known links never become requests.
 
-A fingerprint enters only after the commit that recorded it (or after Redis said it was admitted,
-which comes later still), so dropping a link that is in here never loses it."""
+A fingerprint is added only after the commit that recorded it (or after Redis reported it as
+admitted, which is later still), so dropping a link that is in here never loses it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-GENERATION = 100_000  # fingerprints; two generations are kept, the older one is dropped whole
+GENERATION = 100_000  # fingerprints; two generations are kept, the older one is dropped as a whole
 
 
 class Sieve:

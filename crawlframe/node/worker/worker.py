@@ -1,5 +1,5 @@
 """Worker: a forked process with one event loop, in which many requests run at a time, and one
-commit thread. Takes requests from its master, says what it has fetched and what it has settled."""
+commit thread. It takes requests from its master, and reports what it has fetched and settled."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-REPORT_EVERY = 0.004  # seconds; reports of that time go in one message
-BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker has enough to do until then, mostly
+REPORT_EVERY = 0.004  # seconds; reports within that time are sent as one message
+BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker usually has enough to do until then
 BEAT_EVERY = 1.0  # seconds
 COLLECT_AFTER = 10_000  # new containers, those of some 40 pages; by default, of three
 BUSY = 0.4  # share of one processor from which a worker counts as busy
@@ -64,7 +64,7 @@ def run_worker(
     channel: FromChildLine,
     mark: Callable[[int, bytes], None],
 ) -> None:
-    """The child's whole life. ``mark`` is told (slot, rid) whose callback is running."""
+    """Runs a worker to its end. ``mark`` is called with (slot, rid of the running callback)."""
     return_large_blocks()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     worker = Worker(settings, services, registry, version, generation, channel, mark)
@@ -72,7 +72,7 @@ def run_worker(
 
 
 class Worker:
-    """State of one worker process; everything but the committer lives on the loop."""
+    """The state of one worker process; all of it except the committer is used by the loop only."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Worker:
         self._settled: list[bytes] = []
         self._busy = False
         self._credits = 0  # free slots not reported yet
-        self._timer: asyncio.TimerHandle | None = None  # of the next report
+        self._timer: asyncio.TimerHandle | None = None  # for the next report
         self._end = asyncio.Event()
 
     async def run(self) -> None:
@@ -155,7 +155,7 @@ class Worker:
         except ChannelClosed:
             os._exit(1)  # the master is dead: its successor replays what we hold
         except Exception:
-            log.exception("a message of the master cannot be read")
+            log.exception("a message from the master cannot be read")
             os._exit(1)  # the master gives back what we hold
 
     def _start(self, requests: list[Claimed], views: dict[int, TaskView]) -> None:
@@ -165,7 +165,7 @@ class Worker:
             task.add_done_callback(self._on_done)
 
     def _let_go(self, rids: list[bytes]) -> None:
-        """Others have taken over all requests but these, whose callbacks held up this worker."""
+        """Others have taken over all requests except these, whose callbacks held up this worker."""
         for task, claimed in self._running.items():
             if claimed.rid not in rids:
                 self._foreign.add(claimed.rid)
@@ -180,7 +180,7 @@ class Worker:
                 if claimed.rid in self._foreign:
                     return
                 outcome = self._of(claimed).end(Verdict.RELEASE)
-            else:  # a defect of ours must not lose the request
+            else:  # a defect in the engine must not lose the request
                 log.exception("request %s failed inside the engine", claimed.rid.hex())
                 outcome = self._of(claimed).end(Verdict.ERROR, "engine", callback_traceback(error))
         self._committer.put(outcome)
@@ -201,7 +201,7 @@ class Worker:
         self._report_soon()
 
     def _on_settled(self, rids: list[bytes]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody needs it
             self._loop.call_soon_threadsafe(self._add_settled, rids)
 
     def _add_settled(self, rids: list[bytes]) -> None:
@@ -235,15 +235,15 @@ class Worker:
             self._busy = total - used > BUSY * (now - then)
             then, used = now, total
             if rid := self._runner.callbacks.overdue():
-                log.error("the callback of request %s does not end; the worker does", rid.hex())
+                log.error("the callback of request %s does not end; the worker exits", rid.hex())
                 os._exit(1)  # the master gives back what we hold
             self._send(Beat(process.memory_info().rss, self._committer.waits))
             self._committer.confirm()
             await asyncio.sleep(BEAT_EVERY)
 
     def _worth_waiting_for(self) -> int:
-        """Large batches cost less, which counts when there is no time to spare. But the outcomes
-        that wait must not be more than the requests that could still join them."""
+        """Outcomes to wait for. Large batches are cheaper, which matters when the worker is busy.
+        But no more outcomes may wait than there are requests that could still join them."""
         return len(self._running) if self._busy else 0
 
     def _send(self, message: FromWorker) -> None:
@@ -266,7 +266,7 @@ class Worker:
     # -- end --------------------------------------------------------------------------------------
 
     async def _finish(self) -> None:
-        """Finishes what runs within the grace time, gives the rest back, writes everything."""
+        """Completes what runs within the grace time, gives the rest back, and writes everything."""
         faults.at("drain.begin")
         if self._running:
             await asyncio.wait(self._running, timeout=self._settings.grace)
@@ -282,20 +282,20 @@ class Worker:
         self._report()
 
     def _on_fenced(self) -> None:
-        """Our generation was declared dead: others run our requests. Say nothing, die."""
+        """Our generation was declared dead, so others run our requests: exits without a message."""
         log.warning("this generation was declared dead; worker %d ends", os.getpid())
         os._exit(1)
 
     # -- threads ----------------------------------------------------------------------------------
 
     async def _in_commit_thread(self, job: Callable[[], T]) -> T:
-        """Runs a read on the commit thread's connections; tries again while they are away."""
+        """Runs a read on the commit thread's connections; repeats it while they are unavailable."""
         while True:
             future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
             def run(future: concurrent.futures.Future[T] = future) -> None:
                 if not future.set_running_or_notify_cancel():
-                    return  # whoever asked was cancelled
+                    return  # the caller was cancelled
                 try:
                     future.set_result(job())
                 except Exception as error:

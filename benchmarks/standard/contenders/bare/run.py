@@ -31,7 +31,7 @@ class Client(Protocol):
 
 
 class CurlClient:
-    """libcurl in one event loop, its handles used again."""
+    """libcurl in one event loop, with its handles reused."""
 
     def __init__(self, in_flight: int) -> None:
         import pycurl
@@ -66,7 +66,7 @@ class CurlClient:
 
 
 class AiohttpClient:
-    """aiohttp as its users have it."""
+    """aiohttp in its usual form."""
 
     def __init__(self, in_flight: int) -> None:
         import aiohttp
@@ -84,7 +84,7 @@ class AiohttpClient:
 
 
 class Crawl:
-    """All pages from ``start`` on, and their rows in the database."""
+    """Crawls all pages from ``start`` on, and stores their rows in the database."""
 
     def __init__(self, start: str, database: str) -> None:
         self._database = psycopg2.connect(database)

@@ -1,1 +1,1 @@
-"""Peer: what the runs of Scrapy, scrapy-redis and Crawlee share: their words, parsers and rows."""
+"""Peer: the common parts of the runs of Scrapy, scrapy-redis and Crawlee: words, parsers, rows."""

@@ -1,4 +1,4 @@
-"""Garbage: what an expert does who finds its collection to take a quarter of the time."""
+"""Garbage: what an expert changes when garbage collection takes a quarter of the time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RARELY = 50_000, 50, 50
 
 
 def collect(thresholds: tuple[int, int, int]) -> None:
-    """To be called when everything is imported: that is never looked at again."""
+    """To be called after all imports: imported objects are then never examined again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*thresholds)

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 def read(url: str, body: bytes) -> tuple[Row, list[str]]:
-    """The row, and the links as they are written."""
+    """The row, and the links as written in the page."""
     page = etree.fromstring(body, PARSER)
     hrefs: list[str] = HREFS(page)
     row = {
@@ -44,7 +44,7 @@ def read(url: str, body: bytes) -> tuple[Row, list[str]]:
 
 
 def select(url: str, page: Any) -> tuple[Row, list[str]]:
-    """The same by ``page.css``: a parsel selector, or what has its methods."""
+    """The same by ``page.css``: a parsel selector, or an object with its methods."""
     hrefs: list[str] = page.css("a::attr(href)").getall()
     row = {
         "url": url,

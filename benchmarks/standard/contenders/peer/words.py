@@ -1,4 +1,4 @@
-"""Words: what the harness says to a contender, and what it is told at the end."""
+"""Words: what the harness passes to a contender, and what it reports at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Words(NamedTuple):
     in_flight: int  # requests, per process
     processes: int
     own_set: bool  # the spider keeps a set of the URLs it has seen
-    parsel: bool  # as the tool's tutorial has it, not with the fastest parser
+    parsel: bool  # as in the tool's tutorial, not with the fastest parser
 
 
 def heard(*, scales: bool = False, tutorial: bool = False) -> Words:

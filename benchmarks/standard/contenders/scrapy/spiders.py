@@ -37,7 +37,7 @@ NOT_SPIDERING = (
 
 
 class Shipped(Spider):
-    """Every link becomes a request, and Scrapy's dupefilter finds those that are known."""
+    """Every link becomes a request, and Scrapy's dupefilter finds the known ones."""
 
     name = "standard"
     first = 0.0  # time.monotonic() of the first request
@@ -60,7 +60,7 @@ class Shipped(Spider):
 
 
 class Tutorial(Shipped):
-    """As Scrapy's tutorial has it: ``response.css`` and ``response.follow_all``."""
+    """As in Scrapy's tutorial: ``response.css`` and ``response.follow_all``."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         row, hrefs = select(response.url, response)
@@ -125,7 +125,7 @@ def settings(words: Words) -> dict[str, Any]:
     does not need is off. Each spider middleware costs a step per link."""
     return {
         "ASYNCIO_EVENT_LOOP": "uvloop.Loop",
-        "CONCURRENT_ITEMS": 2,  # so many tasks are made for each page; 100 by default
+        "CONCURRENT_ITEMS": 2,  # the number of tasks per page; 100 by default
         "CONCURRENT_REQUESTS": words.in_flight,
         "CONCURRENT_REQUESTS_PER_DOMAIN": words.in_flight,
         "DATABASE": words.database,
