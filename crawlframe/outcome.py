@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from crawlframe.response import Response
 
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
-MAX_DELAY = 366 * 24 * 3600  # seconds a request may be put off
+MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
 
 
@@ -27,7 +27,7 @@ class Verdict(StrEnum):
     DONE = "done"
     ERROR = "error"
     RETRY = "retry"
-    DEFER = "defer"  # as RETRY, but no try was made that counts
+    DEFER = "defer"  # like RETRY, but without counting an attempt
     PARK = "park"
     RELEASE = "release"
 
@@ -53,7 +53,7 @@ class Outcome:
     verdict: Verdict = Verdict.DONE
     reason: str = ""
     detail: str = ""
-    delay: int = 0  # milliseconds until the next try
+    delay: int = 0  # milliseconds until the next attempt
     status: int | None = None
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
@@ -99,8 +99,8 @@ class Collector:
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
-        ``follow`` is the spider's own; it and the pipelines are called with ``response``. If it
-        ``ends``, the task takes no more requests."""
+        ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
+        ``ends`` is true, the task takes no more requests."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
@@ -129,7 +129,7 @@ class Collector:
                 self._store(thing)
 
     async def finish(self) -> None:
-        """Takes the items that wait through the async pipelines. Raises as ``take`` does."""
+        """Passes the waiting items through the async pipelines. Raises as ``take`` does."""
         assert self._pipelines is not None
         waiting, self.waiting = self.waiting, []
         for item in waiting:
@@ -169,7 +169,7 @@ class Collector:
     def _changed(
         self, request: Request, change: Callable[[Request, Response | None], Any]
     ) -> Request | None:
-        """What the spider's follow makes of it."""
+        """The request that the spider's follow returns for it, or None."""
         request.depth = self._depth
         changed = change(request, self._response)
         if changed is None or isinstance(changed, Request):

@@ -1,6 +1,6 @@
 """CurlDownloader: many transfers at once on libcurl, in one event loop.
 
-It belongs to the loop and the process of its first fetch; make it after the fork."""
+It belongs to the event loop and the process of its first fetch; create it after the fork."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 
 OLDEST = 0x080400  # 8.4: the first libcurl whose MAXFILESIZE stops bodies of unknown length too
-STUCK_AFTER = 5.0  # seconds after the timeout at which libcurl itself is taken to be stuck
+STUCK_AFTER = 5.0  # seconds after the timeout at which libcurl counts as stuck
 
 _ERRORS: dict[int, type[FetchError]] = {
-    pycurl.E_UNSUPPORTED_PROTOCOL: BadResponse,  # HTTP/0.9: an answer without a status line
+    pycurl.E_UNSUPPORTED_PROTOCOL: BadResponse,  # HTTP/0.9: a response without a status line
     pycurl.E_URL_MALFORMAT: BadUrl,
     pycurl.E_COULDNT_RESOLVE_HOST: DnsError,
     pycurl.E_COULDNT_CONNECT: ConnectError,
@@ -53,7 +53,7 @@ _ERRORS: dict[int, type[FetchError]] = {
     pycurl.E_SEND_ERROR: ConnectionLost,
     pycurl.E_RECV_ERROR: ConnectionLost,
     pycurl.E_SSL_CERTPROBLEM: TlsError,
-    pycurl.E_BAD_CONTENT_ENCODING: BadEncoding,  # a transfer coding nobody asked for
+    pycurl.E_BAD_CONTENT_ENCODING: BadEncoding,  # a transfer coding that was not requested
     pycurl.E_SSL_CIPHER: TlsError,
     pycurl.E_PEER_FAILED_VERIFICATION: TlsError,
     pycurl.E_SSL_SHUTDOWN_FAILED: TlsError,
@@ -66,7 +66,7 @@ _ERRORS: dict[int, type[FetchError]] = {
     98: TlsError,  # CURLE_SSL_CLIENTCERT
     100: BadResponse,  # CURLE_TOO_LARGE: of the head
 }
-# How libcurl's TLS libraries say that the connection broke during the handshake.
+# How libcurl's TLS libraries report that the connection broke during the handshake.
 _BROKEN_HANDSHAKE = re.compile(
     r"reset by peer|broken pipe|SSL_ERROR_(?:SYSCALL|ZERO_RETURN)|unexpected eof"
     r"|non-properly terminated|error in the (?:pull|push) function"
@@ -76,7 +76,7 @@ _BROKEN_HANDSHAKE = re.compile(
 
 
 class CurlDownloader:
-    """``concurrency`` bounds the connections kept open, not the fetches at a time."""
+    """``concurrency`` limits the connections kept open, not the number of concurrent fetches."""
 
     def __init__(self, allow_private: tuple[Network, ...] = (), concurrency: int = 64) -> None:
         if pycurl.version_info()[2] < OLDEST:
@@ -97,8 +97,8 @@ class CurlDownloader:
         jar: TaskCookies | None = None,
         allowed: Callable[[str], bool] | None = None,
     ) -> Response:
-        """The response to ``request``, sent with ``headers`` only. ``allowed`` judges the host
-        names of redirects. Raises FetchError; may be cancelled."""
+        """The response to ``request``, sent with ``headers`` only. ``allowed`` decides about the
+        host names of redirects. Raises FetchError; may be cancelled."""
         return await Journey(request, limits, headers, jar, allowed).run(self.transfer)
 
     async def close(self) -> None:
@@ -113,9 +113,9 @@ class CurlDownloader:
     async def transfer(self, journey: Journey) -> Answer:
         """One transfer of a journey.
 
-        A request goes out once. One that is idempotent goes out a second time, on a connection of
-        its own, when it got no answer on a connection that had been used before: the server may
-        have closed that one just then. Any other has a connection of its own from the start."""
+        A request is sent once. An idempotent one is sent a second time, on a connection of its own,
+        when it got no response on a connection that had been used before: the server may have just
+        closed that one. Any other has a connection of its own from the start."""
         if not journey.idempotent:
             return await self._send(journey, own_connection=True)
         try:
@@ -164,11 +164,11 @@ class CurlDownloader:
         self._put_back(handle)
         if code == pycurl.E_COULDNT_CONNECT and refused:
             raise PrivateAddress(
-                f"{journey.where}: {refused} is no public address; to crawl it, allow its network "
+                f"{journey.where}: {refused} is not a public address; to crawl it, allow its network "
                 "in CRAWLFRAME_ALLOW_PRIVATE"
             ) from None
         kind = _kind(code, detail)
-        if kind is None:  # of the multi handle itself or a bug: do not trust it any longer
+        if kind is None:  # an error of the multi handle itself, or a bug: do not use it again
             self._multi = None
             kind = ConnectionLost
         if kind is FetchTimeout:
@@ -186,22 +186,23 @@ class CurlDownloader:
             handle.close()
 
     def _abandon(self, handle: Handle, multi: pycurl.AsyncCurlMulti) -> None:
-        """Of a transfer cut short. AsyncCurlMulti takes out those that were cancelled, but not when
-        the coroutine is closed; and it does so by the handle's identity, so none is used again."""
+        """Removes a transfer that was cut short. AsyncCurlMulti removes those that were cancelled,
+        but not if the coroutine is closed; it does so by the handle's identity, so none is
+        reused."""
         try:
             multi.remove_handle(handle.curl)
         except (RuntimeError, pycurl.error):
-            pass  # it was taken out already
+            pass  # it has been removed already
         handle.close()
 
 
 class _Unanswered(ConnectionLost):
-    """libcurl wanted to send the request again: it got no answer on a connection that had been
-    used before, or the server refused to look at it."""
+    """libcurl tried to send the request again: it got no response on a connection that had been
+    used before, or the server refused to process it."""
 
 
 class _Watch:
-    """Ends a transfer that is still there when its time is over and libcurl does nothing."""
+    """Ends a transfer that is still running when its time is over and libcurl does nothing."""
 
     def __init__(self, journey: Journey, done: asyncio.Future[Any], seconds: float) -> None:
         self._journey = journey
@@ -222,11 +223,11 @@ class _Watch:
 
 
 def _kind(code: int, detail: str) -> type[FetchError] | None:
-    """The error of a libcurl code, which alone does not always tell what happened."""
+    """The error class for a libcurl code, which alone is not always sufficient."""
     if code == pycurl.E_SSL_CONNECT_ERROR and _BROKEN_HANDSHAKE.search(detail):
         return ConnectionLost
     if code == pycurl.E_RECV_ERROR and "chunk" in detail:
-        return BadResponse  # its transfer coding is wrong
+        return BadResponse  # its transfer coding is invalid
     if code == pycurl.E_FTP_WEIRD_SERVER_REPLY and "without colon" in detail:
         return BadHeader
     return _ERRORS.get(code)

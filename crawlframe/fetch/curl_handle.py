@@ -26,7 +26,7 @@ STALLED = 10  # bytes a second that do not count as progress
 
 
 class Handle:
-    """An easy handle for one transfer after another, and what its transfer has brought."""
+    """An easy handle for one transfer after another, and the results of its current transfer."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self.curl = pycurl.Curl()
@@ -40,7 +40,7 @@ class Handle:
         self._head: list[bytes] = []
         self._body = BytesIO()
         self._sent = 0  # times that libcurl began to send the request
-        self._turn = 0  # number of the transfer
+        self._turn = 0  # number of the current transfer
         self._paused = False
         self._loop: asyncio.AbstractEventLoop
         self._account: Account
@@ -54,7 +54,7 @@ class Handle:
         setopt(pycurl.HTTP_CONTENT_DECODING, 0)
         setopt(pycurl.FOLLOWLOCATION, 0)
         setopt(pycurl.PATH_AS_IS, 1)
-        setopt(pycurl.PROXY, "")  # not that of the environment
+        setopt(pycurl.PROXY, "")  # ignore the environment's proxy
         setopt(pycurl.NETRC, pycurl.NETRC_IGNORED)
         setopt(pycurl.CAINFO, os.environ.get("SSL_CERT_FILE") or certifi.where())
         setopt(pycurl.BUFFERSIZE, BUFFER)
@@ -66,7 +66,7 @@ class Handle:
         setopt(pycurl.PREREQFUNCTION, self._before_sending)
 
     def prepare(self, journey: Journey, seconds: float, own_connection: bool) -> None:
-        """Everything the next transfer needs. It has ``seconds``."""
+        """Prepares the next transfer, which has ``seconds``."""
         setopt = self.curl.setopt
         self._loop = asyncio.get_running_loop()
         self._account = journey.account
@@ -75,11 +75,11 @@ class Handle:
             self._plain = False
             setopt(pycurl.FRESH_CONNECT, 1)
             setopt(pycurl.FORBID_REUSE, 1)
-            # Nobody else's streams on it, whose fate would decide about this request.
+            # It is not shared with other streams, whose failure would affect this request.
             setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         setopt(pycurl.URL, journey.url)
         caps = (math.ceil(seconds * 1000), journey.limits)
-        if caps != self._caps:  # an option that stays costs nothing
+        if caps != self._caps:  # setting only what changed saves time
             self._caps = caps
             setopt(pycurl.TIMEOUT_MS, caps[0])
             setopt(pycurl.CONNECTTIMEOUT_MS, math.ceil(journey.limits.connect * 1000))
@@ -93,7 +93,7 @@ class Handle:
             if lines:
                 setopt(pycurl.HTTPHEADER, lines)
             else:
-                self.curl.unsetopt(pycurl.HTTPHEADER)  # an empty list would change nothing
+                self.curl.unsetopt(pycurl.HTTPHEADER)  # setting an empty list would change nothing
 
     def _set_method(self, journey: Journey, lines: list[bytes]) -> None:
         setopt = self.curl.setopt
@@ -106,12 +106,12 @@ class Handle:
             setopt(pycurl.POSTFIELDS, journey.body or b"")
             lines.append(b"Expect:")  # no waiting for 100 Continue
             if not any(line.lower().startswith(b"content-type:") for line in lines):
-                lines.append(b"Content-Type:")  # not the one libcurl would make up
+                lines.append(b"Content-Type:")  # not the one that libcurl would add
         setopt(pycurl.CUSTOMREQUEST, journey.method)
 
     def answer(self) -> Answer:
         headers: list[tuple[str, str]] = []
-        in_head = False  # 1xx answers may come before the head, trailers after it
+        in_head = False  # 1xx responses may come before the head, trailers after it
         for line in self._head:
             if line[:5] == b"HTTP/" and not in_head:
                 headers, in_head = [], True
@@ -120,7 +120,7 @@ class Handle:
             elif in_head and (header := _header(line)):
                 headers.append(header)
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
-        # The value of a BytesIO is its buffer, not a copy of it.
+        # The value of a BytesIO shares its buffer and is not a copy.
         return Answer(status, CIMultiDict(headers), self._body.getvalue())
 
     def clear(self) -> None:
@@ -142,8 +142,8 @@ class Handle:
         self.curl.close()
 
     def _before_sending(self, *addresses: Any) -> int:
-        """libcurl sends a request that was not answered again, up to five times, each time on
-        another connection of its pool. Not ours: ``CurlDownloader.transfer`` decides."""
+        """libcurl sends an unanswered request again, up to five times, each time on another
+        connection of its pool. Prevented here: ``CurlDownloader.transfer`` decides about that."""
         self._sent += 1
         return pycurl.PREREQFUNC_OK if self._sent == 1 else pycurl.PREREQFUNC_ABORT  # type: ignore[no-any-return]
 
@@ -157,7 +157,7 @@ class Handle:
         return pycurl.WRITEFUNC_PAUSE  # type: ignore[no-any-return]
 
     def _wake(self) -> None:
-        """In any thread, when there is memory for the rest."""
+        """Called, in any thread, when there is memory for the rest."""
         waker(self._loop, self._resume)()
 
     def _resume(self) -> None:
@@ -167,8 +167,8 @@ class Handle:
                 self.curl.pause(pycurl.PAUSE_CONT)
 
     def _lift_timeout(self, turn: int) -> None:
-        """Of a transfer that waits; its journey knows how long it did. Not to be done from within
-        libcurl's call of ``_take``."""
+        """Lifts the timeout of a transfer that waits for memory; its journey measures the wait.
+        Must not be called from within libcurl's call of ``_take``."""
         if turn == self._turn:
             self._caps = None
             self.curl.setopt(pycurl.TIMEOUT_MS, 0)
@@ -187,7 +187,7 @@ class Handle:
 
 
 class _Socket(socket.socket):
-    """pycurl takes a copy of the descriptor, this one ends quietly with its object."""
+    """pycurl duplicates the descriptor; this one is closed silently with its object."""
 
     __del__ = socket.socket.close
 
@@ -201,5 +201,5 @@ def _header(line: bytes) -> tuple[str, str] | None:
 @lru_cache(maxsize=1024)
 def _line(name: str, value: str) -> bytes:
     sent = header_bytes(value)
-    # A semicolon is how libcurl is told of an empty value; a colon would take the header out.
+    # In libcurl a semicolon sets an empty value; a colon would remove the header.
     return name.encode("latin-1") + (b": " + sent if sent else b";")

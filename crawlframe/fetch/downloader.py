@@ -1,4 +1,4 @@
-"""Downloader: a spider's request to its response, by the client that the request asks for."""
+"""Downloader: fetches a spider's request with the client that the request names."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 ACCEPT_LANGUAGE = "en"
-MAX_SLOPPY = 1000  # hosts that are remembered
+MAX_SLOPPY = 1000  # hosts remembered
 
 log = logging.getLogger(__name__)
 
 
 class Downloader:
-    """Of one worker. Belongs to the process and event loop of its first fetch."""
+    """The fetches of one worker. Belongs to the process and event loop of its first fetch."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._curl = CurlDownloader(settings.allow_private, settings.concurrency)
         self._requests: RequestsDownloader | None = None
-        self._sloppy: dict[str, None] = {}  # hosts that send headers which libcurl refuses
+        self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
         self.memory = TransferMemory(settings.transfer_memory << 20)
 
     async def fetch(
@@ -49,11 +49,11 @@ class Downloader:
         allowed: Callable[[str], bool] | None = None,
         account: Account | None = None,
     ) -> Response:
-        """``spider`` may have a method ``requests_session`` for the requests downloader. ``jar``
-        are the task's cookies; without the setting ``cookies``, only a request with a session uses
-        them. ``allowed`` judges the host names that redirects lead to. ``account`` counts the body
-        of the response until its owner closes it; without one it counts until the fetch is over.
-        Raises FetchError."""
+        """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
+        requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
+        request with a session uses them. ``allowed`` decides about the host names of redirects.
+        ``account`` counts the body of the response until its owner closes it; without one it counts
+        until the fetch is over. Raises FetchError."""
         if account is None:
             with self.memory.account() as own:
                 return await self.fetch(request, settings, spider, jar, allowed, own)
@@ -70,7 +70,8 @@ class Downloader:
         return await journey.run(self._transfer)
 
     async def _transfer(self, journey: Journey) -> Answer:
-        """By curl, and by requests where a header line without a colon makes libcurl give up."""
+        """Fetches with curl, or with requests if a header line without a colon makes libcurl
+        fail."""
         if not self._sloppy or host_of(journey.url) not in self._sloppy:
             try:
                 return await self._curl.transfer(journey)
@@ -85,7 +86,9 @@ class Downloader:
         self._sloppy[host] = None
         if len(self._sloppy) > MAX_SLOPPY:
             del self._sloppy[next(iter(self._sloppy))]
-        log.info("%s sends header lines without a colon; requests fetches from it now", host)
+        log.info(
+            "%s sends header lines without a colon; it is fetched with requests from now on", host
+        )
 
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""
@@ -104,7 +107,8 @@ class Downloader:
         return self._requests
 
     def _headers(self, request: Request, settings: SpiderSettings) -> dict[str, str]:
-        """The defaults, over them the spider's headers, over them the request's."""
+        """The headers to send: defaults, overridden by the spider's, overridden by the
+        request's."""
         headers = {
             "User-Agent": settings.user_agent or self._settings.user_agent,
             "Accept": ACCEPT,
@@ -119,7 +123,7 @@ class Downloader:
 
 
 def _own_limits(limits: FetchLimits, options: Options) -> FetchLimits:
-    """Those of a request with options of its own."""
+    """The limits of a request with options of its own."""
     return limits._replace(
         timeout=limits.timeout if options.timeout is None else options.timeout,
         max_body=limits.max_body if options.max_body is None else options.max_body,

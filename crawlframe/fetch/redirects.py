@@ -1,5 +1,5 @@
-"""Journey: one fetch on its way over redirects. Both downloaders only make single transfers; where
-to go next, with what, and when to stop is decided here."""
+"""Journey: one fetch with its redirects. The downloaders only make single transfers; where to go
+next, with which request, and when to stop is decided here."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 
 REDIRECTS = (301, 302, 303, 307, 308)
-# Bodies beyond this are decompressed in a thread from the start.
+# Larger bodies are decompressed in a thread from the start.
 LARGE = 1 << 18
-# Methods that may be sent again when it is not known whether the server got them (RFC 9110, 9.2.2).
+# Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
+# 9.2.2).
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 _OF_ONE_HOST = frozenset({"authorization", "cookie", "host", "proxy-authorization"})
@@ -31,7 +32,7 @@ _OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", 
 
 
 class Answer(NamedTuple):
-    """What one transfer brought: the body is as sent, None when it was larger than the limit."""
+    """The result of one transfer: the body as sent, None when it was larger than the limit."""
 
     status: int
     headers: CIMultiDict[str]
@@ -39,8 +40,8 @@ class Answer(NamedTuple):
 
 
 class Journey:
-    """``url``, ``method``, ``body`` and ``headers_to_send`` make the next transfer. ``session`` is
-    the name of the cookie jar, "" for the task's own."""
+    """``url``, ``method``, ``body`` and ``headers_to_send`` define the next transfer. ``session``
+    is the name of the cookie jar, "" for the task's own."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class Journey:
         allowed: Callable[[str], bool] | None = None,
         account: Account | None = None,
     ) -> None:
-        """``account`` counts the body, also of the response; its owner closes it."""
+        """``account`` counts the body, including that of the response; its owner closes it."""
         self.account = account or Account(TransferMemory())
         self.url = request.url
         self.method = request.method
@@ -67,7 +68,7 @@ class Journey:
         self._started = time.monotonic()
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
-        """Makes transfers until one is no redirect. Raises FetchError."""
+        """Makes transfers until one is not a redirect. Raises FetchError."""
         try:
             answer = await self._make(transfer)
             while self._redirected(answer):
@@ -106,7 +107,7 @@ class Journey:
             return decoding.body
         counted, done = 0, False
         while not done:
-            # How much will come out is not known before: half as much again as has come so far.
+            # The decoded size is not known in advance: half as much again as decoded so far.
             step = min(limit, max(SMALL, len(answer.body), decoding.size // 2))
             await self.account.reserve(decoding.size + step - counted)
             counted = decoding.size + step
@@ -115,7 +116,7 @@ class Journey:
 
     @property
     def where(self) -> str:
-        """The URL for messages, and where the journey began."""
+        """The URL for messages, with the first URL of the journey."""
         return f"{self.url} (redirected from {self.passed[0]})" if self.passed else self.url
 
     def remaining(self) -> float:
@@ -139,7 +140,7 @@ class Journey:
         return FetchTimeout(f"{text}: {detail}" if detail else text)
 
     def headers_to_send(self) -> list[tuple[str, str]]:
-        """All but what belongs to the transfer itself (Host, Content-Length)."""
+        """The headers, except those of the transfer itself (Host, Content-Length)."""
         headers = [*self._headers.items()]
         if self._jar is not None:
             cookie = self._jar.header_for(self.url, self._cookies, self.session)
@@ -150,7 +151,7 @@ class Journey:
         return headers
 
     def _redirected(self, answer: Answer) -> bool:
-        """Takes the answer's cookies. True when there is another transfer to make."""
+        """Stores the response's cookies. Returns whether there is another transfer to make."""
         if self._jar is not None and "Set-Cookie" in answer.headers:
             self._jar.absorb(self.url, answer.headers.getall("Set-Cookie"), self.session)
         if answer.status not in REDIRECTS or not self.limits.follow:
@@ -165,7 +166,9 @@ class Journey:
             )
         target = join(self.url, _readable(location))
         if target is None:
-            raise BadRedirect(f"{self.where}: redirects to {location[:500]!r}, no http(s) URL")
+            raise BadRedirect(
+                f"{self.where}: redirects to {location[:500]!r}, which is not an http(s) URL"
+            )
         if self._allowed is not None and not self._allowed(hostname_of(target)):
             raise BadRedirect(f"{self.where}: redirects to {target}, outside allowed_domains")
         self._change_method(answer.status)
@@ -177,7 +180,7 @@ class Journey:
         return True
 
     def _change_method(self, status: int) -> None:
-        """To GET where browsers do."""
+        """Changes the method to GET where browsers do."""
         if (status in (301, 302) and self.method == "POST") or (
             status == 303 and self.method not in ("GET", "HEAD")
         ):
@@ -189,7 +192,7 @@ class Journey:
 
 
 def header_bytes(value: str) -> bytes:
-    """A header value as it is sent: Latin-1, and UTF-8 where that does not do."""
+    """A header value as it is sent: in Latin-1, or UTF-8 where that is not possible."""
     try:
         return value.strip().encode("latin-1")
     except UnicodeEncodeError:
@@ -197,13 +200,13 @@ def header_bytes(value: str) -> bytes:
 
 
 def _same_host(url: str, target: str) -> bool:
-    """May the target see what was meant for the first? Not if it travels there unencrypted."""
+    """Whether the target may receive what was meant for the first one: not if it is unencrypted."""
     downgraded = url.startswith("https:") and target.startswith("http:")
     return host_of(url) == host_of(target) and not downgraded
 
 
 def _readable(location: str) -> str:
-    """Header bytes come as Latin-1; servers that send more than ASCII mean UTF-8."""
+    """Header bytes are read as Latin-1; servers that send more than ASCII mean UTF-8."""
     if location.isascii():
         return location
     try:

@@ -387,7 +387,7 @@ def test_what_does_not_fit_the_code_is_parked_before_the_fetch(
     [
         (TaskSpec(1, "gone", {}, 0), "no spider 'gone'", "v1"),
         (TaskSpec(1, "shop", {"first": 7}, 0), "first", "v1"),
-        (TaskSpec(1, "picky", {}, 0), "cannot be made: RuntimeError: no shop today", "v1"),
+        (TaskSpec(1, "picky", {}, 0), "cannot be created: RuntimeError: no shop today", "v1"),
         (None, "task 1 is not in the database", ""),  # no other code would help
     ],
 )

@@ -44,7 +44,7 @@ def test_a_spider_that_quits_when_it_is_made_is_parked(
     pk = submit("quitter", url="http://127.0.0.1:1/", what="parse")
     look.wait(pk, lambda task: look.counts(pk).parked == 1)
     (reason,) = look.frontier.parked(pk).values()
-    assert reason == "spider 'quitter' cannot be made: SystemExit: 4"
+    assert reason == "spider 'quitter' cannot be created: SystemExit: 4"
     assert "died" not in node.output
 
 

@@ -25,9 +25,9 @@ from crawlframe.response import Response
 
 
 class Fetching:
-    """Of one worker. ``callbacks`` knows which of them are slow, and marks what middlewares run;
-    ``fetched`` is called for each fetch that is over, whether or not it brought a response.
-    ``clock`` gives seconds."""
+    """The fetches of one worker. ``callbacks`` knows the slow callbacks, and marks the middlewares
+    that run; ``fetched`` is called for each fetch that is over, whether or not it brought a
+    response. ``clock`` returns seconds."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class Fetching:
         claimed: Claimed,
         account: Account,
     ) -> Response | None:
-        """The response for the callback. None: the outcome has ended, and the request waits without
-        a try being counted. Raises FetchError, StatusError for a status that is not handled, and
-        MiddlewareFailed."""
+        """Returns the response for the callback. None: the outcome has ended, and the request waits
+        without an attempt being counted. Raises FetchError, StatusError for an unhandled status,
+        and MiddlewareFailed."""
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
         started = self._clock()
@@ -71,7 +71,7 @@ class Fetching:
             else:
                 watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
                 response = await crawl.middlewares.fetch(request, download, watch)
-                account.settle(len(response.body))  # of a response that they made, too
+                account.settle(len(response.body))  # also for a response that a middleware made
             faults.at("fetch.after", ConnectionLost)
         except (FetchError, MiddlewareFailed) as error:
             outcome.fetch_ms = self._end(claimed, started)
@@ -83,7 +83,8 @@ class Fetching:
                     outcome.end(Verdict.DEFER, error.reason, str(error), delay)
                     return None
             raise
-        # Slow callbacks keep their hosts' slots: else they would take all slots of the workers.
+        # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
+        # workers.
         keep = self._callbacks.is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end(claimed, started, keep)
         outcome.status, outcome.size = response.status, len(response.body)
@@ -93,14 +94,14 @@ class Fetching:
         return response
 
     def _end(self, claimed: Claimed, started: float, keep_slot: bool = False) -> int:
-        """Returns the milliseconds that it took."""
+        """Reports the end of a fetch. Returns the milliseconds that it took."""
         if not keep_slot:
             self._fetched(claimed)
         return round((self._clock() - started) * 1000)
 
 
 class _Watch:
-    """Marks what the middlewares of one request run, as Callbacks does for its callback."""
+    """Marks the middlewares of one request as they run, as Callbacks does for its callback."""
 
     def __init__(self, callbacks: Callbacks, rid: bytes, spider: str) -> None:
         self._callbacks = callbacks
@@ -115,8 +116,8 @@ class _Watch:
 
 
 def reason_of(error: FetchError) -> str:
-    """Its reason for the ledger, in one line. Authors give their own errors reasons, and one that
-    is called cancelled would not count as an error."""
+    """The error's reason for the ledger, in one line. Authors choose the reasons of their own
+    errors; one named "cancelled" is replaced, since it would not count as an error."""
     reason = " ".join(clean_text(str(error.reason)).split())
     return FetchError.reason if reason in ("", CANCELLED) else reason
 

@@ -45,18 +45,18 @@ from crawlframe.spider import Spider, build, read_settings
 from crawlframe.stats import RUNNING
 from crawlframe.task_life import Summary
 
-EARLY = 1000  # milliseconds that the last request of a task waits when something else is left
-PIPELINES = "pipelines"  # the name under which the async ones run, as callbacks do under theirs
+EARLY = 1000  # milliseconds that the last request of a task waits if something else is left
+PIPELINES = "pipelines"  # the name that async pipelines have in place of a callback's
 
 
 async def _unknown(task: int) -> None:
-    """The summary of a task that nobody knows."""
+    """The default ``load_summary``: no task is known."""
 
 
 class RequestRunner:
-    """Runs requests of any task. Methods of one event loop.
+    """Runs requests of any task. Use it from one event loop.
 
-    ``load_task`` and ``load_cookies`` read database and Redis. ``version`` is that of the
+    ``load_task`` and ``load_cookies`` read the database and Redis. ``version`` is that of the
     registry's code."""
 
     def __init__(
@@ -75,8 +75,8 @@ class RequestRunner:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks. ``fetched`` is called for each fetch
-        that is over, whether or not it brought a response. ``load_summary`` returns how a task ends
-        of which nothing is left but its last request; None when something else is. ``clock`` gives
+        that is over, whether or not it brought a response. ``load_summary`` returns the summary of
+        a task that has nothing left but its last request; None when it has. ``clock`` returns
         seconds."""
         self._settings = settings
         self._registry = registry
@@ -93,7 +93,7 @@ class RequestRunner:
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
-        """The outcome of one request; only cancellation raises."""
+        """Returns the outcome of one request; raises only when it is cancelled."""
         rid, task, host, attempts, deliveries, record, *_ = claimed
         outcome = Outcome(rid, task, host, record, attempts, deliveries, version=self._version)
         RUNNING.set(outcome)
@@ -117,12 +117,12 @@ class RequestRunner:
             with self._downloader.memory.account() as account:  # until the callback is over
                 return await self._fetch_and_call(outcome, crawl, request, claimed, account)
         except Park as error:
-            if view.state == "cancelling":  # its last request; code that is gone holds up no cancel
+            if view.state == "cancelling":  # its last request, which missing code must not delay
                 return outcome.end(Verdict.ERROR, CANCELLED)
             if not error.lack_of_code:
                 outcome.version = ""
             return outcome.end(Verdict.PARK, str(error))
-        except CloseTask as close:  # raised by opened; the request is of what is cancelled then
+        except CloseTask as close:  # raised by opened; the request counts as cancelled then
             outcome.end(Verdict.ERROR, CANCELLED).closing = closing_reason(close)
             return outcome
         except NotOpened as error:
@@ -170,8 +170,8 @@ class RequestRunner:
     async def _fail(
         self, outcome: Outcome, crawl: TaskCrawl, request: Request, error: FetchError
     ) -> Outcome:
-        """The request waits for another try, or ends as an error; what its errback yields then
-        still counts."""
+        """The request waits for another attempt, or ends as an error; what its errback yields is
+        kept in either case."""
         if error.retryable and outcome.attempts < crawl.retries(request):
             delay = backoff(outcome.attempts)
             if error.response is not None:
@@ -191,8 +191,8 @@ class RequestRunner:
         return outcome
 
     async def _end(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Outcome:
-        """Runs closed, the last word of a task."""
-        method(crawl, END_CALLBACK)  # or park
+        """Runs ``closed``, the last callback of a task."""
+        method(crawl, END_CALLBACK)  # raises Park if it is missing
         summary = await self._load_summary(outcome.task)
         if summary is None:  # code of an older release does not hold it back
             return outcome.end(Verdict.DEFER, "not the last one", delay=EARLY)
@@ -235,7 +235,7 @@ class RequestRunner:
         try:
             faults.at("parse.before")
             outcome.closing = await self._run(call)
-            if collector.waiting:  # for async pipelines; also what was yielded before a CloseTask
+            if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
                 outcome.closing = await self._run(finish) or outcome.closing
             if outcome.closing and name == END_CALLBACK:
@@ -249,8 +249,8 @@ class RequestRunner:
         return outcome
 
     async def _run(self, call: Call) -> str:
-        """Returns the reason for which it closes the task, "" if it does not. Raises what the call
-        raises."""
+        """Returns the reason for which the call closes the task, "" if it does not. Raises what the
+        call raises."""
         try:
             await self.callbacks.run(call)
         except CloseTask as close:
@@ -267,7 +267,7 @@ class RequestRunner:
             return await asyncio.shield(future)
         except BaseException:
             if future.done():
-                self._crawls.pop(task, None)  # the next request asks again
+                self._crawls.pop(task, None)  # the next request tries again
             raise
 
     async def _open(self, task: int, rid: bytes) -> TaskCrawl:
@@ -276,7 +276,7 @@ class RequestRunner:
             missing = Park(f"task {task} is not in the database")
             missing.lack_of_code = False
             raise missing
-        RUNNING.set(None)  # it is no single request's, all that come meanwhile wait for it
+        RUNNING.set(None)  # not for a single request: all that arrive meanwhile wait for it
         self._mark(LOOP, rid)
         try:
             spider_class = self._registry.get(spec.spider)
@@ -289,7 +289,7 @@ class RequestRunner:
             raise Park(trim(str(error), 500)) from None
         except BaseException as error:  # the author's __init__ and properties run here
             what = "".join(traceback.format_exception_only(error)).strip()
-            raise Park(trim(f"spider {spec.spider!r} cannot be made: {what}", 500)) from None
+            raise Park(trim(f"spider {spec.spider!r} cannot be created: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
         crawl = TaskCrawl(
@@ -305,8 +305,8 @@ class RequestRunner:
         return crawl
 
     def _middlewares_of(self, spider: Spider) -> Middlewares | None:
-        """One set for all tasks of a spider here. Raises SpiderError, and what the author's
-        __init__ raises."""
+        """One set for all tasks of a spider in this process. Raises SpiderError, and what the
+        author's __init__ raises."""
         kind = type(spider)
         if "middlewares" in vars(spider):
             raise SpiderError("middlewares belong to the class, not to self")
@@ -317,7 +317,7 @@ class RequestRunner:
 
 
 def _take_head(outcome: Outcome) -> None:
-    """Raises BadRequest."""
+    """Copies what can be read of an unreadable record to the outcome. Raises BadRequest."""
     outcome.url, outcome.depth, outcome.callback, _ = read_head(outcome.record)
 
 
