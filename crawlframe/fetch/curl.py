@@ -164,8 +164,8 @@ class CurlDownloader:
         self._put_back(handle)
         if code == pycurl.E_COULDNT_CONNECT and refused:
             raise PrivateAddress(
-                f"{journey.where}: {refused} is not a public address; to crawl it, allow its network "
-                "in CRAWLFRAME_ALLOW_PRIVATE"
+                f"{journey.where}: {refused} is not a public address; to crawl it, allow its "
+                "network in CRAWLFRAME_ALLOW_PRIVATE"
             ) from None
         kind = _kind(code, detail)
         if kind is None:  # an error of the multi handle itself, or a bug: do not use it again
