@@ -294,3 +294,35 @@ def test_silent_clients_are_forgotten_without_a_false_alarm(plain: Bench) -> Non
     plain.release(plain.held)
     plain.frontier.eras.confirm()
     assert int(plain.redis.get(key)) == plain.store.call_log.answered(0) > 0
+
+
+# -- whose data it is ------------------------------------------------------------------------------
+
+
+def test_data_belongs_to_the_first_installation_that_says_so(
+    client: Callable[..., Frontier],
+) -> None:
+    eras = client().eras
+    assert eras.installation() == ""
+    assert eras.belong_to("first") == "first"
+    assert eras.belong_to("second") == "first"
+    assert eras.belong_to("second", instead=True) == "second"
+    assert client().eras.installation() == "second"
+
+
+def test_what_is_rebuilt_is_dropped_and_the_rest_kept(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    bench.frontier.eras.belong_to("first")
+    bench.redis.set("of another program", "x")
+    bench.frontier.eras.wipe()
+    assert bench.claim() == []
+    assert bench.frontier.eras.installation() == "first"
+    assert bench.redis.get("of another program") == b"x"
+
+
+def test_every_partition_is_dropped(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(store=PartitionedStore, partitions=3)
+    bench.open(*(bench.request(f"{n}", f"{n}.example") for n in range(20)))
+    bench.frontier.eras.begin(7)
+    bench.frontier.eras.wipe(keep={"ERA"})
+    assert {key.rpartition(b":")[2] for key in bench.redis.scan_iter()} == {b"era"}

@@ -291,3 +291,11 @@ def test_kills_that_cannot_be_read_are_counted_anew(bench: Bench) -> None:
     bench.redis.hset(bench.key("KILLS"), one.rid, "junk")
     bench.release(one, deliveries=1)
     assert bench.claim()[0].kills == 1
+
+
+def test_who_is_not_blamed_has_killed_nobody(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    [one] = bench.claim()
+    bench.release(one)
+    [one] = bench.claim()
+    assert (one.deliveries, one.kills) == (0, 0)

@@ -42,7 +42,7 @@ SAMPLES = [
     ),
     Sample(
         "release.lua",
-        "if own and split_own(own) == ARGV[1] then",
+        "if split_own(own) == ARGV[1] then",
         "without `and split_own(own) == ARGV[1]`",
         "test_give_back.py::test_only_the_holder_may_give_back[release]",
     ),

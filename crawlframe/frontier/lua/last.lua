@@ -4,7 +4,7 @@
 -- ARGV[1] task; ARGV[2] rid of its last request
 -- Returns: 1 when it went, else 0: something else remains, it went before, or the task has none.
 local task, rid = task_of(ARGV[1]), ARGV[2]
-local own = task and call('HGET', OWN, rid) or nil
+local own = call('HGET', OWN, rid)
 if split_own(own) ~= 'd' or task.na - task.nf - task.ne ~= 1 then return 0 end
 local queues = {}
 append(queues, leave(rid, own), rid)

@@ -5,7 +5,7 @@
 -- Returns: the cursor (how many are pushed now), or -1 when the parent is no longer pending.
 -- Only the chunk at the cursor is admitted; any other call just returns the cursor.
 if call('HEXISTS', REQ, ARGV[1]) == 0 then return -1 end
-local cursor = tonumber(call('HGET', CURSOR, ARGV[1]) or 0) or 0
+local cursor = tonumber(call('HGET', CURSOR, ARGV[1])) or 0
 if cursor ~= tonumber(ARGV[3]) then return cursor end
 admit(task_of(ARGV[2]), cmsgpack.unpack(ARGV[4]))
 enter()

@@ -7,7 +7,7 @@ local freed, moved, queues = {}, 0, {}
 for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
   local rid, penalty = unpack(entry)
   local own = call('HGET', OWN, rid)
-  if own and split_own(own) == ARGV[1] then
+  if split_own(own) == ARGV[1] then
     append(queues, leave(rid, own, freed), rid)
     call('HDEL', OWN, rid)
     if penalty > 0 then add_kill(rid) end
