@@ -213,7 +213,7 @@ def opened(self, task):
 """,
     )
     outcome = asyncio.run(worker.run())
-    assert "opened yielded <Request GET http://shop.example/>; only callbacks" in outcome.detail
+    assert "opened yielded Request('http://shop.example/'); only callbacks" in outcome.detail
 
 
 @pytest.mark.parametrize("where", ["quick", "slow", "waiting", "beside"])
