@@ -64,7 +64,7 @@ def run(
             if download is None:
                 raise TypeError("run: for a Request, give download, a function from it to Response")
         case FetchError():
-            request, download = _failed(got, callback), _raising(got, download)
+            download, request = _raising(got, download), _failed(got, callback)
             callback, attempts = None, LAST
         case Summary() | None:
             request = got
