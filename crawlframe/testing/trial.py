@@ -54,7 +54,8 @@ class Trial:
         __tracebackhide__ = True  # in pytest
         self._failures.clear()
         outcome = asyncio.run(self._run(got, attempts))
-        for error in self._failures:
+        if self._failures:
+            error = self._failures[0]
             raise error.with_traceback(authors_part(error.__traceback__))
         if outcome.verdict is Verdict.PARK:
             raise SpiderError(outcome.reason)

@@ -144,6 +144,14 @@ def test_items_and_requests_are_what_a_node_would_store() -> None:
     assert run(Shop, make_response(URL, cb_kwargs={"n": 2})).items == [{"title": None, "n": 2}]
 
 
+def test_what_a_callback_yields_can_be_compared_without_the_engine() -> None:
+    assert list(Shop().parse(make_response(URL, html="<h1>Lamp</h1><a href=/b>"))) == [
+        {"title": "Lamp", "n": 0},
+        Request("https://shop.example/b", "page", delay=0.5),
+        Request("https://elsewhere.example/"),
+    ]
+
+
 @pytest.mark.parametrize("callback", ["page", Shop.page, Shop().page])
 def test_any_callback_runs_async_ones_too(callback: Any) -> None:
     assert run(Shop, PAGE, callback).items == [{"title": "Lamp", "seen": "2026-01-02"}]
