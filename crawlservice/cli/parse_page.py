@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import traceback
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from crawlframe.testing.trial import Trial
 from crawlservice.tasks import arguments as spider_arguments
 
 # What is between the command and the author's code.
-OURS = tuple(str(Path(one.__file__).parent) for one in (asyncio, crawlframe, crawlservice))
+OURS = tuple(one.__path__[0] + os.sep for one in (asyncio, crawlframe, crawlservice))
 
 
 class NotParsed(CrawlframeError):
