@@ -259,7 +259,7 @@ class Request:
         return Request(**fields)
 
     def _given(self) -> dict[str, Any]:
-        """What differs from ``Request(url)``, by the names of the arguments, without depth."""
+        """Return what differs from ``Request(url)``, by argument, without depth."""
         names = (name for name in Request.__slots__ if name not in ("depth", "options", "url"))
         given = {name: value for name in names if (value := getattr(self, name))}
         for name, default in (("callback", "parse"), ("method", "GET")):

@@ -21,7 +21,8 @@ RUNNING = TaskView("running", 0)
 
 
 class OneTask:
-    """``spec``, ``cookies`` and ``summary`` are what the worker would load."""
+    """Runs requests of one task. ``spec``, ``cookies`` and ``summary`` are what a worker would load
+    from the database and Redis; they can be changed between two runs."""
 
     def __init__(
         self,
@@ -60,24 +61,24 @@ class OneTask:
         deliveries: int = 0,
         kills: int = 0,
     ) -> Outcome:
-        """The outcome of a request, after its way through a record. Raises BadRequest when there
-        can be no record of it."""
+        """Returns the outcome of a request, which is encoded and decoded first. Raises BadRequest
+        if it cannot be encoded."""
         rid, record = make_rid(self.task, request.fingerprint()), request.encode()
         return await self.take(
             Claimed(rid, self.task, request.host, attempts, deliveries, record, 0, kills), view
         )
 
     async def start(self) -> Outcome:
-        """The outcome of the root request."""
+        """Returns the outcome of the root request, which runs ``start``."""
         return await self._first(root_admission(self.task))
 
     async def end(self, view: TaskView = RUNNING) -> Outcome:
-        """The outcome of the last request."""
+        """Returns the outcome of the last request, which runs ``closed``."""
         return await self._first(end_admission(self.task), view)
 
     async def take(self, claimed: Claimed, view: TaskView = RUNNING) -> Outcome:
-        """The outcome of a claimed request, run in an asyncio task and context of its own, as in a
-        worker."""
+        """Returns the outcome of a claimed request, run in its own asyncio task and context, as in
+        a worker."""
         return await asyncio.create_task(self.runner.run(claimed, view))
 
     async def _first(self, admission: Admission, view: TaskView = RUNNING) -> Outcome:

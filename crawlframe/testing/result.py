@@ -20,9 +20,9 @@ class Result:
     """What a node would have stored, and how the request ended.
 
     ``items`` are as they are stored: decoded JSON, after the pipelines. ``requests`` are those that
-    would be fetched, as a node decodes them; what ``follow``, ``allowed_domains``, ``depth_limit``
-    and the comparison with each other dropped is missing. ``dropped`` are the numbers of items that
-    pipelines dropped, by reason; ``stats`` and ``maxima`` what self.stats counted, by name.
+    would be queued, as a node decodes them, without those that ``follow``, ``allowed_domains`` and
+    ``depth_limit`` dropped, each once. ``dropped`` has the number of items that pipelines dropped,
+    by reason; ``stats`` and ``maxima`` what self.stats counted, by name.
     ``closing`` is the reason of CloseTask, "" if it was not raised.
 
     ``end`` is "done", "error" or "retry". Unless it is "done", ``reason`` is the word for the
@@ -42,7 +42,7 @@ class Result:
 
     @classmethod
     def of(cls, outcome: Outcome) -> Result:
-        """The result that an outcome stands for."""
+        """Returns the result of an outcome."""
         requests = []
         for admission in outcome.follow_ups:
             request = Request.decode(admission.record)

@@ -82,7 +82,7 @@ def run(
 
 
 class Given(Downloader):
-    """Its responses come from a function; nothing is fetched."""
+    """Gets its responses from a function; nothing is fetched."""
 
     def __init__(self, download: Download | None) -> None:
         super().__init__(Settings())
@@ -96,7 +96,7 @@ class Given(Downloader):
         if not isinstance(response, Response):
             raise TypeError(f"download returned {response!r:.80}; return a Response")
         response = copy.copy(response)
-        response.request = request  # as it was sent, after its way through a record
+        response.request = request  # the decoded one, as in a node
         return response
 
 
@@ -117,7 +117,7 @@ def _raising(error: FetchError, download: Download | None) -> Download:
 
 
 def _failed(error: FetchError, errback: Callback | None) -> Request:
-    """The request that ends with the error."""
+    """Returns the request that ends with the error. Raises TypeError if it has no errback."""
     request = error.request or Request(URL)
     if errback is not None:
         return request.replace(errback=_name(errback))
@@ -127,7 +127,7 @@ def _failed(error: FetchError, errback: Callback | None) -> Request:
 
 
 def _name(callback: Callback) -> str:
-    """Of a method of an object, or of the class."""
+    """Returns the name of a method of an object, or of a class."""
     return callback if isinstance(callback, str) else getattr(callback, "__name__", repr(callback))
 
 

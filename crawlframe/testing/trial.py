@@ -22,8 +22,9 @@ from crawlframe.testing.result import Result
 
 
 class Trial:
-    """Of one spider: a class, or an object on which attributes were set. ``downloader`` fetches
-    what is run. ``arguments`` are those of the task; required ones may be missing."""
+    """Runs the methods of one spider: of a class, or of an object on which attributes were set.
+    ``downloader`` fetches the pages. ``arguments`` are those of the task; required ones may be
+    missing."""
 
     def __init__(
         self,
@@ -48,9 +49,10 @@ class Trial:
         self._crawl: TaskCrawl | None = None
 
     def run(self, got: Request | Summary | None, attempts: int = 0) -> Result:
-        """What a request led to, or ``closed`` with a summary, or ``start``. ``attempts`` tries
-        failed before. Raises what the author's code raised, SpiderError for what a node would park,
-        and BadRequest for a Request that cannot be stored."""
+        """Returns what a Request led to; or ``closed``, for a Summary; or ``start``, for None.
+        ``attempts`` is the number of tries that failed before. Raises what the author's code
+        raised, SpiderError for what a node would park, and BadRequest for a Request that cannot be
+        stored."""
         __tracebackhide__ = True  # in pytest
         self._failures.clear()
         outcome = asyncio.run(self._run(got, attempts))

@@ -51,8 +51,8 @@ class PageParser:
     response: Response | None = None  # the last one that was downloaded
 
     def parse(self, request: Request) -> Result:
-        """What one try of a request leads to. Raises NotParsed, SpiderError when the spider does
-        not fit the request, and ArgumentError."""
+        """Returns what one try of a request leads to. Raises NotParsed, ArgumentError, and
+        SpiderError if the request does not fit the spider."""
         trial = Trial(
             self.spider,
             _Remembering(self),
@@ -93,8 +93,8 @@ class _Remembering(Downloader):
 
 
 def spider_for(registry: Registry, url: str) -> type[Spider]:
-    """The only spider, or the only one that has the host of ``url`` in its ``allowed_domains``.
-    Raises ArgumentError when there is none, or another one."""
+    """Returns the only spider, or the only one that has the host of ``url`` in ``allowed_domains``.
+    Raises ArgumentError if there is none, or more than one."""
     host = hostname_of(url)
     spiders = registry.spiders
     found = [name for name, spider in spiders.items() if _names(spider, host)]
@@ -113,7 +113,7 @@ def _names(spider: type[Spider], host: str) -> bool:
 
 
 def _authors_trace(error: BaseException) -> str:
-    """The traceback from the first line on that is not ours."""
+    """Returns the traceback from the first frame on that is not ours."""
     frames = traceback.extract_tb(error.__traceback__)
     first = next((n for n, one in enumerate(frames) if not one.filename.startswith(OURS)), None)
     return "" if first is None else "".join(traceback.format_list(frames[first:]))

@@ -44,8 +44,8 @@ class TaskCrawl:
         middlewares: Middlewares | None,
         pipelines: Pipelines,
     ) -> TaskCrawl:
-        """The task with this spider object and its settings. Raises SpiderError, and what the
-        author's properties raise."""
+        """Returns the task with this spider object and its settings. Raises SpiderError, and what
+        the author's properties raise."""
         if "middlewares" in vars(spider):
             raise SpiderError("middlewares belong to the class, not to self")
         return cls(

@@ -47,8 +47,8 @@ def closing_reason(close: CloseTask) -> str:
 
 
 def authors_part(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback from the author's code on, without our own frames above it; None when nothing of
-    the author's is in it."""
+    """Returns the traceback from the author's code on, without our own frames above it; None if
+    none of its frames is the author's."""
     part, above, found = trace, False, False
     while trace is not None:
         ours = trace.tb_frame.f_code.co_filename in CALLERS

@@ -20,7 +20,7 @@ OPENED = "opened"
 
 
 class CrawlMaker:
-    """Makes the spiders of one worker. ``deadline``: seconds that a middleware may take."""
+    """Makes the spiders of one worker. ``deadline``: seconds that a middleware may run."""
 
     def __init__(self, registry: Registry, deadline: float) -> None:
         self._registry = registry
@@ -28,14 +28,14 @@ class CrawlMaker:
         self._middlewares: dict[type[Spider], Middlewares | None] = {}
 
     def make(self, spec: TaskSpec) -> TaskCrawl:
-        """Raises UnknownSpider, ArgumentError, SpiderError, and what the author's __init__ and
-        properties raise."""
+        """Returns the task with a new spider object. Raises UnknownSpider, ArgumentError,
+        SpiderError, and what the author's __init__ and properties raise."""
         spider, start_arguments = build(self._registry.get(spec.spider), spec.arguments)
         middlewares, pipelines = self._middlewares_of(type(spider)), Pipelines(spider.pipelines)
         return TaskCrawl.of(spec, spider, start_arguments, middlewares, pipelines)
 
     def _middlewares_of(self, kind: type[Spider]) -> Middlewares | None:
-        """One set for all tasks of a spider here."""
+        """Returns one set for all tasks of a spider in this worker."""
         if kind not in self._middlewares:
             own = Middlewares(kind.middlewares, self._deadline)
             self._middlewares[kind] = own if own.layers else None
