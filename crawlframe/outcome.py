@@ -183,7 +183,8 @@ class Collector:
         outcome = self._outcome
         if self._ends:
             raise SpiderError(
-                f"closed yielded {request!r}; the task has ended: yield items, or submit a new task"
+                f"closed yielded a Request for {request.url}; the task has ended: yield items, or "
+                "submit a new task"
             )
         if self._too_deep:
             return

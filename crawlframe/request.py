@@ -58,6 +58,9 @@ class Request:
     spider's setting, as it does for ``timeout``, ``retries``, ``redirects``, ``handle``,
     ``session`` and ``max_body``: see Options, as which they are kept in ``options``.
 
+    Requests are equal if they send the same and run the same, with the same data; they cannot be
+    members of sets or keys of dicts.
+
     Raises BadRequest if the URL is not http(s), if a field has the wrong type, and for features
     of Scrapy that are not supported.
     """
@@ -255,8 +258,29 @@ class Request:
         fields |= self.options._asdict() | changes
         return Request(**fields)
 
+    def _given(self) -> dict[str, Any]:
+        """Return what differs from ``Request(url)``, by argument, without depth."""
+        names = (name for name in Request.__slots__ if name not in ("depth", "options", "url"))
+        given = {name: value for name in names if (value := getattr(self, name))}
+        for name, default in (("callback", "parse"), ("method", "GET")):
+            if given.get(name) == default:
+                del given[name]
+        own = self.options._asdict().items()
+        return given | {name: value for name, value in own if value is not None}
+
+    def __eq__(self, other: object) -> bool:
+        """True if both send the same and run the same, with the same data. ``depth`` does not
+        count: the engine sets it."""
+        if not isinstance(other, Request):
+            return NotImplemented
+        return self.url == other.url and self._given() == other._given()
+
+    __hash__ = None  # type: ignore[assignment]  # equal ones may change
+
     def __repr__(self) -> str:
-        return f"<Request {self.method} {self.url}>"
+        given = self._given()
+        words = [repr(value) for value in (self.url, given.pop("callback", None)) if value]
+        return f"Request({', '.join(words + [f'{name}={given[name]!r}' for name in given])})"
 
 
 _KEYWORDS = [

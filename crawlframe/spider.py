@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from typing import Any, ClassVar, get_type_hints
@@ -143,9 +143,11 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
 
 
-def argument_type(spider: type[Spider]) -> type[msgspec.Struct]:
+def argument_type(
+    spider: type[Spider], given: Container[str] | None = None
+) -> type[msgspec.Struct]:
     """Return a struct type of the spider's arguments: parameters of ``start`` and annotated class
-    attributes.
+    attributes; with ``given``, without the required ones that are not in it.
 
     Raises SpiderError if a type is not supported."""
     fields: list[Any] = []
@@ -173,6 +175,7 @@ def argument_type(spider: type[Spider]) -> type[msgspec.Struct]:
         if isinstance(default, (list, dict, set))
         else (name, kind, default)
         for name, kind, default in fields
+        if given is None or name in given or default is not msgspec.NODEFAULT
     ]
     try:
         return msgspec.defstruct(
@@ -208,12 +211,14 @@ def describe(spider: type[Spider]) -> SpiderInfo:
     )
 
 
-def build(spider: type[Spider], arguments: dict[str, Any]) -> tuple[Spider, dict[str, Any]]:
+def build(
+    spider: type[Spider], arguments: dict[str, Any], *, complete: bool = True
+) -> tuple[Spider, dict[str, Any]]:
     """Return an instance with its class-level arguments set, and the keyword arguments of
-    ``start``.
+    ``start``. Unless ``complete``, what is required and missing stays missing.
 
     Raises ArgumentError naming the argument."""
-    kind = argument_type(spider)
+    kind = argument_type(spider, None if complete else arguments)
     try:
         checked = msgspec.convert(arguments, kind, strict=False)
     except msgspec.ValidationError as error:

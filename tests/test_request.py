@@ -163,6 +163,46 @@ def test_replace() -> None:
     assert copy.headers is not request.headers
 
 
+def test_requests_are_equal_that_do_the_same() -> None:
+    spider = Example()
+    same = Request(URL, "parse_page", json={"a": 1}, cb_kwargs={"n": (1, 2)}, delay=2)
+    assert same == Request(
+        URL, spider.parse_page, method="POST", body=b'{"a":1}', delay=2.0, depth=3,
+        headers={"Content-Type": "application/json"}, cb_kwargs={"n": (1, 2)},
+    )  # fmt: skip
+    assert Request(URL) == Request("HTTP://EXAMPLE.com", "parse", body=b"") == Request.plain(URL)
+    assert Request(URL, handle=[404, range(400, 404)]) == Request(URL, handle=[range(400, 405)])
+    assert [Request(URL)] != [URL]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(same)
+
+
+def test_requests_differ_in_all_that_is_sent_and_run() -> None:
+    different = [
+        Request(URL),
+        Request(f"{URL}a"),
+        Request(URL, "other"),
+        *(Request(URL, **options) for options in (
+            {"method": "POST"}, {"headers": {"A": "1"}}, {"body": b"x"}, {"cookies": {"a": "1"}},
+            {"cb_kwargs": {"n": 1}}, {"meta": {"n": 1}}, {"priority": 1}, {"dont_filter": True},
+            {"errback": "other"}, {"delay": 1}, {"downloader": "requests"}, {"timeout": 1},
+            {"retries": 0}, {"redirects": 0}, {"handle": [404]}, {"session": "a"}, {"max_body": 1},
+        )),
+    ]  # fmt: skip
+    assert [n for n, request in enumerate(different) if request in different[:n]] == []
+    assert all(Request.decode(one.encode()) == one for one in different if not one.delay)
+
+
+def test_the_repr_makes_an_equal_request() -> None:
+    request = Request(
+        URL, "page", form={"q": "a"}, meta={"n": 1}, retries=0, handle=[404, 410], priority=2,
+        errback="failed", depth=4,
+    )  # fmt: skip
+    assert eval(repr(request)) == request
+    assert repr(Request(URL)) == repr(Request(URL, "parse", depth=1)) == f"Request({URL!r})"
+    assert repr(Request(URL, "page", delay=1)) == f"Request({URL!r}, 'page', delay=1)"
+
+
 def test_fingerprint_tells_requests_apart() -> None:
     def of(url: str = URL, **fields: Any) -> bytes:
         return Request(url, **fields).fingerprint()

@@ -20,6 +20,7 @@ from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.messages import Run, WorkerReport, child_line
 from crawlframe.node.running_marks import RunningMarks
+from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Collector, Outcome
@@ -102,7 +103,7 @@ def engine(pages: list[Page]) -> Part:
     claimed = [held(page.url) for page in pages]
     marks = RunningMarks(1, IN_FLIGHT)
     place = marks.take()
-    registry = Registry.load("benchmarks.profile.spiders")
+    make = CrawlMaker(Registry.load("benchmarks.profile.spiders"), HERE.deadline).make
 
     async def load_task(task: int) -> TaskSpec:
         return TaskSpec(task, "idle", {}, 0)
@@ -113,7 +114,7 @@ def engine(pages: list[Page]) -> Part:
     async def crawl() -> None:
         mark = partial(marks.write, place)
         runner = RequestRunner(
-            HERE, registry, "", _Fetched(pages), Sieve(), load_task, load_cookies, mark
+            HERE, make, "", _Fetched(pages), Sieve(), load_task, load_cookies, mark
         )
         for request in claimed:
             await runner.run(request, TaskView("running", 0))

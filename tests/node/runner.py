@@ -1,74 +1,111 @@
-"""A RequestRunner for one spider, with a downloader that is real or has every response already."""
+"""One task of a spider in a RequestRunner, with a downloader that is real or has every response
+already."""
 
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 from typing import Any
+
+import orjson
 
 from crawlframe import FetchError, Request, Response, Spider
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
-from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.outcome import Outcome
-from crawlframe.request import make_rid, root_admission
+from crawlframe.testing.one_task import OneTask
 
 HERE = Settings(allow_private=(ipaddress.ip_network("127.0.0.0/8"),))
+URL = "http://shop.example/a"
+HTML = {"Content-Type": "text/html"}
+
+
+class Spiders(Registry):
+    """These; nothing is imported for them."""
+
+    def __init__(self, *spiders: type[Spider]) -> None:
+        self.spiders = {spider.name: spider for spider in spiders}
+        self.broken = {}
 
 
 class Ready(Downloader):
     """Has every response at once."""
 
-    def __init__(self, status: int = 200, error: FetchError | None = None) -> None:
+    def __init__(
+        self,
+        status: int = 200,
+        error: FetchError | None = None,
+        body: bytes = b"fetched",
+        headers: dict[str, str] | None = None,
+    ) -> None:
         super().__init__(Settings())
         self.asked: list[Request] = []
         self._status = status
         self._error = error
+        self._body = body
+        self._fields = headers or {}
 
     async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
         self.asked.append(request)
         if self._error is not None:
             raise self._error
-        return Response(request.url, self._status, {}, b"fetched", request)
+        return Response(request.url, self._status, self._fields, self._body, request)
 
 
-class Tasks:
-    """One runner, for a spider and a downloader. ``marks`` has (slot, rid) in order."""
+class Tasks(OneTask):
+    """``marks`` has (slot, rid) in order; ``others`` are spiders in the same registry."""
 
     def __init__(
-        self, spider: type[Spider], downloader: Downloader, arguments: dict[str, Any] | None = None
+        self,
+        spider: type[Spider],
+        downloader: Downloader,
+        arguments: dict[str, Any] | None = None,
+        *others: type[Spider],
+        task: int = 1,
+        priority: int = 0,
+        settings: Settings = HERE,
+        **more: Any,
     ) -> None:
         self.marks: list[tuple[int, bytes]] = []
-        self.cookies: dict[str, str] = {}
-
-        class OneSpider(Registry):
-            def __init__(self) -> None:
-                pass
-
-            def get(self, name: str) -> type[Spider]:
-                return spider
-
-        async def load_task(task: int) -> TaskSpec:
-            return TaskSpec(task, spider.name, arguments or {}, 0)
-
-        async def load_cookies(task: int) -> tuple[dict[str, str], int]:
-            return self.cookies, 0
-
-        self._runner = RequestRunner(
-            HERE, OneSpider(), "", downloader, Sieve(), load_task, load_cookies,
-            lambda slot, rid: self.marks.append((slot, rid)),
-        )  # fmt: skip
-
-    async def run(self, request: Request, attempts: int = 0, task: int = 1) -> Outcome:
-        record, rid = request.encode(), make_rid(task, request.fingerprint())
-        view = TaskView("running", len(self.cookies))
-        return await self._runner.run(Claimed(rid, task, request.host, attempts, 0, record), view)
-
-    async def start(self) -> Outcome:
-        seed = root_admission(1)
-        return await self._runner.run(
-            Claimed(seed.rid, 1, seed.host, 0, 0, seed.record), TaskView("running", 0)
+        super().__init__(
+            TaskSpec(task, spider.name, arguments or {}, priority),
+            CrawlMaker(Spiders(spider, *others), settings.deadline).make,
+            downloader,
+            settings,
+            mark=lambda slot, rid: self.marks.append((slot, rid)),
+            **more,
         )
+
+
+class Runs(Tasks):
+    """A task with a page that every request gets."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        spider: str = "shop",
+        body: bytes = b"<p>hello",
+        **arguments: Any,
+    ) -> None:
+        downloader = Ready(body=body, headers=HTML)
+        super().__init__(registry.get(spider), downloader, arguments, task=7, priority=5)
+
+    async def page(self, url: str = URL, attempts: int = 0) -> Outcome:
+        """The outcome of a page."""
+        return await self.run(Request(url), attempts=attempts)
+
+
+def registry_of(folder: Path, source: str) -> Registry:
+    """The spiders of one module."""
+    package = folder / "seam_spiders"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "shop.py").write_text(source)
+    return Registry.load(package)
+
+
+def items(outcome: Outcome) -> list[Any]:
+    return [orjson.loads(item) for item in outcome.items]

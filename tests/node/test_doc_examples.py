@@ -12,7 +12,7 @@ import pytest
 
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.task_life import Summary
-from tests.node.spider_runs import Runs, items, registry_of
+from tests.node.runner import Runs, items, registry_of
 
 PAGE = Path(__file__).parents[2] / "docs/spiders.md"
 BOOKS = b"""<div class=book><b> Emma </b><i>10</i></div><div class=book><b>Ulysses</b><i>0</i></div>
@@ -25,7 +25,7 @@ def example(heading: str) -> str:
 
 
 def page(worker: Runs) -> Outcome:
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert outcome.verdict is Verdict.DONE, outcome.detail
     return outcome
 

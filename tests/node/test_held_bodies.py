@@ -8,20 +8,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import BadEncoding, ConnectionLost, FetchError, FetchTimeout
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account, TransferMemory
-from crawlframe.frontier.records import Claimed, TaskView
-from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker import memory_waits
-from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Request, make_rid
+from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
+from tests.node.runner import Tasks
 
 SIZE = 5 << 20
 
@@ -65,38 +61,16 @@ class Ready(Downloader):
 
 def run(path: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Outcome, list[int], int]:
     downloader = Ready(Settings())
-    runner = runner_with(downloader, monkeypatch)
+    task = task_with(downloader, monkeypatch)
     request = Request(f"http://h/{path}", errback="sorry")
-    outcome = asyncio.run(runner.run(claimed_of(request, 9), TaskView("running", 0)))
+    outcome = asyncio.run(task.run(request, attempts=9))
     return outcome, Holding.held, downloader.memory.held
 
 
-def runner_with(downloader: Downloader, monkeypatch: pytest.MonkeyPatch) -> RequestRunner:
+def task_with(downloader: Downloader, monkeypatch: pytest.MonkeyPatch) -> Tasks:
     monkeypatch.setattr(Holding, "held", [])
     monkeypatch.setattr(Holding, "downloader_of_test", downloader)
-
-    class OneSpider(Registry):
-        def __init__(self) -> None:
-            pass
-
-        def get(self, name: str) -> type[Spider]:
-            return Holding
-
-    async def load_task(task: int) -> TaskSpec:
-        return TaskSpec(task, "holding", {}, 0)
-
-    async def load_cookies(task: int) -> tuple[dict[str, str], int]:
-        return {}, 0
-
-    return RequestRunner(
-        Settings(), OneSpider(), "", downloader, Sieve(), load_task, load_cookies,
-        lambda slot, rid: None,
-    )  # fmt: skip
-
-
-def claimed_of(request: Request, attempts: int) -> Claimed:
-    rid = make_rid(1, request.fingerprint())
-    return Claimed(rid, 1, request.host, attempts, 0, request.encode())
+    return Tasks(Holding, downloader, settings=Settings())
 
 
 @pytest.mark.parametrize(
@@ -148,12 +122,12 @@ def verdicts(
     downloader = Full(Settings())
     downloader.error = error
     monkeypatch.setattr(Holding, "settings", {"retries": retries}, raising=False)
-    runner = runner_with(downloader, monkeypatch)
+    task = task_with(downloader, monkeypatch)
 
     async def main() -> list[tuple[str, bool]]:
         found = []
         for _ in range(2):
-            outcome = await runner.run(claimed_of(request, attempts), TaskView("running", 0))
+            outcome = await task.run(request, attempts=attempts)
             assert outcome.reason == error.reason
             assert outcome.verdict is not Verdict.DEFER or outcome.delay >= 500
             found.append((outcome.verdict.value, downloader.in_advance))

@@ -13,6 +13,7 @@ import uvloop
 from crawlframe import CallNext, FetchError, Request, Response, Retry, Spider, SyncCallNext
 from crawlframe.errors import ConnectionLost
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.frontier.records import TaskView
 from crawlframe.node.running_marks import LOOP
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import make_rid
@@ -38,7 +39,7 @@ def run(
     spider: type[Spider], downloader: Downloader, request: Request | None = None, attempts: int = 0
 ) -> Outcome:
     tasks = Tasks(spider, downloader)
-    return asyncio.run(tasks.run(request or Request(URL), attempts))
+    return asyncio.run(tasks.run(request or Request(URL), attempts=attempts))
 
 
 def with_middlewares(*middlewares: Any) -> type[Plain]:
@@ -86,8 +87,8 @@ def test_a_class_is_made_once_for_all_tasks_of_a_spider() -> None:
 
     async def main() -> None:
         tasks = Tasks(with_middlewares(Counting), Ready())
-        for task in (1, 2, 2):
-            assert (await tasks.run(Request(URL), task=task)).verdict is Verdict.DONE
+        for tasks.task in (1, 2, 2):
+            assert (await tasks.run(Request(URL))).verdict is Verdict.DONE
 
     asyncio.run(main())
     assert len(made) == 1
@@ -411,9 +412,9 @@ def test_a_session_is_shared_with_other_workers(site: Site) -> None:
         try:
             login = await here.run(Request(f"{site.url}/login", session="left"))
             assert login.cookies
-            there.cookies = login.cookies
+            there.cookies, newer = login.cookies, TaskView("running", 1)
             for session in ("left", "right", None):
-                await there.run(Request(f"{site.url}/page?{session}", session=session))
+                await there.run(Request(f"{site.url}/page?{session}", session=session), newer)
             return login
         finally:
             await client.close()

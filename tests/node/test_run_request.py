@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     BodyTooLarge,
@@ -17,25 +16,22 @@ from crawlframe.errors import (
     FetchError,
     FetchTimeout,
     TooManyRedirects,
-    UnknownSpider,
 )
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
-from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.frontier.records import TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import BACKOFF_CAP
 from crawlframe.node.worker.failures import MAX_DETAIL
-from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import Request, make_rid, root_admission
+from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider
+from tests.node.runner import Tasks
 
 URL = "http://a.example/"
 TOOK = 0.25  # seconds of each fetch, by the clock of the tests
-RUNNING = TaskView("running", 0)
 
 
 class Shop(Spider):
@@ -80,16 +76,6 @@ class Picky(Shop):
         raise RuntimeError("no shop today")
 
 
-class Spiders(Registry):
-    def __init__(self) -> None:
-        self.spiders = {"shop": Shop, "picky": Picky}
-
-    def get(self, name: str) -> type[Spider]:
-        if name not in self.spiders:
-            raise UnknownSpider(f"no spider {name!r}")
-        return self.spiders[name]
-
-
 class Fetched(Downloader):
     """Its answer to every request is ``answer``, given by the test."""
 
@@ -112,26 +98,21 @@ class Fetched(Downloader):
         return Response(request.url, self.answer, self.headers, b"<p>", request)
 
 
-class Worker:
+class Worker(Tasks):
     """A runner with one task, and all that it asks and says."""
 
     def __init__(self) -> None:
         self.now = 1000.0
         self.downloader = Fetched(self._pass_by)
-        self.spec: TaskSpec | None = TaskSpec(1, "shop", {}, 0)
-        self.cookies: dict[str, str] = {}
         self.loads: list[str] = []
         self.over: list[bytes] = []  # fetches that are over
-        self.marks: list[tuple[int, bytes]] = []
-        self.runner = RequestRunner(
-            Settings(max_deliveries=5),
-            Spiders(),
-            "v1",
+        super().__init__(
+            Shop,
             self.downloader,
-            Sieve(),
-            self._load_task,
-            self._load_cookies,
-            mark=lambda slot, rid: self.marks.append((slot, rid)),
+            {},
+            Picky,
+            settings=Settings(max_deliveries=5),
+            version="v1",
             fetched=lambda claimed: self.over.append(claimed.rid),
             clock=lambda: self.now,
         )
@@ -141,26 +122,11 @@ class Worker:
 
     async def _load_task(self, task: int) -> TaskSpec | None:
         self.loads.append("task")
-        return self.spec
+        return await super()._load_task(task)
 
     async def _load_cookies(self, task: int) -> tuple[dict[str, str], int]:
         self.loads.append("cookies")
-        return self.cookies, 0
-
-    async def run(
-        self,
-        request: Request | None = None,
-        view: TaskView = RUNNING,
-        *,
-        attempts: int = 0,
-        deliveries: int = 0,
-        kills: int = 0,
-    ) -> Outcome:
-        """What becomes of a request; without one, of a plain one."""
-        asked = request or Request(URL)
-        rid, record = make_rid(1, asked.fingerprint()), asked.encode()
-        claimed = Claimed(rid, 1, asked.host, attempts, deliveries, record, 0, kills)
-        return await self.runner.run(claimed, view)
+        return await super()._load_cookies(task)
 
 
 def run(
@@ -171,7 +137,7 @@ def run(
     async def one() -> Outcome:
         worker = Worker()
         worker.downloader.answer = answer
-        return await worker.run(request, attempts=attempts)
+        return await worker.run(request or Request(URL), attempts=attempts)
 
     return asyncio.run(one())
 
@@ -198,9 +164,7 @@ def test_the_root_request_runs_start_and_fetches_nothing() -> None:
     async def one() -> None:
         worker = Worker()
         worker.spec = TaskSpec(1, "shop", {"first": "http://a.example/first"}, 0)
-        root = root_admission(1)
-        claimed = Claimed(root.rid, 1, root.host, 0, 0, root.record)
-        outcome = await worker.runner.run(claimed, RUNNING)
+        outcome = await worker.start()
         assert (outcome.verdict, len(outcome.follow_ups)) == (Verdict.DONE, 1)
         assert (worker.downloader.fetched, worker.over) == ([], [])
 
@@ -219,7 +183,7 @@ def test_a_task_is_loaded_once_and_its_cookies_when_there_are_newer_ones() -> No
         await asyncio.gather(*(worker.run(Request(f"{URL}{n}")) for n in range(3)))
         assert worker.loads == ["task"]
         for version in (1, 1, 2):
-            await worker.run(view=TaskView("running", version))
+            await worker.run(Request(URL), TaskView("running", version))
         assert worker.loads == ["task", "cookies", "cookies"]
 
     asyncio.run(some())
@@ -228,7 +192,7 @@ def test_a_task_is_loaded_once_and_its_cookies_when_there_are_newer_ones() -> No
 def test_who_is_running_is_marked() -> None:
     async def one() -> None:
         worker = Worker()
-        outcome = await worker.run()
+        outcome = await worker.run(Request(URL))
         one = [(LOOP, outcome.rid), (LOOP, b"")]
         decoded, started, called = one, one, one
         assert worker.marks == decoded + started + called
@@ -279,7 +243,7 @@ def test_the_end_of_each_fetch_is_told() -> None:
     async def one(answer: int | FetchError) -> None:
         worker = Worker()
         worker.downloader.answer = answer
-        outcome = await worker.run()
+        outcome = await worker.run(Request(URL))
         assert worker.over == [outcome.rid]
 
     for answer in (200, 503, ConnectionLost("gone")):
@@ -290,7 +254,7 @@ def test_a_request_with_a_slow_callback_keeps_the_slot_of_its_host() -> None:
     async def one() -> None:
         worker = Worker()
         worker.runner.callbacks.expect(1, "parse", computes=False)
-        outcome = await worker.run()
+        outcome = await worker.run(Request(URL))
         assert (outcome.verdict, worker.over) == (Verdict.DONE, [])
 
     asyncio.run(one())
@@ -328,7 +292,7 @@ def test_a_callback_that_fails_leaves_nothing(callback: str, named: str) -> None
 def test_poison_is_not_fetched(deliveries: int, kills: int, poison: bool) -> None:
     async def one() -> None:
         worker = Worker()
-        outcome = await worker.run(deliveries=deliveries, kills=kills)
+        outcome = await worker.run(Request(URL), deliveries=deliveries, kills=kills)
         assert (outcome.reason == "poison") == poison
         assert bool(worker.downloader.fetched) != poison
 
@@ -338,7 +302,7 @@ def test_poison_is_not_fetched(deliveries: int, kills: int, poison: bool) -> Non
 def test_of_a_cancelled_task_nothing_is_fetched() -> None:
     async def one() -> None:
         worker = Worker()
-        outcome = await worker.run(view=TaskView("cancelling", 0))
+        outcome = await worker.run(Request(URL), TaskView("cancelling", 0))
         assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "cancelled")
         assert outcome.cancelled
         assert worker.downloader.fetched == worker.loads == []
@@ -397,11 +361,11 @@ def test_a_task_that_cannot_be_made_is_parked_and_tried_again_with_the_next_requ
     async def some() -> None:
         worker = Worker()
         good, worker.spec = worker.spec, spec
-        outcome = await worker.run()
+        outcome = await worker.run(Request(URL))
         assert (outcome.verdict, outcome.version) == (Verdict.PARK, version)
         assert reason in outcome.reason
         worker.spec = good
-        assert (await worker.run()).verdict is Verdict.DONE
+        assert (await worker.run(Request(URL))).verdict is Verdict.DONE
         assert worker.loads == ["task", "task"]
 
     asyncio.run(some())

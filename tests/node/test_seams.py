@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from crawlframe.frontier.records import Claimed
+from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.outcome import Verdict
 from crawlframe.request import Request
 from crawlframe.task_life import Summary
-from tests.node.spider_runs import URL, Runs, items, registry_of
+from tests.node.runner import URL, Runs, items, registry_of
 
 HEAD = """
 import asyncio, threading, time
@@ -57,7 +57,7 @@ def parse(self, response):
     yield Request("http://shop.example/b")
 """,
     )
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert [item["n"] for item in items(outcome)] == [0, 4, 8, 12, 16, 20]
     assert len(outcome.follow_ups) == 1
     assert outcome.stats is not None
@@ -78,7 +78,7 @@ pipelines = [doubled, later, NotOld]
         yield item
 """,
     )
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     expected = [{"n": 2 * n, "later": URL} for n in range(6)]
     assert items(outcome) == expected
     assert outcome.stats is not None
@@ -107,7 +107,7 @@ def parse(self, response):
     yield {{"n": 1}}
 """,
     )
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
     assert words in outcome.detail
     assert (outcome.items, outcome.stats) == ([], None)
@@ -116,7 +116,7 @@ def parse(self, response):
 
 def test_what_is_no_item_is_refused_before_the_pipelines(tmp_path: Path) -> None:
     worker = runs(tmp_path, "pipelines = [doubled]\ndef parse(self, response):\n    yield 42")
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert "a callback yielded int '42'; yield items" in outcome.detail
 
 
@@ -134,7 +134,7 @@ def parse(self, response):
     )
 
     async def twice() -> list[Any]:
-        return [items(await worker.run()), items(await worker.run())]
+        return [items(await worker.page()), items(await worker.page())]
 
     first, second = asyncio.run(twice())
     assert first == [{"thread": "MainThread"}]
@@ -193,7 +193,7 @@ def parse(self, response):
     )
 
     async def thrice() -> list[Any]:
-        return [await worker.run(attempts=n) for n in range(3)]
+        return [await worker.page(attempts=n) for n in range(3)]
 
     first, second, third = asyncio.run(thrice())
     assert (first.verdict, first.reason, first.delay > 0) == (Verdict.RETRY, "opened", True)
@@ -212,8 +212,8 @@ def opened(self, task):
     yield Request("http://shop.example/")
 """,
     )
-    outcome = asyncio.run(worker.run())
-    assert "opened yielded <Request GET http://shop.example/>; only callbacks" in outcome.detail
+    outcome = asyncio.run(worker.page())
+    assert "opened yielded Request('http://shop.example/'); only callbacks" in outcome.detail
 
 
 @pytest.mark.parametrize("where", ["quick", "slow", "waiting", "beside"])
@@ -238,7 +238,7 @@ def count(self, response):
     worker = runs(tmp_path, body)
 
     async def all_() -> list[Any]:
-        await worker.run()
+        await worker.page()
         pages = [Request(f"http://shop.example/{'n' * n}") for n in range(3)]
         return await asyncio.gather(*map(worker.run, pages))
 
@@ -264,14 +264,14 @@ def parse(self, response):
     self.count("pages")
 """,
     )
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert outcome.stats is not None
     assert outcome.stats.counters == {"pages": 1}
 
 
 def test_nothing_is_counted_while_the_spider_is_made(tmp_path: Path) -> None:
     worker = runs(tmp_path, "def __init__(self):\n    self.stats.inc('made')")
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert "self.stats.inc('made'): no callback runs here" in outcome.reason
 
 
@@ -292,7 +292,7 @@ def parse(self, response):
     yield from found
 """,
     )
-    (item,) = items(asyncio.run(worker.run()))
+    (item,) = items(asyncio.run(worker.page()))
     assert "self.stats.inc('beside'): no callback runs here" in item["error"]
 
 
@@ -305,7 +305,7 @@ def opened(self, task):
     self.stats.inc("opened")
 """,
     )
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert "self.stats.inc('opened'): no callback runs here" in outcome.detail
 
 
@@ -323,7 +323,7 @@ def parse(self, response):
     raise CloseTask(" enough\\n now ")
 """,
     )
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert (outcome.verdict, outcome.closing) == (Verdict.DONE, "enough now")
     assert [item["n"] for item in items(outcome)] == [2]
     assert outcome.stats is not None
@@ -345,14 +345,14 @@ def parse(self, response):
         yield {{"n": n}}
 """,
     )
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert (outcome.verdict, outcome.closing) == (Verdict.DONE, "x" * 200)
     assert [item["n"] for item in items(outcome)] == [0, 1, 2]
 
 
 def test_opened_closes_the_task(tmp_path: Path) -> None:
     worker = runs(tmp_path, "def opened(self, task):\n    raise CloseTask('no key')")
-    outcome = asyncio.run(worker.run())
+    outcome = asyncio.run(worker.page())
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "cancelled")
     assert outcome.closing == "no key"
 
@@ -375,7 +375,7 @@ def closed(self, summary):
 def test_closed_has_the_last_word(tmp_path: Path, state: str) -> None:
     worker = runs(tmp_path, CLOSED)
     worker.summary = SUMMARY
-    outcome = asyncio.run(worker.end(state))
+    outcome = asyncio.run(worker.end(TaskView(state, 0)))
     assert (outcome.verdict, outcome.url, outcome.callback) == (Verdict.DONE, "end:", "closed")
     assert items(outcome) == [{"outcome": "finished", "books": 2, "took": 1, "response": None}]
     assert outcome.stats is not None
@@ -397,7 +397,7 @@ def test_closed_waits_when_something_else_is_left(tmp_path: Path) -> None:
 def test_code_without_closed_does_not_hold_up_a_cancel(
     tmp_path: Path, state: str, verdict: Verdict, reason: str
 ) -> None:
-    outcome = asyncio.run(runs(tmp_path, "pass").end(state))
+    outcome = asyncio.run(runs(tmp_path, "pass").end(TaskView(state, 0)))
     assert (outcome.verdict, outcome.reason) == (verdict, reason)
 
 
@@ -422,5 +422,5 @@ def test_nothing_else_runs_in_a_task_that_is_cancelled(tmp_path: Path) -> None:
     worker = runs(tmp_path, CLOSED)
     request = Request(URL)
     claimed = Claimed(b"r" * 16, 7, request.host, 0, 0, request.encode())
-    outcome = asyncio.run(worker.take(claimed, "cancelling"))
+    outcome = asyncio.run(worker.take(claimed, TaskView("cancelling", 0)))
     assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "cancelled")

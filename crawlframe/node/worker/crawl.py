@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from crawlframe.errors import UnknownCallback
+from crawlframe.errors import SpiderError, UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.ledger import TaskSpec
@@ -15,7 +15,7 @@ from crawlframe.pipelines import Pipelines
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.signatures import misfit
-from crawlframe.spider import Spider, SpiderSettings
+from crawlframe.spider import Spider, SpiderSettings, read_settings
 
 Follow = Callable[[Request, Response | None], Request | None]
 
@@ -34,6 +34,29 @@ class TaskCrawl:
     middlewares: Middlewares | None = None
     pipelines: Pipelines = field(default_factory=Pipelines)
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        spec: TaskSpec,
+        spider: Spider,
+        start_arguments: dict[str, Any],
+        middlewares: Middlewares | None,
+        pipelines: Pipelines,
+    ) -> TaskCrawl:
+        """Returns the task with this spider object and its settings. Raises SpiderError, and what
+        the author's properties raise."""
+        if "middlewares" in vars(spider):
+            raise SpiderError("middlewares belong to the class, not to self")
+        return cls(
+            spec,
+            spider,
+            start_arguments,
+            read_settings(type(spider)),
+            domains=tuple(domain.lower() for domain in spider.allowed_domains),
+            middlewares=middlewares,
+            pipelines=pipelines,
+        )
 
     def allows(self, hostname: str) -> bool:
         """Whether the host is one of allowed_domains, or below one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
+from types import TracebackType
 
 from crawlframe import outcome, pipelines
 from crawlframe.errors import CloseTask, FetchError
@@ -45,12 +46,21 @@ def closing_reason(close: CloseTask) -> str:
     return " ".join(clean_text(close.reason).split())[:MAX_REASON] or "closed by the spider"
 
 
+def authors_part(trace: TracebackType | None) -> TracebackType | None:
+    """Returns the traceback from the author's code on, without our own frames above it; None if
+    none of its frames is the author's."""
+    part, above, found = trace, False, False
+    while trace is not None:
+        ours = trace.tb_frame.f_code.co_filename in CALLERS
+        if above and not ours:
+            part, found = trace, True
+        elif ours and not found:
+            part = None
+        above, trace = ours, trace.tb_next
+    return part
+
+
 def callback_traceback(error: BaseException) -> str:
-    """The traceback from the author's code on, without our own frames above it."""
-    frames = [*traceback.extract_tb(error.__traceback__)]
-    ours = [frame.filename in CALLERS for frame in frames]
-    calls = [i for i in range(1, len(frames)) if ours[i - 1] and not ours[i]]
-    if calls or any(ours):  # there may be none of the author's among them
-        frames = frames[calls[-1] :] if calls else []
-    lines = traceback.format_list(frames)
+    """The traceback from the author's code on."""
+    lines = traceback.format_tb(authors_part(error.__traceback__))
     return trim("".join([*lines, *traceback.format_exception_only(error)]))

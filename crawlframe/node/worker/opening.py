@@ -1,17 +1,45 @@
-"""Opening: runs ``opened`` and ``open`` of a spider and its pipelines when a worker starts a
-task."""
+"""Opening: how a worker takes up a task: its spider is made, then it and its pipelines are
+opened."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
+from crawlframe.code.registry import Registry
 from crawlframe.errors import CloseTask, SpiderError
+from crawlframe.fetch.middlewares import Middlewares
+from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl, method
+from crawlframe.pipelines import Pipelines
+from crawlframe.spider import Spider, build
 from crawlframe.task_life import TaskInfo
 
 OPENED = "opened"
+
+
+class CrawlMaker:
+    """Makes the spiders of one worker. ``deadline``: seconds that a middleware may run."""
+
+    def __init__(self, registry: Registry, deadline: float) -> None:
+        self._registry = registry
+        self._deadline = deadline
+        self._middlewares: dict[type[Spider], Middlewares | None] = {}
+
+    def make(self, spec: TaskSpec) -> TaskCrawl:
+        """Returns the task with a new spider object. Raises UnknownSpider, ArgumentError,
+        SpiderError, and what the author's __init__ and properties raise."""
+        spider, start_arguments = build(self._registry.get(spec.spider), spec.arguments)
+        middlewares, pipelines = self._middlewares_of(type(spider)), Pipelines(spider.pipelines)
+        return TaskCrawl.of(spec, spider, start_arguments, middlewares, pipelines)
+
+    def _middlewares_of(self, kind: type[Spider]) -> Middlewares | None:
+        """Returns one set for all tasks of a spider in this worker."""
+        if kind not in self._middlewares:
+            own = Middlewares(kind.middlewares, self._deadline)
+            self._middlewares[kind] = own if own.layers else None
+        return self._middlewares[kind]
 
 
 class NotOpened(Exception):

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from crawlframe import faults
-from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     MAX_AFTER,
@@ -25,7 +24,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
-from crawlframe.fetch.middlewares import MiddlewareFailed, Middlewares
+from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.frontier.records import Claimed, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.running_marks import LOOP
@@ -37,11 +36,9 @@ from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
-from crawlframe.pipelines import Pipelines
 from crawlframe.record import read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider, build, read_settings
 from crawlframe.stats import RUNNING
 from crawlframe.task_life import Summary
 
@@ -56,13 +53,13 @@ async def _unknown(task: int) -> None:
 class RequestRunner:
     """Runs requests of any task. Use it from one event loop.
 
-    ``load_task`` and ``load_cookies`` read the database and Redis. ``version`` is that of the
-    registry's code."""
+    ``make`` makes the spider of a task, as that of CrawlMaker does. ``version`` is that of its
+    code. ``load_task`` and ``load_cookies`` read database and Redis."""
 
     def __init__(
         self,
         settings: Settings,
-        registry: Registry,
+        make: Callable[[TaskSpec], TaskCrawl],
         version: str,
         downloader: Downloader,
         sieve: Sieve,
@@ -73,13 +70,15 @@ class RequestRunner:
         fetched: Callable[[Claimed], None] = lambda claimed: None,
         load_summary: Callable[[int], Awaitable[Summary | None]] = _unknown,
         clock: Callable[[], float] = time.perf_counter,
+        failed: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks. ``fetched`` is called for each fetch
-        that is over, whether or not it brought a response. ``load_summary`` returns the summary of
-        a task that has nothing left but its last request; None when it has. ``clock`` returns
-        seconds."""
+        that is over, whether or not it brought a response. ``load_summary`` returns how a task ends
+        of which nothing is left but its last request; None when something else is. ``clock`` gives
+        seconds. ``failed`` is called with what authors' code raised, before the outcome keeps the
+        text of it."""
         self._settings = settings
-        self._registry = registry
+        self._make = make
         self._version = version
         self._downloader = downloader
         self._sieve = sieve
@@ -89,7 +88,7 @@ class RequestRunner:
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
         self._fetching = Fetching(downloader, self.callbacks, fetched, clock)
-        self._middlewares: dict[type[Spider], Middlewares | None] = {}
+        self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
@@ -126,6 +125,7 @@ class RequestRunner:
             outcome.end(Verdict.ERROR, CANCELLED).closing = closing_reason(close)
             return outcome
         except NotOpened as error:
+            self._failed(error.cause)
             if attempts < error.retries:
                 return outcome.end(Verdict.RETRY, OPENED, str(error), backoff(attempts))
             return outcome.end(Verdict.ERROR, OPENED, callback_traceback(error.cause))
@@ -162,6 +162,7 @@ class RequestRunner:
         except FetchError as error:
             return await self._fail(outcome, crawl, request, error)
         except MiddlewareFailed as failed:
+            self._failed(failed.error)
             return outcome.end(Verdict.ERROR, *describe(failed))
         if response is None:
             return outcome
@@ -244,6 +245,7 @@ class RequestRunner:
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
+            self._failed(error)
             reason = error.reason if isinstance(error, UnparsablePage) else "callback"
             return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
         return outcome
@@ -279,12 +281,7 @@ class RequestRunner:
         RUNNING.set(None)  # not for a single request: all that arrive meanwhile wait for it
         self._mark(LOOP, rid)
         try:
-            spider_class = self._registry.get(spec.spider)
-            spider, start_arguments = build(spider_class, spec.arguments)
-            settings = read_settings(spider_class)
-            domains = tuple(domain.lower() for domain in spider.allowed_domains)
-            middlewares = self._middlewares_of(spider)
-            pipelines = Pipelines(spider.pipelines)
+            crawl = self._make(spec)
         except (UnknownSpider, ArgumentError) as error:
             raise Park(trim(str(error), 500)) from None
         except BaseException as error:  # the author's __init__ and properties run here
@@ -292,28 +289,8 @@ class RequestRunner:
             raise Park(trim(f"spider {spec.spider!r} cannot be created: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
-        crawl = TaskCrawl(
-            spec,
-            spider,
-            start_arguments,
-            settings,
-            domains=domains,
-            middlewares=middlewares,
-            pipelines=pipelines,
-        )
         await take_up(crawl, self.callbacks, rid)
         return crawl
-
-    def _middlewares_of(self, spider: Spider) -> Middlewares | None:
-        """One set for all tasks of a spider in this process. Raises SpiderError, and what the
-        author's __init__ raises."""
-        kind = type(spider)
-        if "middlewares" in vars(spider):
-            raise SpiderError("middlewares belong to the class, not to self")
-        if kind not in self._middlewares:
-            own = Middlewares(kind.middlewares, self._settings.deadline)
-            self._middlewares[kind] = own if own.layers else None
-        return self._middlewares[kind]
 
 
 def _take_head(outcome: Outcome) -> None:

@@ -39,6 +39,7 @@ from crawlframe.node.messages import (
 from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback
+from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
@@ -118,7 +119,7 @@ class Worker:
         downloader = Downloader(self._settings)
         self._runner = RequestRunner(
             self._settings,
-            self._registry,
+            CrawlMaker(self._registry, self._settings.deadline).make,
             self._version,
             downloader,
             self._sieve,

@@ -1,0 +1,68 @@
+"""Result: what one run of a callback led to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.request import Request
+from crawlframe.stats import DROPPED
+
+_ENDS: dict[Verdict, Literal["done", "error", "retry"]]
+_ENDS = {Verdict.DONE: "done", Verdict.ERROR: "error"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a node would have stored, and how the request ended.
+
+    ``items`` are as they are stored: decoded JSON, after the pipelines. ``requests`` are those that
+    would be queued, as a node decodes them, without those that ``follow``, ``allowed_domains`` and
+    ``depth_limit`` dropped, each once. ``dropped`` has the number of items that pipelines dropped,
+    by reason; ``stats`` and ``maxima`` what self.stats counted, by name.
+    ``closing`` is the reason of CloseTask, "" if it was not raised.
+
+    ``end`` is "done", "error" or "retry". Unless it is "done", ``reason`` is the word for the
+    ledger, such as "http_404", ``detail`` says more, and nothing is kept but what an errback
+    yielded. ``delay`` is the number of seconds until the next try."""
+
+    items: list[Any]
+    requests: list[Request]
+    dropped: dict[str, int]
+    stats: dict[str, int]
+    maxima: dict[str, int | float]
+    closing: str = ""
+    end: Literal["done", "error", "retry"] = "done"
+    reason: str = ""
+    detail: str = ""
+    delay: float = 0.0
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Result:
+        """Returns the result of an outcome."""
+        requests = []
+        for admission in outcome.follow_ups:
+            request = Request.decode(admission.record)
+            request.delay = admission.delay / 1000
+            requests.append(request)
+        stats = outcome.stats
+        counters = stats.counters if stats else {}
+        return cls(
+            items=[orjson.loads(item) for item in outcome.items],
+            requests=requests,
+            dropped={
+                name.removeprefix(DROPPED): number
+                for name, number in counters.items()
+                if name.startswith(DROPPED)
+            },
+            stats={name: n for name, n in counters.items() if not name.startswith(DROPPED)},
+            maxima=dict(stats.maxima) if stats else {},
+            closing=outcome.closing,
+            end=_ENDS.get(outcome.verdict, "retry"),
+            reason=outcome.reason,
+            detail=outcome.detail,
+            delay=outcome.delay / 1000,
+        )

@@ -1,0 +1,140 @@
+"""Runs: one callback of a spider, run as a worker runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from crawlframe.conf import Settings
+from crawlframe.errors import FetchError
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.spider import Spider
+from crawlframe.task_life import Summary
+from crawlframe.testing.inputs import URL
+from crawlframe.testing.result import Result
+from crawlframe.testing.trial import Trial
+
+Download = Callable[[Request], Response | Awaitable[Response]]
+Callback = Callable[..., Any] | str
+
+LAST = 1 << 20  # tries that failed before; no request has that many
+
+
+def run(
+    spider: type[Spider] | Spider,
+    got: Response | Request | FetchError | Summary | None = None,
+    callback: Callback | None = None,
+    *,
+    arguments: dict[str, Any] | None = None,
+    middlewares: bool = True,
+    pipelines: bool = True,
+    download: Download | None = None,
+    attempts: int = 0,
+) -> Result:
+    """Run one method of a spider with the engine of a worker, and return what it led to.
+
+    ``got`` decides what runs: for a Response it is the callback; for a Request, too, after
+    ``download`` has returned the response; for a FetchError the errback; for a Summary ``closed``;
+    without any ``start``. ``callback`` is a method of the spider or its name; by default it is that
+    of the request. ``opened`` of the spider and ``open`` of its pipelines run before, as in each
+    worker.
+
+    ``spider`` is a class, or an object on which attributes were set. ``arguments`` are those of the
+    task; required ones may be missing. ``middlewares`` and ``pipelines`` say whether those of the
+    spider run. ``download`` takes a Request and returns a Response or raises FetchError; it may be
+    async. ``attempts`` is the number of tries that failed before.
+
+    Raises what the author's code raises, as it is. Raises SpiderError for what a node would refuse
+    or park, such as a Request that names no method of the spider; BadRequest for one that cannot be
+    stored; ArgumentError; TypeError for inputs that do not fit together; and RuntimeError in an
+    event loop: use ``await asyncio.to_thread(run, ...)`` there."""
+    __tracebackhide__ = True  # in pytest
+    _refuse_event_loop()
+    request: Request | Summary | None
+    match got:
+        case Response():
+            request, download = got.request, _returning(got, download)
+        case Request():
+            request = got
+            if download is None:
+                raise TypeError("run: for a Request, give download, a function from it to Response")
+        case FetchError():
+            download, request = _raising(got, download), _failed(got, callback)
+            callback, attempts = None, LAST
+        case Summary() | None:
+            request = got
+            if callback is not None or download is not None:
+                raise TypeError("run: start and closed take neither callback nor download")
+        case _:
+            raise TypeError(
+                f"run: {got!r:.80} is no Response, Request, FetchError or Summary; without one of "
+                "them start is run"
+            )
+    if isinstance(request, Request) and callback is not None:
+        request = request.replace(callback=_name(callback))
+    trial = Trial(spider, Given(download), arguments, middlewares=middlewares, pipelines=pipelines)
+    return trial.run(request, attempts)
+
+
+class Given(Downloader):
+    """Gets its responses from a function; nothing is fetched."""
+
+    def __init__(self, download: Download | None) -> None:
+        super().__init__(Settings())
+        self._download = download
+
+    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+        assert self._download is not None
+        response = self._download(request)
+        if inspect.isawaitable(response):
+            response = await response
+        if not isinstance(response, Response):
+            raise TypeError(f"download returned {response!r:.80}; return a Response")
+        response = copy.copy(response)
+        response.request = request  # the decoded one, as in a node
+        return response
+
+
+def _returning(response: Response, download: Download | None) -> Download:
+    if download is not None:
+        raise TypeError("run: give a Response or download, not both")
+    return lambda request: response
+
+
+def _raising(error: FetchError, download: Download | None) -> Download:
+    if download is not None:
+        raise TypeError("run: give a FetchError or download, not both")
+
+    def fail(request: Request) -> Response:
+        raise error
+
+    return fail
+
+
+def _failed(error: FetchError, errback: Callback | None) -> Request:
+    """Returns the request that ends with the error. Raises TypeError if it has no errback."""
+    request = error.request or Request(URL)
+    if errback is not None:
+        return request.replace(errback=_name(errback))
+    if request.errback is None:
+        raise TypeError("run: name the errback, for the FetchError has no request with one")
+    return request
+
+
+def _name(callback: Callback) -> str:
+    """Returns the name of a method of an object, or of a class."""
+    return callback if isinstance(callback, str) else getattr(callback, "__name__", repr(callback))
+
+
+def _refuse_event_loop() -> None:
+    __tracebackhide__ = True
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("run was called in an event loop; use await asyncio.to_thread(run, ...)")

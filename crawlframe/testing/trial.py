@@ -1,0 +1,116 @@
+"""Trial: a spider whose methods are run one at a time, by the engine of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from crawlframe.conf import Settings
+from crawlframe.errors import BadRequest, SpiderError
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.middlewares import Middlewares
+from crawlframe.ledger import TaskSpec
+from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
+from crawlframe.node.worker.failures import authors_part
+from crawlframe.outcome import Outcome, Verdict
+from crawlframe.pipelines import Pipelines
+from crawlframe.request import Request
+from crawlframe.spider import Spider, build, describe
+from crawlframe.task_life import Summary
+from crawlframe.testing.one_task import OneTask
+from crawlframe.testing.result import Result
+
+
+class Trial:
+    """Runs the methods of one spider: of a class, or of an object on which attributes were set.
+    ``downloader`` fetches the pages. ``arguments`` are those of the task; required ones may be
+    missing."""
+
+    def __init__(
+        self,
+        spider: type[Spider] | Spider,
+        downloader: Downloader,
+        arguments: dict[str, Any] | None = None,
+        *,
+        middlewares: bool = True,
+        pipelines: bool = True,
+        settings: Settings | None = None,
+    ) -> None:
+        """Raises SpiderError if a node would refuse the spider."""
+        self._object = None if isinstance(spider, type) else spider
+        self._kind = spider if isinstance(spider, type) else type(spider)
+        describe(self._kind)
+        self._downloader = downloader
+        self._spec = TaskSpec(1, self._kind.name, arguments or {}, 0)
+        self._with_middlewares = middlewares
+        self._with_pipelines = pipelines
+        self._settings = settings or Settings()
+        self._failures: list[BaseException] = []
+        self._crawl: TaskCrawl | None = None
+
+    def run(self, got: Request | Summary | None, attempts: int = 0) -> Result:
+        """Returns what a Request led to; or ``closed``, for a Summary; or ``start``, for None.
+        ``attempts`` is the number of tries that failed before. Raises what the author's code
+        raised, SpiderError for what a node would park, and BadRequest for a Request that cannot be
+        stored."""
+        __tracebackhide__ = True  # in pytest
+        self._failures.clear()
+        outcome = asyncio.run(self._run(got, attempts))
+        if self._failures:
+            error = self._failures[0]
+            raise error.with_traceback(authors_part(error.__traceback__))
+        if outcome.verdict is Verdict.PARK:
+            raise SpiderError(outcome.reason)
+        if outcome.reason == "bad_request":
+            raise BadRequest(outcome.detail)
+        result = Result.of(outcome)
+        for request in result.requests:
+            self._check(request)
+        return result
+
+    async def _run(self, got: Request | Summary | None, attempts: int) -> Outcome:
+        task = OneTask(
+            self._spec, self._make, self._downloader, self._settings, failed=self._failures.append
+        )
+        try:
+            if isinstance(got, Request):
+                return await task.run(got, attempts=attempts)
+            if got is None:
+                return await task.start()
+            task.summary = got
+            return await task.end()
+        finally:
+            await self._downloader.close()
+
+    def _make(self, spec: TaskSpec) -> TaskCrawl:
+        try:
+            self._crawl = self._made(spec)
+        except BaseException as error:  # the author's __init__ and properties run here
+            self._failures.append(error)
+            raise
+        return self._crawl
+
+    def _made(self, spec: TaskSpec) -> TaskCrawl:
+        spider, start_arguments = build(self._kind, spec.arguments, complete=False)
+        if self._object is not None:
+            for name in spec.arguments.keys() - start_arguments.keys():
+                setattr(self._object, name, getattr(spider, name))
+            spider = self._object
+        middlewares = self._kind.middlewares if self._with_middlewares else ()
+        return TaskCrawl.of(
+            spec,
+            spider,
+            start_arguments,
+            Middlewares(middlewares, self._settings.deadline) if middlewares else None,
+            Pipelines(spider.pipelines if self._with_pipelines else ()),
+        )
+
+    def _check(self, request: Request) -> None:
+        """Raises SpiderError if a node would park the request when its turn comes."""
+        assert self._crawl is not None
+        try:
+            check_fit(self._crawl, request)
+            if request.errback:
+                method(self._crawl, request.errback)
+        except Park as park:
+            raise SpiderError(f"{park}: {request!r}") from None

@@ -1,0 +1,119 @@
+"""One page fetched as a node would, and what a callback makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+import crawlframe
+import crawlservice
+from crawlframe.code.registry import Registry
+from crawlframe.conf import Settings
+from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.fetch.downloader import Downloader
+from crawlframe.links import hostname_of
+from crawlframe.program import command
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.spider import Spider
+from crawlframe.testing import Result
+from crawlframe.testing.trial import Trial
+from crawlservice.tasks import arguments as spider_arguments
+
+# What is between the command and the author's code.
+OURS = tuple(one.__path__[0] + os.sep for one in (asyncio, crawlframe, crawlservice))
+
+
+class NotParsed(CrawlframeError):
+    """The page was not fetched, or its callback raised. ``trace`` is the author's traceback, ""
+    when none of their code is in it."""
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.trace = trace
+
+
+@dataclass
+class PageParser:
+    """``arguments`` are text, as typed; those that the callback does not use may be missing."""
+
+    settings: Settings
+    registry: Registry
+    spider: type[Spider]
+    arguments: dict[str, str] = field(default_factory=dict)
+    middlewares: bool = True
+    pipelines: bool = True
+    response: Response | None = None  # the last one that was downloaded
+
+    def parse(self, request: Request) -> Result:
+        """Returns what one try of a request leads to. Raises NotParsed, ArgumentError, and
+        SpiderError if the request does not fit the spider."""
+        trial = Trial(
+            self.spider,
+            _Remembering(self),
+            self._checked_arguments(),
+            middlewares=self.middlewares,
+            pipelines=self.pipelines,
+            settings=self.settings,
+        )
+        try:
+            result = trial.run(request)
+        except (Exception, SystemExit) as error:  # the author's code may raise anything
+            trace = _authors_trace(error)
+            if isinstance(error, CrawlframeError) and not trace:
+                raise
+            what = "".join(traceback.format_exception_only(error)).strip()
+            raise NotParsed(f"the spider raised {what}", trace) from None
+        if result.end != "done":
+            more = "; a node would try again" if result.end == "retry" else ""
+            raise NotParsed(f"{result.reason}: {result.detail}{more}")
+        return result
+
+    def _checked_arguments(self) -> dict[str, Any]:
+        info = self.registry.info(self.spider.name)
+        lenient = replace(info, arguments={**info.arguments, "required": []})
+        return spider_arguments.check(lenient, dict(self.arguments), from_text=True)
+
+
+class _Remembering(Downloader):
+    """Keeps the response for its owner."""
+
+    def __init__(self, owner: PageParser) -> None:
+        super().__init__(owner.settings)
+        self._owner = owner
+
+    async def fetch(self, *given: Any, **more: Any) -> Response:
+        self._owner.response = response = await super().fetch(*given, **more)
+        return response
+
+
+def spider_for(registry: Registry, url: str) -> type[Spider]:
+    """Returns the only spider, or the only one that has the host of ``url`` in ``allowed_domains``.
+    Raises ArgumentError if there is none, or more than one."""
+    host = hostname_of(url)
+    spiders = registry.spiders
+    found = [name for name, spider in spiders.items() if _names(spider, host)]
+    if len(found) == 1 or len(spiders) == 1:
+        return registry.get((found or [*spiders])[0])
+    if not spiders:
+        raise ArgumentError(f"no spider is loaded; {command('checkspiders')} says why")
+    some = f"{' and '.join(found)} have" if found else "no spider has"
+    raise ArgumentError(
+        f"{some} {host} in allowed_domains; add --spider NAME, one of {', '.join(spiders)}"
+    )
+
+
+def _names(spider: type[Spider], host: str) -> bool:
+    return any(f".{host}".endswith(f".{domain.lower()}") for domain in spider.allowed_domains)
+
+
+def _authors_trace(error: BaseException) -> str:
+    """Returns the traceback from the first frame on that is not ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((n for n, one in enumerate(frames) if not one.filename.startswith(OURS)), None)
+    return "" if first is None else "".join(traceback.format_list(frames[first:]))
