@@ -42,9 +42,9 @@ SAMPLES = [
     ),
     Sample(
         "release.lua",
-        "if split_own(own) == ARGV[1] then",
-        "without `and split_own(own) == ARGV[1]`",
-        "test_give_back.py::test_only_the_holder_may_give_back[release]",
+        "if penalty > 0 then add_kill(rid) end",
+        "always",
+        "test_give_back.py::test_who_is_not_blamed_has_killed_nobody",
     ),
     Sample(
         "replay.lua",

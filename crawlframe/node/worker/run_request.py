@@ -73,10 +73,10 @@ class RequestRunner:
         failed: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks. ``fetched`` is called for each fetch
-        that is over, whether or not it brought a response. ``load_summary`` returns how a task ends
-        of which nothing is left but its last request; None when something else is. ``clock`` gives
-        seconds. ``failed`` is called with what authors' code raised, before the outcome keeps the
-        text of it."""
+        that is over, whether or not it brought a response. ``load_summary`` returns the summary
+        of a task of which only its last request is left, and None while anything else is left.
+        ``clock`` returns seconds. ``failed`` is called with what authors' code raised; the outcome
+        keeps only its text."""
         self._settings = settings
         self._make = make
         self._version = version
