@@ -49,7 +49,7 @@ def test_a_schedule_is_made_from_the_form(
     page.click("[name=_save]")
 
     expect(page.locator(".field-argument-pages")).to_contain_text("at least 1")
-    expect(page.locator(".field-argument-site")).to_contain_text("this is needed")
+    expect(page.locator(".field-argument-site")).to_contain_text("required")
     assert page.input_value("[name=argument-kind]") == "shop"
     page.fill("[name=argument-pages]", "7")
     page.fill("[name=argument-site]", "https://example.com/?a=1&b=<2>")

@@ -55,14 +55,14 @@ def test_a_webhook_is_added_tried_and_followed(
 
     page.goto(f"{origin(page)}/admin/crawlservice/webhook/")
     run_action(page, "send_test")
-    expect(page.locator("body")).to_contain_text("ours took the test")
+    expect(page.locator("body")).to_contain_text("ours accepted the test")
     assert secret not in page.content()
     (told,) = receiver.wait(1)
     assert (told.path, told.content["kind"]) == ("/in", "test")
     assert verify(told, secret)
 
     submit_watched(page, web.url, pages=1)
-    row = delivery(page, 1, "arrived")
+    row = delivery(page, 1, "delivered")
     expect(row).to_contain_text("evt_1: finished")
     _, told = receiver.wait(2)
     assert told.content["task"]["id"] == 1
@@ -70,7 +70,7 @@ def test_a_webhook_is_added_tried_and_followed(
 
     receiver.answers["/in"] = 500
     submit_watched(page, web.url, pages=1)
-    row = delivery(page, 2, "trying again")
+    row = delivery(page, 2, "retrying")
     expect(row.locator(".field-problem")).to_have_text("it answered 500: <b>sorry</b>")
     page.goto(f"{origin(page)}/admin/crawlservice/webhook/")
     expect(page.locator("#result_list")).to_contain_text("it answered 500: <b>sorry</b>")
@@ -78,8 +78,8 @@ def test_a_webhook_is_added_tried_and_followed(
     expect(page.locator("body")).to_contain_text("ours: it answered 500: <b>sorry</b>")
 
     receiver.answers.clear()
-    delivery(page, 2, "trying again")
+    delivery(page, 2, "retrying")
     run_action(page, "send_again", "evt_2:")
     expect(page.locator("body")).to_contain_text("to be sent again: 1")
-    delivery(page, 2, "arrived")
+    delivery(page, 2, "delivered")
     assert page.evaluate("window.violations") == []

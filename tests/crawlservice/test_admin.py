@@ -132,7 +132,7 @@ def test_who_may_only_look_cannot_steer(ended_task: Task, published: Frontier) -
     user.user_permissions.add(Permission.objects.get(codename="submit_task"))
     page = steer(client, "pause", task)
     assert "Tasks paused: " not in page
-    assert "steered by others" in page
+    assert "You may only control your own tasks." in page
     Task.objects.update(user=user)
     assert "Tasks paused: 1" in steer(client, "pause", task)
     Task.objects.update(user=None)
@@ -280,7 +280,7 @@ def test_nodes_are_listed_without_redis(admin: Client, join: Callable[..., int])
     with redis_at("redis://127.0.0.1:1/0"):
         page = admin.get("/admin/crawlservice/generation/").content.decode()
         one = admin.get(f"/admin/crawlservice/generation/{life}/change/").content.decode()
-    assert "Redis does not answer: what nodes do is not known" in page
+    assert "Redis does not answer: the state of the nodes is unknown" in page
     assert cells(page, "state") == ["unknown", "unknown"]
     assert "unknown" in one
     assert "1f00c0ffee00" not in page + one

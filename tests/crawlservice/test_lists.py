@@ -111,7 +111,7 @@ def test_where_there_is_no_index_the_latest_rows_are_looked_at(
     monkeypatch.setattr(keyset, "LOOKED", 2)
     page = look(many, "page/?version=1f00")
     assert len(cells(page, "short_url")) == 2
-    assert "looked at: the latest 2" in page
+    assert "searched: the latest 2" in page
     task = Task.objects.get(spider="many").pk
     assert len(cells(look(many, f"page/?version=1f00&task={task}"), "short_url")) == 3
 

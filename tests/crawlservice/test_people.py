@@ -456,4 +456,4 @@ def test_the_checks_for_a_deployment_find_nothing_but_a_proxy_that_is_not_told_o
         assert "no issues" in outcome.stdout
     else:
         assert "1 issue" in outcome.stderr
-        assert "one who guesses passwords locks out all" in outcome.stderr
+        assert "one client that guesses passwords locks out everybody" in outcome.stderr

@@ -74,7 +74,7 @@ def test_a_schedule_is_added_and_planned(operator: Client) -> None:
         ({"cron": "", "every": ""}, "cron", "give a cron expression"),
         ({"timezone": "Mars"}, "timezone", "there is no time zone"),
         ({"arguments": "{"}, "arguments", "valid JSON"),
-        ({"arguments": "[1]"}, "arguments", "write an object"),
+        ({"arguments": "[1]"}, "arguments", "Enter a JSON object"),
         ({"arguments": "{}"}, "arguments", "needs the argument"),
         ({"arguments": '{"city": "Ulm", "pages": "many"}'}, "arguments", "a whole number"),
         ({"arguments": '{"city": "Ulm", "town": "Ulm"}'}, "arguments", "has no argument"),

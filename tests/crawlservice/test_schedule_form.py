@@ -142,7 +142,7 @@ def test_errors_stand_at_their_fields(operator: Client) -> None:
     )  # fmt: skip
     found = problems(page)
     assert set(found) == {"site", "pages", "since", "extra", "kind", "priority"}
-    assert "this is needed" in found["site"]
+    assert "is required: " in found["site"]
     assert "at most 9" in found["pages"]
     assert filled_in(page)["pages"] == "10"
     assert "<i>yesterday" not in page

@@ -104,7 +104,7 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
     client.post("/i18n/setlang/", {"language": "zh-hans", "next": "/admin/"})
     page = client.get("/admin/auth/user/add/").content.decode()
     assert "操作日志" in page
-    assert "looks at everything" not in page
+    assert "sees everything" not in page
     assert "查看者：可查看除用户以外的全部内容" in page
 
 
