@@ -142,7 +142,7 @@ def test_the_demo_is_cancelled_with_its_site(
     assert "Task 1 is cancelled" in crawl.output
     again = manage("crawl", "listings", "--demo", "--listings", 30, "--workers", 1)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "note: task 1 is unfinished and runs along" in again.stdout
+    assert "note: task 1 is unfinished and runs at the same time" in again.stdout
     assert "30 of 30 listings, all as generated" in again.stdout
 
 

@@ -72,7 +72,7 @@ def test_how_far_a_task_is_where_that_is_known(published: Frontier) -> None:
     shown = {line.split()[1]: line.split() for line in drawn(view).splitlines() if "shop" in line}
     assert shown[f"#{new.pk}"][-8:] == ["-", "0", "1", "0", "0", "1", "0", "-"]
     assert shown[f"#{like.pk}"][-9:-6] == ["~0", "%", "0"]
-    assert "~: of as many requests as the last run had" in drawn(view)
+    assert "~: estimated from the requests of the last run" in drawn(view)
 
 
 def test_what_is_done_counts_once_also_when_the_task_ends(
