@@ -95,7 +95,7 @@ def test_weak_postgres_settings_are_warnings(new_database):
         assert any("synchronous_commit = off" in line for line in prepare())
         with connection.cursor() as cursor:
             cursor.execute("SET default_transaction_read_only = on")
-        with pytest.raises(ConfigError, match="takes no writes"):
+        with pytest.raises(ConfigError, match="accepts no writes"):
             prepare()
 
 
@@ -183,7 +183,7 @@ def test_a_sqlite_in_use_says_so(new_database):
         other.execute("BEGIN IMMEDIATE")
         with (
             django_on(f"{url}?timeout=1"),
-            pytest.raises(ConfigError, match=r"database is locked.*; another process writes"),
+            pytest.raises(ConfigError, match=r"database is locked.*; another process has been"),
         ):
             prepare()
 
