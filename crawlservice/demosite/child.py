@@ -78,8 +78,8 @@ class DemoServer:
             self._process = None
 
     def stats(self) -> dict[str, Any]:
-        """What ``/_stats`` answers: ``requests``, ``statuses``, ``in_flight_max``, and in ``paths``
-        how often each path and query was asked."""
+        """The counters of ``/_stats``: ``requests``, ``statuses``, ``in_flight_max``, and in
+        ``paths`` how often each path and query was requested."""
         with urllib.request.urlopen(self.url + STATS, timeout=10) as answer:
             stats: dict[str, Any] = json.load(answer)
         return stats

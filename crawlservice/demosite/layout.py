@@ -88,7 +88,7 @@ def card(listing: Listing) -> str:
 
 
 class Layout:
-    """Renders whole documents for one site. ``size`` is the aimed size of a page in bytes."""
+    """Renders whole documents for one site. ``size`` is the target size of a page in bytes."""
 
     def __init__(
         self, seed: int, size: int, city: str, districts: dict[str, str], featured: list[Listing]
