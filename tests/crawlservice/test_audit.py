@@ -140,7 +140,7 @@ def test_an_end_told_too_often_early_or_never_is_found(
     for _ in range(times):
         Event.objects.create(task=ended_task, kind="finished")
     (problem,) = audit(Task.objects.get())
-    assert problem.endswith(f"it is {state}, and its end was told {times} times")
+    assert problem.endswith(f"it is {state}, and its end was recorded {times} times")
 
 
 def test_many_tasks_cost_the_same_number_of_queries(
