@@ -185,8 +185,8 @@ def test_it_is_shown_until_it_comes_back(died: int, as_role: Callable[[str], Cli
     (out,) = program(person("viewer", "eye"), "read").get("nodes").json()["nodes"]
     assert (out["state"], out["given_back"]) == ("offline", 7)
     assert up() == {"alpha": 0}
-    assert "it held 7 requests, which others run" in nodes()
-    with pytest.raises(CommandError, match="lives"):
+    assert "it held 7 requests, which other nodes run" in nodes()
+    with pytest.raises(CommandError, match="is not running"):
         nodes("--check")
     lives.begin("alpha", "m", 2)
     assert read() == []
@@ -202,7 +202,7 @@ def test_a_life_is_shown_instead_of_the_death_before(died: int, join: Callable[.
 def test_an_operator_forgets_it(died: int) -> None:
     with pytest.raises(CommandError, match="no node 'beta' is offline"):
         nodes("--forget", "beta")
-    assert nodes("--forget", "alpha") == "node alpha is forgotten\n"
+    assert nodes("--forget", "alpha") == "node alpha was removed from the list\n"
     assert read() == []
     action = Action.objects.get()
     assert (action.verb, action.detail) == ("forget node", {"command": True, "node": "alpha"})

@@ -96,10 +96,10 @@ def test_it_is_shown_and_an_operator_deletes_it(
     told = run("quarantine", "--clear")
     assert "nodes 99" in told
     assert "\\xff<junk>" in told
-    assert "1 rows are deleted" in told
+    assert "1 rows deleted" in told
     assert published.rows.quarantined() == []
     assert Action.objects.get(verb="forget unreadable rows").detail["rows"] == 1
-    assert run("quarantine") == "every row in Redis could be read\n"
+    assert run("quarantine") == "no unreadable rows in Redis\n"
 
 
 def test_no_more_is_kept_than_can_be_looked_at(published: Frontier) -> None:
