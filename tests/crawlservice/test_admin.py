@@ -249,14 +249,16 @@ def test_pages_tell_why_a_node_is_abnormal(admin: Client, join: Callable[..., in
     join("beta", version="1f00c0ffee00", state="live")
     listing = admin.get("/admin/crawlservice/generation/").content.decode()
     assert cells(listing, "condition") == ["idle", "abnormal"]
-    assert cells(listing, "headline")[1] == "Its results or chores wait: <b>no</b> database"
+    assert cells(listing, "headline")[1] == "Its results or chores are waiting: <b>no</b> database"
     detail = admin.get(f"/admin/crawlservice/generation/{life}/change/").content.decode()
     dashboard = admin.get("/admin/").content.decode()
     for page in (detail, dashboard):
-        assert "wait: &lt;b&gt;no&lt;/b&gt; database" in page
+        assert "are waiting: &lt;b&gt;no&lt;/b&gt; database" in page
         assert "1 of its 2 workers is missing" in page
     told = [text for text in texts(detail, "div") if text.startswith("abnormal")]
-    assert told[0].startswith("abnormal Its results or chores wait: <b>no</b> database; 1 of its")
+    assert told[0].startswith(
+        "abnormal Its results or chores are waiting: <b>no</b> database; 1 of its"
+    )
     assert "alpha is abnormal" in dashboard
 
 

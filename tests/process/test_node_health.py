@@ -83,8 +83,8 @@ def test_a_node_that_stands_still_is_late_and_well_again_when_it_goes_on(
     wait(lambda: alpha().late > 0)
     assert alpha().condition == nodes.ABNORMAL
     (trouble,) = alpha().troubles
-    assert "It has not been heard of for" in trouble
-    assert "its lease is over, and others take its requests" in trouble
+    assert "No heartbeat for" in trouble
+    assert "its lease expires, and other nodes take its requests" in trouble
     running.process.send_signal(signal.SIGCONT)
     wait(lambda: alpha().condition == nodes.IDLE)
 
@@ -100,7 +100,7 @@ def test_a_database_that_is_away_is_told_until_it_is_back(
         server.crash()
         wait(lambda: bool(alpha().waits))
         assert alpha().condition == nodes.ABNORMAL
-        assert alpha().troubles == [f"Its results or chores wait: {alpha().waits}"]
+        assert alpha().troubles == [f"Its results or chores are waiting: {alpha().waits}"]
         assert "onnect" in alpha().waits
         server.start()
         wait(lambda: alpha().condition == nodes.IDLE)
