@@ -331,10 +331,10 @@ def test_a_new_kind_of_error_takes_the_canary_back(
 ) -> None:
     run_pages(**error())
     text = failing(roll(watcher, canary="alpha", pages=5))
-    assert f"canary alpha met an error with {NEW12} that no other version met: " in text
+    assert f"canary alpha had an error with {NEW12} that no other version had: " in text
     assert "callback (KeyError) in shop.parse, for instance http://shop.example/" in text
     assert "KeyError: 'price'" in text
-    assert f"It is back on {OLD12}, and no other node was told" in text
+    assert f"It is back on {OLD12}, and no other node was affected" in text
     _, back = watcher.fleet.told["alpha"]
     assert (back.revision, back.back, back.nodes) == (OLD12, True, ("alpha",))
     assert watcher.fleet.told["beta"] == []
@@ -449,9 +449,9 @@ def test_too_few_pages_leave_the_canary_as_it_is(
     run_pages(pages=3)
     text = failing(roll(watcher, canary="alpha", pages=50, timeout=0.5))
     assert f"canary alpha ran 3 of 50 pages with {NEW12} in 0.5 s" in text
-    assert "It stays as it is and no other node was told" in text
-    assert f"Wait on: python manage.py rollout {NEW12} --canary alpha --pages 50" in text
-    assert f"Tell all nodes: python manage.py rollout {NEW12}\n" in text
+    assert "It stays as it is, and no other node was affected" in text
+    assert f"Wait longer: python manage.py rollout {NEW12} --canary alpha --pages 50" in text
+    assert f"Roll out to all nodes: python manage.py rollout {NEW12}\n" in text
     assert f"Go back: python manage.py rollout {OLD12} --back" in text
     assert watcher.last == {"alpha": "live", "beta": "not told"}
     assert len(watcher.fleet.told["alpha"]) == 1
@@ -469,7 +469,7 @@ def test_a_canary_whose_earlier_code_is_not_known_stays(
     watcher.fleet.change("alpha", version=NEW12)
     run_pages(**error())
     text = failing(roll(watcher, canary="alpha", pages=5))
-    assert "What it ran before is not known, and no other node was told" in text
+    assert "What it ran before is unknown, and no other node was affected" in text
     assert len(watcher.fleet.told["alpha"]) == 1
 
 
@@ -477,7 +477,7 @@ def test_a_canary_that_refuses_goes_back(watcher: Watcher) -> None:
     watcher.fleet.refusals[NEW12] = "spiders/shop.py:3: SyntaxError\nTraceback"
     text = failing(roll(watcher, canary="alpha"))
     assert "canary alpha refused: spiders/shop.py:3: SyntaxError.\n" in text
-    assert f"It is back on {OLD12}, and no other node was told" in text
+    assert f"It is back on {OLD12}, and no other node was affected" in text
     assert watcher.phases("alpha")[-3:] == ["refused", "announced", "live"]
 
 
@@ -485,7 +485,7 @@ def test_a_canary_that_cannot_pull_is_as_it_was(watcher: Watcher) -> None:
     watcher.fleet.obstacles["alpha"] = "the checkout has local changes"
     text = failing(roll(watcher, canary="alpha"))
     assert "canary alpha could not pull: the checkout has local changes.\n" in text
-    assert f"Its checkout was left as it was, at {OLD12}, and no other node was told" in text
+    assert f"Its checkout was left as it was, at {OLD12}, and no other node was affected" in text
     # Nothing stays announced that a restart of it would carry out.
     told = watcher.fleet.frontier.rollouts.of("alpha")
     assert told is not None
@@ -503,7 +503,7 @@ def test_a_canary_that_does_not_come_back_is_told_of(
 
     watcher.each_time = mute
     text = failing(roll(watcher, canary="alpha", timeout=0.5))
-    assert f"It was told to go back to {OLD12} and is still announced, and no other node" in text
+    assert f"It was asked to go back to {OLD12} and is still announced, and no other node" in text
 
 
 def test_a_canary_whose_code_somebody_changes_proves_nothing(
@@ -623,7 +623,7 @@ def test_the_command_takes_a_canary(
 
 
 def test_status_announces_nothing(fleet: Fleet) -> None:
-    assert command("--status").startswith("nothing was announced yet\n")
+    assert command("--status").startswith("nothing has been announced yet\n")
     fleet.frontier.rollouts.announce(Rollout(NEW, "main", ("beta",)))
     fleet.tick()
     fleet.add("gamma", OLD12, follows="")
@@ -638,16 +638,16 @@ def test_status_announces_nothing(fleet: Fleet) -> None:
 
 
 def test_status_without_nodes(published: Frontier) -> None:
-    assert command("--status").endswith("no node lives\n")
+    assert command("--status").endswith("no node is running\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([], "name the revision to roll out, or ask for --status"),
-        ([NEW, "--status"], "leave out the revision"),
-        ([NEW, "--pages", "3"], "--pages goes with --canary"),
-        ([NEW, "--canary", "alpha", "--pages", "0"], "--pages 0 proves nothing"),
+        ([NEW, "--status"], "does not take a revision"),
+        ([NEW, "--pages", "3"], "--pages requires --canary"),
+        ([NEW, "--canary", "alpha", "--pages", "0"], "--pages 0 must be 1 or more"),
         ([NEW, "--timeout", "0"], "--timeout 0 must be more than 0"),
         ([NEW, "--timeout", "nan"], "--timeout nan must be more than 0"),
         ([NEW, "--canary", "alhpa"], "did you mean 'alpha'?"),

@@ -252,7 +252,7 @@ def test_a_canary_with_a_new_kind_of_error_goes_back_alone(
     done = manage("rollout", new, "--canary", "alpha", "--timeout", 60)
     assert done.returncode == 1, done.stdout + nodes[0].output
     assert "callback (KeyError) in shop.parse, for instance http://127.0.0.1" in done.stderr
-    assert f"It is back on {old[:12]}, and no other node was told" in done.stderr
+    assert f"It is back on {old[:12]}, and no other node was affected" in done.stderr
     assert "beta: not told" in done.stdout
     assert (alpha.head, beta.head) == (old, old)
     assert version_of(look, "alpha") == old[:12]
