@@ -132,7 +132,7 @@ def test_a_var_directory_of_before_is_closed_to_others(
     assert mode(var / "secret_key") == mode(var / "crawlframe.sqlite3") == 0o600
     assert mode(var / "log") == 0o644
     (line,) = caplog.messages
-    assert f"{var} was closed to others" in line
+    assert f"{var} was closed to other users" in line
 
 
 def test_a_directory_of_other_things_is_left_alone_with_a_warning(

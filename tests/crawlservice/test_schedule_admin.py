@@ -125,7 +125,7 @@ def test_run_enable_and_disable(operator: Client) -> None:
     task = Task.objects.get()
     assert f'href="/admin/crawlservice/task/{task.pk}/change/"' in page
     assert (task.user, task.schedule) == (User.objects.get(), schedule)
-    assert "still ran" in act(operator, "run", schedule)
+    assert "was still running" in act(operator, "run", schedule)
     act(operator, "disable", schedule)
     schedule.refresh_from_db()
     assert (schedule.enabled, schedule.next_at) == (False, None)
@@ -161,7 +161,7 @@ def test_pages_show_times_and_runs_at_a_fixed_cost(operator: Client) -> None:
     assert "06:00:00 CST" in page
     change, change_before = look(f"{LIST}{schedule.pk}/change/")
     assert change.count("06:00:00 CST") == 5
-    assert "still ran" in change
+    assert "was still running" in change
     assert ">running</span>" in change
     _, runs_before = look("/admin/crawlservice/run/")
     for n in range(3):

@@ -153,7 +153,7 @@ def test_skip(add: Add) -> None:
         fall_due(schedule)
         start_due()
     assert outcomes(schedule) == ["submitted", "skipped", "skipped"]
-    assert schedule.runs.first().problem == f"task {task.pk} still ran"  # type: ignore[union-attr]
+    assert schedule.runs.first().problem == f"task {task.pk} was still running"  # type: ignore[union-attr]
     end(task.pk)
     fall_due(schedule)
     start_due()

@@ -122,7 +122,7 @@ def test_the_latest_of_many(cron: str, every: int, first: str, until: str, lates
         ("", None, "UTC", "cron", "give a cron expression"),
         ("* * * * *", 5, "UTC", "every", "not both"),
         ("", 0, "UTC", "every", "at least one second"),
-        ("0 6 * *", None, "UTC", "cron", "has 4 fields; write five"),
+        ("0 6 * *", None, "UTC", "cron", "has 4 fields; give five"),
         ("0 0 6 * * *", None, "UTC", "cron", "has 6 fields"),
         ("@daily", None, "UTC", "cron", "has 1 fields"),
         ("61 6 * * *", None, "UTC", "cron", "the minute of '61 6"),
