@@ -45,7 +45,7 @@ def renew(
     problems = frontier.audit()
     if problems:
         # A power cut in the middle of a script: Redis 7.0 may have run only its first half.
-        log.warning("Redis disagrees with itself and is filled anew: %s", problems[0])
+        log.warning("Redis is inconsistent and is filled again: %s", problems[0])
     if problems or mistrust:
         frontier.eras.wipe()
     known = frontier.open_tasks()
