@@ -250,8 +250,13 @@ def ended(ending: SpiderInfo, add_page: Callable[..., Page]) -> Callable[..., Ta
             "closed failed: KeyError: 'x'",
         ),
         ([], {"start": "KeyError: 'y'"}, "failed", "start failed: KeyError: 'y'"),
-        ([], {}, "failed", "start led to no request; are its URLs in allowed_domains?"),
-        ([], {"items": 3}, "failed", "start led to no request; are its URLs in allowed_domains?"),
+        ([], {}, "failed", "start led to no request; check that its URLs are in allowed_domains"),
+        (
+            [],
+            {"items": 3},
+            "failed",
+            "start led to no request; check that its URLs are in allowed_domains",
+        ),
         (
             [("", 1)] * 3 + [("timeout", 0)],
             {"last": "KeyError: 'x'"},

@@ -78,7 +78,7 @@ SEED = (0, "", 0)
         ([], {"start": ("callback", "Traceback\nValueError: no such city")},
          "failed", "start failed: ValueError: no such city"),
         ([], {"start": ("poison", "")}, "failed", "start failed: poison"),
-        ([], {}, "failed", "start led to no request; are its URLs in allowed_domains?"),
+        ([], {}, "failed", "start led to no request; check that its URLs are in allowed_domains"),
         (
             [(0, "http_429", 0)] * 3, {},
             "failed", "3 of 3 pages ended in error, all http_429",

@@ -152,7 +152,7 @@ def test_errors_stand_at_their_fields(operator: Client) -> None:
 def test_what_the_spider_does_not_take_any_more(operator: Client) -> None:
     made = schedule(site="x", kind="old", town="Ulm")
     page = operator.get(change_of(made)).content.decode()
-    assert "does not take these arguments any more" in page
+    assert "no longer takes these arguments" in page
     assert "when this is saved: town" in page
     assert filled_in(page)["kind"] == "old"
     assert "'old' is not accepted" in problems(send(operator, change_of(made)))["kind"]
