@@ -49,7 +49,7 @@ def test_a_webhook_is_added_tried_and_followed(
     page.click("[name=_save]")
     secret = page.locator("#secret").inner_text()
     assert len(secret) > 40
-    page.click("text=Go on to the webhook")
+    page.click("text=Continue to the webhook")
     expect(page.locator("[name=name]")).to_have_value("ours")
     assert secret not in page.content()
 
@@ -62,7 +62,7 @@ def test_a_webhook_is_added_tried_and_followed(
     assert verify(told, secret)
 
     submit_watched(page, web.url, pages=1)
-    row = delivery(page, 1, "delivered")
+    row = delivery(page, 1, "arrived")
     expect(row).to_contain_text("evt_1: finished")
     _, told = receiver.wait(2)
     assert told.content["task"]["id"] == 1
@@ -81,5 +81,5 @@ def test_a_webhook_is_added_tried_and_followed(
     delivery(page, 2, "retrying")
     run_action(page, "send_again", "evt_2:")
     expect(page.locator("body")).to_contain_text("to be sent again: 1")
-    delivery(page, 2, "delivered")
+    delivery(page, 2, "arrived")
     assert page.evaluate("window.violations") == []

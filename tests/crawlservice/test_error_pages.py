@@ -36,11 +36,11 @@ def broken(*args: object) -> None:
 @pytest.mark.parametrize(
     ("place", "host", "status", "english", "chinese"),
     [
-        ("/nowhere", "localhost", 404, "Nothing is here", "这里什么也没有"),
+        ("/nowhere", "localhost", 404, "Page not found", "页面不存在"),
         ("/admin/crawlservice/task/9/change/", "localhost", 404, "Nothing is", "这里什么也没有"),
-        ("/admin/auth/user/add/", "localhost", 403, "This is not for you", "你没有权限"),
+        ("/admin/auth/user/add/", "localhost", 403, "You do not have permission", "你没有权限"),
         (f"{LIST}?deliveries__problem=x", "localhost", 400, "cannot be read", "无法读取此请求"),
-        ("/admin/", "localhost", 500, "Something broke", "出错了"),
+        ("/admin/", "localhost", 500, "Something went wrong", "出错了"),
     ],
 )
 def test_each_error_has_a_page(
@@ -69,7 +69,7 @@ def test_a_form_without_its_token_is_told_why(operator: Client) -> None:
     strict.cookies = operator.cookies
     answer = strict.post("/admin/crawlservice/task/1/pause/")
     assert answer.status_code == 403
-    assert "This form is too old" in answer.content.decode()
+    assert "This form has expired" in answer.content.decode()
 
 
 def test_a_host_that_is_not_known_names_the_setting_and_is_logged_once(

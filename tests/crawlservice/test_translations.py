@@ -86,7 +86,7 @@ def test_no_text_of_the_code_is_missing(tmp_path: Path) -> None:
 
 def test_pages_speak_the_language_of_the_browser(service: Frontier) -> None:
     link = f"/{setup_link.make()}"
-    for language, words in (("zh-CN,zh;q=0.9", "创建账号并登录"), ("en", "Make the account")):
+    for language, words in (("zh-CN,zh;q=0.9", "创建账号并登录"), ("en", "Create the account")):
         client = Client(SERVER_NAME="localhost", headers={"accept-language": language})
         page = client.get(link).content.decode()
         assert words in page
