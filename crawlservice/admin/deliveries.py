@@ -18,7 +18,7 @@ from crawlservice.webhooks.deliveries import send_again
 
 STATES = {
     "waiting": (_("waiting"), Q(delivered_at=None, next_at__isnull=False)),
-    "arrived": (_("delivered"), Q(delivered_at__isnull=False)),
+    "arrived": (_("arrived"), Q(delivered_at__isnull=False)),
     "given up": (_("given up"), Q(delivered_at=None, next_at=None)),
 }
 
@@ -62,7 +62,7 @@ class DeliveryAdmin(ReadOnly):
     @admin.display(description=_("state"))
     def state(self, delivery: Delivery) -> SafeString:
         if delivery.delivered_at is not None:
-            return badge(_("delivered"), "good")
+            return badge(_("arrived"), "good")
         if delivery.next_at is None:
             return badge(_("given up"), "bad")
         if delivery.problem:

@@ -159,7 +159,7 @@ class GenerationAdmin(ReadOnly):
         told = CODE_STATES.get(node.state, node.state)
         return marked(told) if node.state in BAD_STATES else str(told)
 
-    @admin.display(description=_("for"))
+    @admin.display(description=_("duration"))
     def age(self, life: Generation) -> str:
         node = node_of(life)
         return timesince(node.since, depth=1) if node and node.since else "-"

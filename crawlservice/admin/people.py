@@ -157,7 +157,7 @@ class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
     def shown_name(self, group: Group) -> str:
         return str(roles.NAMES.get(group.name, group.name))
 
-    @admin.display(description=_("may"))
+    @admin.display(description=_("permissions"))
     def may(self, group: Group) -> SafeString:
         rows = group.permissions.select_related("content_type").order_by("content_type", "pk")
         return laid_out("\n".join(map(_permission_text, rows)))

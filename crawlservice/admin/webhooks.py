@@ -114,7 +114,7 @@ class WebhookAdmin(Owner):
 
     # -- what is shown ----------------------------------------------------------------------------
 
-    @admin.display(description=_("sends"))
+    @admin.display(description=_("events"))
     def wants(self, webhook: Webhook) -> str:
         labels = dict(KINDS)
         kinds = ", ".join(str(labels.get(kind, kind)) for kind in webhook.kinds) or gettext("all")
