@@ -1,4 +1,4 @@
-"""Checkout: what git says of a directory, with nothing of the repository run."""
+"""Checkout: what git says about a directory, without running anything of the repository."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The documentation names every command, its examples load, its pages lead on, and its English is
-plain. ``make docs`` checks the rest: references, headings, docstrings."""
+"""The documentation names every command, its examples load, its pages link to each other, and its
+English is plain. ``make docs`` checks the rest: references, headings, docstrings."""
 
 from __future__ import annotations
 

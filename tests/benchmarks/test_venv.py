@@ -1,4 +1,4 @@
-"""Environments of what is measured beside us. Nothing here comes from the network."""
+"""Environments of the other crawlers that are measured. Nothing here uses the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A webhook from its first minute: added in a browser, tried out, followed in its deliveries."""
+"""A webhook in a browser: added, tested, and followed in its deliveries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def delivery(page: Page, event: int, state: str) -> Locator:
-    """The row of an event in the list of deliveries, when it says this."""
+    """The row of an event in the list of deliveries, once it has this state."""
     row = page.locator(f"#result_list tbody tr:has-text('evt_{event}:')")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

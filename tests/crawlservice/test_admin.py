@@ -1,4 +1,4 @@
-"""The web: admin lists, actions and escapes as it should; only who may may steer; health."""
+"""The web: admin lists, actions and escaping; who may control tasks; health."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_actions_steer_tasks_and_say_what_they_could_not(
 def test_tasks_that_are_cancelled_together_share_the_seconds(
     admin: Client, published: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page is not waited for as long as many large ones take."""
+    """Cancelling many large tasks does not take as many times as long."""
     now, given = [100.0], list[float]()
 
     def cancel(frontier: Frontier, task: int, seconds: float) -> bool:

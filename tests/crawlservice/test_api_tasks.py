@@ -1,4 +1,4 @@
-"""The API: tasks are submitted, listed, shown and steered."""
+"""The API: tasks are submitted, listed, shown and controlled."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_key_that_is_none_is_refused(api: Program, key: str) -> None:
 def test_two_at_the_same_time_with_one_key_are_one(
     api: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both have found nothing of the key when they go on."""
+    """Neither has found the key when it continues."""
     both = threading.Barrier(2, timeout=60)
     look = bulk_submit._published
 

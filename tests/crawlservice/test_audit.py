@@ -165,7 +165,7 @@ def test_many_tasks_cost_the_same_number_of_queries(
 
 
 def good_task(add_page: Callable[..., Page]) -> Task:
-    """start, with one item."""
+    """A task with its start, which has one item."""
     task = Task.objects.create(spider="shop", state="finished", na=1, nf=1, items=1, seeds=b"")
     add_page(task, b"start", items=[{"n": 1}])
     task.seeds = pack_admissions([Admission(make_rid(task.pk, b"start"), 0, "h", 0, b"")])

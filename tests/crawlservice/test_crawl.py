@@ -1,4 +1,5 @@
-"""The crawl command from end to end: real node, real site, and what it says when things fail."""
+"""The crawl command from end to end: a real node, a real site, and its messages when things
+fail."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ NODE = re.compile(r"/(\d+) crawlframe\.node\.master\.generation: node .* generat
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
-    """SQLite, where a test does not ask for another by ``on_both``."""
+    """SQLite, unless a test asks for the other by ``on_both``."""
     return new_database(getattr(request, "param", "sqlite"))
 
 
@@ -162,7 +163,7 @@ def test_a_node_that_would_spoil_the_crawl_is_named(
 
 @pytest.fixture
 def look_around(join: Callable[..., int], shop: SpiderInfo) -> Callable[[], str]:
-    """What a crawl of ``shop`` says before it begins; nodes come by ``join``."""
+    """What a crawl of ``shop`` prints before it begins; nodes are added with ``join``."""
 
     def look() -> str:
         out = io.StringIO()

@@ -1,4 +1,4 @@
-"""Names in the environment that mean nothing are told of, with the one that was meant."""
+"""Unknown names in the environment are reported, with the one that was probably meant."""
 
 from __future__ import annotations
 

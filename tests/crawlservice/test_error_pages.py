@@ -1,4 +1,4 @@
-"""Pages that tell of an error: ours, in the reader's language, and without what the theme needs."""
+"""Error pages: ours, in the reader's language, and without what the theme needs."""
 
 from __future__ import annotations
 

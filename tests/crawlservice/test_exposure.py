@@ -1,4 +1,4 @@
-"""What must not be reachable by others: DEBUG, keys that can be guessed, the var directory."""
+"""What must not be reachable from outside: DEBUG, keys that can be guessed, the var directory."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_var_directory_of_before_is_closed_to_others(
 def test_a_directory_of_other_things_is_left_alone_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As a home directory or a checkout."""
+    """Such as a home directory or a checkout."""
     home = open_directory(tmp_path / "home", "notes", "secret_key")
     private_directory(home)
     assert (mode(home), mode(home / "notes")) == (0o755, 0o644)

@@ -1,4 +1,4 @@
-"""Health, readiness and metrics: what watchers are told, and who is told."""
+"""Health, readiness and metrics: what they report, and who may read it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ready() -> dict[str, bool]:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process that has not looked yet."""
+    """The state of a process that has not checked yet."""
     monkeypatch.setattr(health, "_migrated", False)
 
 
@@ -88,7 +88,7 @@ def test_an_empty_database_is_not_ready(service: Frontier, new_database: NewData
 def test_whether_tables_are_missing_is_asked_until_none_is(
     service: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer takes a walk through all migrations; load balancers ask every second."""
+    """The check walks through all migrations; load balancers ask every second."""
     assert ready()["migrated"]
     monkeypatch.setattr(database, "is_behind", lambda: pytest.fail("asked again"))
     assert ready()["migrated"]

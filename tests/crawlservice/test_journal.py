@@ -40,7 +40,7 @@ def admin(ada: User) -> Client:
 
 
 def told() -> list[tuple[str, str, int | None, Any]]:
-    """The journal from its beginning, logins left out."""
+    """The journal from its beginning, without logins."""
     rows = Action.objects.exclude(verb="login").order_by("id")
     return [(row.verb, row.name, row.task_id, row.detail) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Lists: paged by key, filtered, searched, each within bounds."""
+"""Lists: paged by key, filtered and searched, with bounded cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def look(client: Client, address: str) -> str:
 
 
 def turned(page: str) -> dict[str, str]:
-    """The links to other pages."""
+    """The links to the other pages of a list."""
     return {a.text(): str(a.attributes["href"]) for a in LexborHTMLParser(page).css(".cf-pages a")}
 
 

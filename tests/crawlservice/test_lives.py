@@ -96,7 +96,7 @@ def test_who_was_told_to_stop_is_not_missed() -> None:
 
 
 def test_a_node_that_ends_by_itself_is_not_missed(service: Frontier) -> None:
-    """As that of a `crawl` that was killed: no node of its name ever comes back."""
+    """Like that of a `crawl` that was killed: no node of its name ever comes back."""
     renew(service)
     code = Code(Path("spiders"), Path("manage.py"))
     services = DjangoServices(Settings(), "", code, once=True)
@@ -108,7 +108,7 @@ def test_a_node_that_ends_by_itself_is_not_missed(service: Frontier) -> None:
 
 
 def beside() -> tuple[int, int]:
-    """Two lives of alpha: a new one that has begun beside the old one, which goes on."""
+    """Two lives of alpha: a new one started while the old one keeps running."""
     return lives.begin("alpha", "m", 1), lives.begin("alpha", "m", 2, beside=[1])
 
 
@@ -117,7 +117,7 @@ def fates() -> list[tuple[str, bool]]:
 
 
 def test_an_old_life_beside_a_new_one_is_not_missed() -> None:
-    """Of a master that hands over, and of one that began before this was recorded."""
+    """For a master that hands over, and for one that began before this was recorded."""
     old, now = beside()
     assert not lives.die(old, 7)
     assert lives.die(now, 7)

@@ -1,4 +1,4 @@
-"""LocalNode: stops its process gracefully, and tells how one ended that should not have."""
+"""LocalNode: stops its process gracefully, and reports how one ended that should not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crawlservice.cli.local_node import LAST_LINES, LocalNode, last_lines
 
 pytestmark = pytest.mark.process
 
-# Stands for manage.py: says how it was started, then behaves as the test wants.
+# Replaces manage.py: prints how it was started, then behaves as the test wants.
 HEAD = """
 import json, os, signal, sys, time
 print(json.dumps([sys.argv[1:], os.environ.get("EXTRA"), os.getpgid(0) == os.getpid()]), flush=True)

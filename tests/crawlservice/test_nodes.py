@@ -1,4 +1,4 @@
-"""Nodes: their state, their code and the skew between them, and the command that tells it."""
+"""Nodes: their state, their code and the skew between them, and the command that shows it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROBLEM = (
 
 @pytest.fixture
 def database(new_database: Callable[[str], str]) -> str:
-    """SQLite only: what nodes do is asked of Redis."""
+    """SQLite only: the state of nodes is read from Redis."""
     return new_database("sqlite")
 
 
@@ -107,7 +107,7 @@ def test_only_nodes_that_work_have_a_say_in_skew(join: Join) -> None:
         (15, NodeHealth(lease=15, beat=3), False),
         (8, NodeHealth(lease=15, beat=3), False),
         (7, NodeHealth(lease=15, beat=3), True),
-        (1, NodeHealth(), False),  # a node of before
+        (1, NodeHealth(), False),  # an older node
         (2, NodeHealth(lease=6, beat=3), False),  # of which the lease is short
         (1, NodeHealth(lease=6, beat=3), True),
     ],

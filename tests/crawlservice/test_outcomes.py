@@ -1,4 +1,4 @@
-"""Outcomes: how a task ended, decided with its end and never again until it is retried."""
+"""Outcomes: how a task ended, decided when it ends and not again until it is retried."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BONN = {"city": "Bonn"}
 
 @pytest.fixture
 def crawl(published: Frontier, add_page: Callable[..., Page]) -> Callable[..., Task]:
-    """A task that ended: ``crawl(start=None, pages=[(depth, error, items), ...])``."""
+    """A task that has ended: ``crawl(start=None, pages=[(depth, error, items), ...])``."""
 
     def run(
         pages: list[tuple[int, str, int]],
@@ -132,7 +132,7 @@ def test_no_items_are_compared_with_earlier_runs(crawl: Callable[..., Task]) -> 
     good = crawl([SEED, (1, "", 340)])
     bad = crawl([SEED, OK])
     assert (bad.outcome, bad.reason) == ("failed", f"0 items; task {good.pk} had 340")
-    # A run that failed is no measure for the next one.
+    # The next run is not compared with one that failed.
     assert crawl([SEED, OK]).outcome == "failed"
 
 

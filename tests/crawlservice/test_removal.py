@@ -1,4 +1,4 @@
-"""Removal: old tasks go with all that they brought, and nothing else does."""
+"""Removal: old tasks are deleted with all their data, and nothing else is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Make = Callable[..., Task]
 
 @pytest.fixture
 def make(published: Frontier, add_page: Callable[..., Page]) -> Make:
-    """An ended task with all that may hang on one: ``make(days ago, spider, pages)``."""
+    """An ended task with everything that can belong to one: ``make(days ago, spider, pages)``."""
     webhook = Webhook.objects.create(name="all", url="http://receiver.example/", sealed_secret="s")
     schedule = Schedule.objects.create(name="daily", spider="shop", every=60)
 
@@ -71,7 +71,7 @@ def prune(*arguments: object) -> str:
 
 
 def left() -> list[int]:
-    """The tasks that are left, none of which lacks anything, and of others nothing is left."""
+    """The remaining tasks; checks that they are complete, and that nothing is left of others."""
     tasks = [*Task.objects.order_by("pk").values_list("pk", flat=True)]
     for model in (Page, Item, Event, Sample, Run):
         found = model._default_manager.exclude(task=None).values_list("task", flat=True)
@@ -141,7 +141,7 @@ def test_administrators_delete_ended_tasks_in_the_admin(make: Make) -> None:
     assert told.detail == {"tasks": [one.pk, two.pk], "pages": 8, "items": 6}
     assert told.name == "administrator"
 
-    # None goes when one may not.
+    # None is deleted if one may not be.
     chosen = {**chosen, "_selected_action": [other.pk, open_one.pk], "post": "yes"}
     assert "has not ended" in admin.post(listing, chosen).content.decode()
     assert left() == [other.pk, open_one.pk]

@@ -1,4 +1,4 @@
-"""Rollout: who is told what, who is waited for, and what becomes of a canary."""
+"""Rollout: who gets an announcement, who is waited for, and what happens to a canary."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fleet(published: Frontier) -> Fleet:
 
 
 class Watcher:
-    """Lets the fleet take a turn at each look, and keeps what was shown."""
+    """Lets the fleet tick at each poll, and keeps what was shown."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -66,7 +66,7 @@ class Watcher:
         self.each_time()
 
     def phases(self, node: str) -> list[str]:
-        """How a node went, each phase once."""
+        """The phases of a node, each once."""
         seen = [stand[node].phase for stand in self.shown if node in stand]
         return [str(phase) for phase, _ in groupby(seen)]
 
@@ -123,7 +123,8 @@ def test_a_node_that_cannot_pull_fails_the_rollout(watcher: Watcher) -> None:
 
 
 def test_what_a_node_said_before_is_no_answer(watcher: Watcher) -> None:
-    """Not the refusal of an earlier pull, nor that it had pulled this revision once."""
+    """Neither the refusal of an earlier pull counts, nor that it had pulled this revision
+    before."""
     watcher.fleet.change("alpha", pull_problem="no route to host", rollout=1, pulled=NEW12)
     watcher.fleet.change("beta", state="refused", candidate=NEWER12, problem="x.py:1: E")
     roll(watcher).run()
@@ -282,8 +283,8 @@ def task(published: Frontier) -> Task:
 
 @pytest.fixture
 def run_pages(watcher: Watcher, task: Task, add_page: AddPage) -> Callable[..., None]:
-    """From now on, each node that is live runs a page per turn: ``run_pages(**fields)`` for those
-    of NEW."""
+    """From now on, each live node runs a page per tick: ``run_pages(**fields)`` for pages of
+    NEW."""
     numbers = count()
 
     def run(pages: int = 1000, **fields: Any) -> None:
@@ -456,7 +457,7 @@ def test_too_few_pages_leave_the_canary_as_it_is(
     assert watcher.last == {"alpha": "live", "beta": "not told"}
     assert len(watcher.fleet.told["alpha"]) == 1
 
-    # Waited on, and then there is an error: what it had before that is still known.
+    # Waited longer, and then there is an error: what it ran before is still known.
     run_pages(**error())
     text = failing(roll(watcher, canary="alpha", pages=50))
     assert f"It is back on {OLD12}" in text
@@ -486,7 +487,7 @@ def test_a_canary_that_cannot_pull_is_as_it_was(watcher: Watcher) -> None:
     text = failing(roll(watcher, canary="alpha"))
     assert "canary alpha could not pull: the checkout has local changes.\n" in text
     assert f"Its checkout was left as it was, at {OLD12}, and no other node was affected" in text
-    # Nothing stays announced that a restart of it would carry out.
+    # No announcement remains that it would carry out after a restart.
     told = watcher.fleet.frontier.rollouts.of("alpha")
     assert told is not None
     assert (told.revision, told.back) == (OLD12, True)
@@ -576,7 +577,7 @@ def test_the_exception_of_a_traceback(detail: str, expected: str) -> None:
 
 @pytest.fixture
 def running(fleet: Fleet) -> Iterator[Fleet]:
-    """The fleet answers by itself."""
+    """The fleet, ticking in the background."""
     stop = threading.Event()
 
     def run() -> None:

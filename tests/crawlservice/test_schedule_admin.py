@@ -1,4 +1,4 @@
-"""Schedules in the admin and in the terminal: forms that help, rows that tell, roles that hold."""
+"""Schedules in the admin and in the terminal: forms, rows, and who may do what."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def change_of(made: Schedule) -> str:
 
 
 def form_at(client: Client, place: str) -> dict[str, str]:
-    """What a browser would send from there when nothing is changed; without the buttons."""
+    """What a browser would send from there if nothing were changed; without the buttons."""
     form = filled_in(client.get(place).content.decode())
     arguments = set(describe(Typed).arguments["properties"])
     buttons = ("csrfmiddlewaretoken", "_save", "_continue", "_addanother")
@@ -52,7 +52,7 @@ def form_at(client: Client, place: str) -> dict[str, str]:
 
 
 def send(client: Client, place: str = ADD, **changes: str | None) -> str:
-    """The form as it is, but for these, where "__" stands for "-"; None: a switch that is off."""
+    """Sends the form with these changes, where "__" stands for "-"; None: a switch that is off."""
     sent = form_at(client, place) | {name.replace("__", "-"): v for name, v in changes.items()}
     data = {name: value for name, value in sent.items() if value is not None}
     return str(client.post(place, data, follow=True).content.decode())

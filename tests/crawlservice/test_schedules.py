@@ -1,4 +1,4 @@
-"""Schedules: each due time is submitted once or told of once, whatever happens in between."""
+"""Schedules: each due time is submitted or reported once, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Add = Callable[..., Schedule]
 
 @pytest.fixture
 def add(published: Frontier) -> Add:
-    """Adds a schedule whose start fell due ``late`` seconds ago; keywords are its fields."""
+    """Adds a schedule whose start was due ``late`` seconds ago; keywords are its fields."""
 
     def add(late: float = 1, **fields: Any) -> Schedule:
         values = {"name": "daily", "spider": "shop", "arguments": {"city": "Ulm"}, "every": HOUR}
@@ -340,13 +340,13 @@ def test_what_cannot_start_is_marked_and_told_of_once(add: Add) -> None:
     assert outcomes(schedule) == ["failed", "failed"]
     assert Event.objects.count() == 1
     assert Schedule.objects.get(pk=schedule.pk).problem_since == marked.problem_since
-    # Webhooks of its spider are told, and what they get says what is wrong.
+    # Webhooks of its spider get an event that says what is wrong.
     assert create_deliveries()
     assert Delivery.objects.get().webhook == webhook
     told = json.loads(body(event))
     assert (told["kind"], told["task"]) == ("schedule_failed", None)
     assert (told["schedule"]["name"], told["schedule"]["problem"]) == ("gone", marked.problem)
-    # A start that goes well takes the mark away; the next failure is news again.
+    # A successful start clears the problem; the next failure is an event again.
     Schedule.objects.filter(pk=schedule.pk).update(spider="shop")
     schedule.spider = "shop"
     fall_due(schedule)
@@ -418,7 +418,8 @@ def test_a_next_time_that_was_written_back_starts_nothing(add: Add) -> None:
 
 
 def together(count: int) -> None:
-    """``start_due`` in so many threads at a time; the first is slow with its transaction open."""
+    """Calls ``start_due`` in ``count`` threads at a time; the first is slow, with an open
+    transaction."""
     problems: list[BaseException] = []
     begin = threading.Barrier(count)
 

@@ -1,4 +1,4 @@
-"""Sealing: secrets at rest, another key, and rows from before."""
+"""Sealing: secrets at rest, another key, and older rows."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_opened_is_given_up_in_the_end(
 def test_a_node_that_starts_with_another_key_is_warned_of(
     ended_task: Task, settings_with: Callable[..., None], checked: bool
 ) -> None:
-    """By what the first node left, or by a webhook that was there before it."""
+    """By the check value of the first node, or by a webhook that was there before it."""
     settings_with(SECRET_KEY="a" * 50, SECRET_KEY_FALLBACKS=[])
     if checked:
         assert (check_key(), check_key()) == ("", "")

@@ -1,4 +1,5 @@
-"""The ledger over Django, on SQLite and PostgreSQL: the first run of a request counts, whole."""
+"""The ledger over Django, on SQLite and PostgreSQL: the first run of a request counts,
+completely."""
 
 from __future__ import annotations
 

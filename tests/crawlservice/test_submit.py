@@ -1,4 +1,4 @@
-"""Submission and steering: database and frontier agree, and refusals leave nothing behind."""
+"""Submission and control: database and frontier agree, and refusals leave nothing behind."""
 
 from __future__ import annotations
 

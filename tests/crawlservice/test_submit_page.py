@@ -25,7 +25,7 @@ def admin(service: Frontier) -> Client:
 
 
 def send(client: Client, **changes: str | None) -> str:
-    """The form as it is, but for these; None: a switch that is off."""
+    """Sends the form with these changes; None: a switch that is off."""
     form = filled_in(client.get(FORM).content.decode()) | changes
     data = {
         name if name == "priority" else f"argument-{name}": value

@@ -21,7 +21,7 @@ def at(text: str) -> datetime:
 
 
 def due(cron: str, zone: str, after: str, count: int = 3) -> list[str]:
-    """The next due times as the clock on the wall shows them."""
+    """The next due times as the wall clock shows them."""
     timing = Timing.of(cron, None, zone)
     found = timing.all_after(at(after))
     return [f"{next(found).astimezone(timing.zone):%m-%d %H:%M %z}" for _ in range(count)]
@@ -168,7 +168,7 @@ def test_whatever_is_typed_is_refused_or_goes_forward(parts: list[str]):
 def test_no_due_time_is_lost_or_found_twice_wherever_one_begins(
     cron: str, zone: str, start: datetime
 ):
-    """A steward looks from one due time for the next; a list of many must be the same."""
+    """A steward goes from one due time to the next; a list of many must be the same."""
     timing = Timing.of(cron, None, zone)
     moment = start.replace(tzinfo=UTC)
     found = timing.upcoming(moment, 12)

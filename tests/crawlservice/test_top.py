@@ -38,7 +38,7 @@ def drawn(view: ClusterView, height: int = 40) -> str:
 
 
 def finish(frontier: Frontier, task: Task, generation: int) -> None:
-    """The only request of a task is done, with an item, and the task ends."""
+    """Completes the only request of a task, with an item, and the task ends."""
     for root in frontier.claim(generation, generation, 10).requests:
         frontier.complete([Completion(root.rid, task.pk, root.host, False)])
     Task.objects.filter(pk=task.pk).update(

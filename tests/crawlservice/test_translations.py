@@ -1,4 +1,4 @@
-"""The admin in Chinese: nothing is left out, and what is compiled is what was translated."""
+"""The admin in Chinese: the catalogue is complete, and the compiled one is up to date."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEPT = re.compile(r"%\(\w+\)s|\{[\w!]*\}|</?\w+[^>]*>")
 
 @pytest.fixture(autouse=True)
 def own_language() -> Iterator[None]:
-    """A request to the test client leaves its language to the tests that follow."""
+    """Resets the language: a request of the test client would change it for later tests."""
     yield
     translation.deactivate()
 
@@ -75,7 +75,7 @@ def test_no_text_of_the_code_is_missing(tmp_path: Path) -> None:
     copy = tmp_path / "crawlservice"
     shutil.copytree(CHECKOUT / "crawlservice", copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po").unlink()
-    # -P: modules of ours there would hide others.
+    # -P: our modules there would shadow others.
     command = [sys.executable, "-P", "-m", "django", "makemessages", "-l", "zh_Hans", "--no-wrap"]
     env = {"PATH": os.environ["PATH"]}
     done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True)
@@ -114,7 +114,7 @@ HIDDEN = {"id", "seeds", "follow_ups", "request", "digest"}
 
 
 def named() -> Iterator[tuple[str, str]]:
-    """What models, their fields and choices are called."""
+    """The names of models, their fields and choices."""
     for model in apps.get_app_config("crawlservice").get_models():
         options, shown = model._meta, model.__name__ not in NOT_SHOWN
         names: list[tuple[str, Any]] = [
@@ -136,7 +136,7 @@ def test_models_fields_and_choices_have_chinese_names() -> None:
 
 
 def verbs() -> set[str]:
-    """What is written to the journal, as far as it stands in the code as text."""
+    """Verbs written to the journal, as far as the code has them as literals."""
     calls = re.compile(r"\b(?:record|note)\(\s*(?:request, )?(.*?),", re.DOTALL)
     sources = [path.read_text() for path in (CHECKOUT / "crawlservice").rglob("*.py")]
     found = {text for source in sources for text in calls.findall(source)}

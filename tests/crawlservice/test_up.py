@@ -1,4 +1,4 @@
-"""up: web, node and embedded Redis, from a checkout in which nothing was ever run."""
+"""up: web, node and embedded Redis, from a checkout in which nothing was run before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Webhooks in the admin: the secret is shown once, a test is sent, what did not arrive is seen."""
+"""Webhooks in the admin: the secret is shown once, a test is sent, failed deliveries are
+visible."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
 
 @pytest.fixture
 def log_in(ended_task: Task) -> Callable[[str], Client]:
-    create_deliveries()  # of what has happened before, nobody is told
+    create_deliveries()  # events from before are sent to nobody
 
     return log_in_as
 

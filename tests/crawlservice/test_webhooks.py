@@ -1,5 +1,5 @@
 """Webhooks: every event reaches those who want it, signed, once if all goes well and again if not;
-a receiver that hangs holds up nobody else."""
+a receiver that hangs blocks nobody else."""
 
 from __future__ import annotations
 

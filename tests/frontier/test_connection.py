@@ -29,7 +29,7 @@ def admission(task: int, url: str) -> Admission:
 
 
 def crawl(frontier: Frontier) -> int:
-    """Runs a small crawl through every important verb; answers how many requests it had."""
+    """Runs a small crawl through every important verb; returns how many requests it had."""
     frontier.leases.renew(1, 10)
     frontier.open_task(1, TaskLimits(concurrency=100), [admission(1, "http://h0.example/")])
     sequence = done = 0
@@ -60,7 +60,7 @@ Cluster = Callable[[int], list[RedisServer]]
 
 @pytest.fixture
 def cluster(redis_server: Callable[..., RedisServer], port: int) -> Cluster:
-    """Starts a cluster of so many servers; the first has ``port``."""
+    """Starts a cluster of ``count`` servers; the first has ``port``."""
 
     def start(size: int) -> list[RedisServer]:
         ports = [port, *(free_port() for _ in range(size - 1))]

@@ -1,4 +1,4 @@
-"""Rollouts: who is told what, and what late comers find."""
+"""Rollouts: which nodes get which announcement, also nodes that start later."""
 
 from __future__ import annotations
 

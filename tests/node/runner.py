@@ -1,4 +1,4 @@
-"""A RequestRunner for one spider, with a downloader that is real or has every response already."""
+"""A RequestRunner for one spider, with a real downloader or one that has every response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = Settings(allow_private=(ipaddress.ip_network("127.0.0.0/8"),))
 
 
 class Ready(Downloader):
-    """Has every response at once."""
+    """A downloader that has every response at once."""
 
     def __init__(self, status: int = 200, error: FetchError | None = None) -> None:
         super().__init__(Settings())

@@ -1,4 +1,4 @@
-"""Runs of a spider's requests in a worker's RequestRunner, with neither network nor database."""
+"""Runs of a spider's requests in a worker's RequestRunner, without network and database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HERE = Settings()
 
 
 class Fetched(Downloader):
-    """Has the response already."""
+    """A downloader that has the response already."""
 
     def __init__(self, body: bytes) -> None:
         super().__init__(HERE)
@@ -46,7 +46,7 @@ def registry_of(folder: Path, source: str) -> Registry:
 
 
 class Runs:
-    """One worker with one task of a spider, for which all pages look alike."""
+    """One worker with one task of a spider, for which all pages look the same."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How callbacks are run: what they give, where they run, and what is marked meanwhile."""
+"""How callbacks are run: their results, where they run, and the marks meanwhile."""
 
 from __future__ import annotations
 

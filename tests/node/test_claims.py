@@ -1,5 +1,5 @@
-"""When a master claims and what it tells Redis on that way, with a real frontier and children that
-are not forked."""
+"""When a master claims, and what it reports to Redis with the claim, with a real frontier and
+children that are not forked."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def claim(claims: Claims, bench: Bench, child: Child, n: int) -> list[Claimed]:
 
 
 def over(*requests: Claimed) -> list[tuple[bytes, int]]:
-    """As a worker says it."""
+    """The finished fetches in the form in which a worker reports them."""
     return [(request.rid, request.claim) for request in requests]
 
 
 class Away(Frontier):
-    """Its next claim does its work, and the answer is lost."""
+    """Its next claim is executed, and the answer is lost."""
 
     def claim(self, *args: object) -> object:  # type: ignore[override]
         super().claim(*args)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ class Away(Frontier):
 
 
 class Parked(Frontier):
-    """Has so many parked requests that this code has not tried."""
+    """Has parked requests that this code has not tried, as many as the test says."""
 
     left = 0
     looks = 0
@@ -187,7 +187,7 @@ def test_after_a_lost_answer_somebody_must_be_there_to_take_what_it_gave(
 def test_a_new_generation_tells_nothing_of_the_old_one(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
-    """The numbers of its claims begin anew, and may be those of the old one."""
+    """The numbers of its claims start again, and may equal those of the old one."""
     bench.open(*bench.requests(2), concurrency=1)
     held = claim(claims, bench, child, 1)
     claims.end_fetches(child, over(*held), NOW)

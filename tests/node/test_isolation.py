@@ -39,7 +39,7 @@ def queue(pool: WorkerPool, deferred: Given) -> Isolation:
 
 @pytest.fixture
 def far() -> Iterator[FromChildLine]:
-    """The end of the channel that the isolated worker has; ``isolated`` is the master's view."""
+    """The isolated worker's end of the channel; ``isolated`` is the master's view."""
     ours, theirs = child_line()
     with closing(ours), closing(theirs):
         theirs.near = ours  # type: ignore[attr-defined]

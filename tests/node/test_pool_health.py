@@ -1,4 +1,4 @@
-"""PoolHealth: which workers are missing and which died, over what time."""
+"""PoolHealth: which workers are missing and which died, over which time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of one request: finished, an error, waiting for another try, or parked. Nothing is
+"""The outcome of one request: finished, an error, delayed for a retry, or parked. Nothing is
 fetched: the downloader has the responses already."""
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Spiders(Registry):
 
 
 class Fetched(Downloader):
-    """Its answer to every request is ``answer``, given by the test."""
+    """Its answer to every request is ``answer``, set by the test."""
 
     answer: int | FetchError = 200
     headers: ClassVar[dict[str, str]] = {}
@@ -113,7 +113,7 @@ class Fetched(Downloader):
 
 
 class Worker:
-    """A runner with one task, and all that it asks and says."""
+    """A runner with one task, and a record of its calls."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -156,7 +156,7 @@ class Worker:
         deliveries: int = 0,
         kills: int = 0,
     ) -> Outcome:
-        """What becomes of a request; without one, of a plain one."""
+        """The outcome of a request; by default, of a plain one."""
         asked = request or Request(URL)
         rid, record = make_rid(1, asked.fingerprint()), asked.encode()
         claimed = Claimed(rid, 1, asked.host, attempts, deliveries, record, 0, kills)
@@ -166,7 +166,7 @@ class Worker:
 def run(
     answer: int | FetchError = 200, request: Request | None = None, *, attempts: int = 0
 ) -> Outcome:
-    """One request, answered so."""
+    """The outcome of one request with this answer."""
 
     async def one() -> Outcome:
         worker = Worker()

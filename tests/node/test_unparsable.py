@@ -1,4 +1,4 @@
-"""A page that its callback cannot parse ends with the reason by name, and is not tried again."""
+"""A page that its callback cannot parse ends with a named reason, and is not tried again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Parsing(Spider):
 
 
 class Fetched(Downloader):
-    """Has the response already."""
+    """A downloader that has the response already."""
 
     def __init__(self, body: bytes) -> None:
         super().__init__(HERE)

@@ -1,5 +1,4 @@
-"""Watching real directories, by the kernel's word and by looking; and where the code of a node
-lies."""
+"""Watching real directories, by notifications and by polling; and where the code of a node is."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ AUTHOR = ("-c", "user.name=author", "-c", "user.email=author@example.invalid")
 
 
 class Told:
-    """Paths that a running watch told, since the last question."""
+    """Paths that a running watch reported since the last call."""
 
     def __init__(self, trees: list[Path], singles: list[Path], *, polling: bool) -> None:
         self._paths: list[Path] = []
@@ -36,7 +35,7 @@ class Told:
         return True  # else Django ends this process
 
     def until(self, *paths: Path) -> set[Path]:
-        """Waits for one of the paths; all that were told."""
+        """Waits for one of the paths; returns all that were reported."""
         deadline = time.monotonic() + 20
         while not any(path in self._paths for path in paths):
             assert time.monotonic() < deadline, f"{paths} were not told, only {self._paths}"
@@ -45,7 +44,7 @@ class Told:
         return told
 
     def settle(self, tree: Path) -> None:
-        """Waits until what was before is told, and watching has begun."""
+        """Waits until earlier changes are reported, and watching has begun."""
         number = 0
         deadline = time.monotonic() + 20
         while not self._paths:
@@ -69,7 +68,7 @@ Watching = Callable[[list[Path], list[Path]], Told]
 
 @pytest.fixture(params=[False, True], ids=["kernel", "polling"])
 def watching(request: pytest.FixtureRequest) -> Iterator[Watching]:
-    """``watching(trees, single files)``, begun."""
+    """``watching(trees, single files)``: a running watch."""
     running: list[Told] = []
 
     def watch(trees: list[Path], singles: list[Path]) -> Told:

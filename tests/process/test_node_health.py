@@ -1,4 +1,4 @@
-"""A node that is not well is told to be abnormal, with the reason; and well again when it is."""
+"""A node with a problem is shown as abnormal, with the reason; and as normal again afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node(
     manage: Callable[..., subprocess.CompletedProcess[str]],
     redis_url: str,
 ) -> Iterator[Callable[[str], Running]]:
-    """Starts a node of two workers, whose beats come often, on a database."""
+    """Starts a node of two workers, whose heartbeats are frequent, on a database."""
 
     def start(database: str) -> Running:
         manage_env["CRAWLFRAME_LEASE"], manage_env["CRAWLFRAME_BEAT"] = "20", "0.5"
@@ -71,7 +71,7 @@ def test_workers_that_die_again_and_again_are_told(
 
 
 def a_worker(master: int) -> int:
-    """The youngest of its processes: steward and template are there before any worker."""
+    """The youngest of its processes: steward and template exist before any worker."""
     return max(psutil.Process(master).children(), key=lambda one: one.create_time()).pid
 
 

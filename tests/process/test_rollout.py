@@ -51,7 +51,7 @@ Start = Callable[..., Running]
 
 @pytest.fixture
 def database(new_database: Callable[[str], str]) -> str:
-    """What happens here is the same on both databases."""
+    """The results here are the same on both databases."""
     return new_database("sqlite")
 
 
@@ -75,7 +75,7 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 @pytest.fixture
 def author(remote: Repository, tmp_path: Path) -> Repository:
-    """Where the revisions of one test are made, on a branch that begins anew."""
+    """Where the revisions of one test are made, on a branch that starts anew."""
     clone = remote.clone(tmp_path / "author")
     clone.git("reset", "--quiet", "--hard", clone.git("rev-list", "--max-parents=0", "main"))
     clone.git("push", "--quiet", "--force", "origin", "main")
@@ -230,7 +230,7 @@ def test_a_broken_revision_is_refused_and_the_old_one_goes_on(
     assert (version_of(look, "alpha"), version_of(look, "beta")) == (old[:12], old[:12])
     seen = look.counts(task).nf
     look.wait(task, lambda _: look.counts(task).nf > seen)
-    # All back, and everything is as before.
+    # All go back, and everything is as before.
     done = manage("rollout", old, "--back", "--timeout", 60)
     assert done.returncode == 0, done.stderr + nodes[0].output
     assert alpha.head == old
@@ -301,7 +301,7 @@ def test_a_node_that_starts_later_catches_up(
 def test_a_node_pulls_the_newest_revision_by_itself(
     start_node: Start, author: Repository, alpha: Repository, look: Look
 ) -> None:
-    """Also while it starts: the first pulls end before its master knows of anything."""
+    """Also while it starts: the first pulls end before its master knows anything."""
     running = start_node("alpha", alpha, "--follow-every", "0.2")
     deadline = time.monotonic() + 60
     changes: list[dict[str, str | None]] = [{}, {"spiders/new.py": "x = 1\n"}]
