@@ -252,7 +252,7 @@ def test_any_nesting_comes_back(value: Any) -> None:
 # -- records of other versions ---------------------------------------------------------------------
 
 
-def test_plain_records_are_those_of_before() -> None:
+def test_plain_records_have_the_old_format() -> None:
     """Older and newer nodes work side by side as long as spiders use only what msgpack has."""
     request = Request(URL, "page", cb_kwargs={"n": [1, None, "x"]}, meta={"b": b"x"})
     fields = [1, URL, "page", 0, {"cb_kwargs": {"n": [1, None, "x"]}, "meta": {"b": b"x"}}]

@@ -294,7 +294,9 @@ def test_modules_that_killed_a_process_are_left_out(load: Callable[..., Registry
 @pytest.mark.parametrize(
     ("deed", "end"), [("os._exit(3)", 3), ("os.kill(os.getpid(), 9)", -signal.SIGKILL)]
 )
-def test_the_last_module_told_is_the_one_that_kills(tmp_path: Path, deed: str, end: int) -> None:
+def test_the_last_module_reported_is_the_one_that_kills(
+    tmp_path: Path, deed: str, end: int
+) -> None:
     tree = tmp_path / "some_spiders"
     write(tree / "fine.py", spider("fine"))
     write(tree / "killer.py", f"import os\n{deed}\n")

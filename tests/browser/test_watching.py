@@ -129,7 +129,7 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
     assert page.evaluate("window.violations") == []
 
 
-def test_a_refused_reload_is_told_on_the_dashboard(
+def test_a_refused_reload_is_shown_on_the_dashboard(
     start: Callable[[dict[str, str]], str],
     manage_env: dict[str, str],
     open_page: Callable[[str], Page],

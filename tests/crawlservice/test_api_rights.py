@@ -197,7 +197,7 @@ def test_a_browser_reads_with_its_login_and_changes_with_its_csrf_token(
     assert status(browser.post(pause, **JSON, headers={"X-CSRFToken": "x" * 32})) == 403
 
 
-def test_a_wrong_token_is_not_mended_by_a_login(browser: Client) -> None:
+def test_a_login_does_not_replace_a_wrong_token(browser: Client) -> None:
     header = {"Authorization": "Bearer cf_x"}
     assert status(browser.get("/api/v1/tasks", headers=header)) == 401
 
@@ -287,7 +287,7 @@ def test_no_static_file_lies_outside_its_directories() -> None:
         assert client.get(path).status_code == 404
 
 
-def test_nobody_is_somebody(published: Frontier) -> None:
+def test_a_user_without_a_role_may_nothing(published: Frontier) -> None:
     """A user without any role has a login and a token, and sees nothing."""
     user = User.objects.create(username="plain", is_staff=True)
     client = Client(SERVER_NAME="localhost")

@@ -132,7 +132,7 @@ def test_no_more_rows_than_the_page_limit_allows(frontier: Frontier) -> None:
     check(task, frontier)
 
 
-def test_a_row_that_redis_was_not_told_of(one_partition: Frontier) -> None:
+def test_a_row_that_redis_does_not_know(one_partition: Frontier) -> None:
     """The worker died after its commit: the request was given back, and was waiting when the task
     was cancelled. Its row counts, and what it leads to has rows."""
     frontier = one_partition
@@ -313,7 +313,7 @@ def test_a_database_that_forgot_the_cancel(frontier: Frontier) -> None:
     assert audit(Task.objects.get()) == []
 
 
-def test_a_task_that_redis_was_never_told_of(frontier: Frontier) -> None:
+def test_a_task_that_redis_never_knew(frontier: Frontier) -> None:
     crawl = GraphCrawl(frontier)
     for keys in frontier.store.keys:
         for key in frontier.store.redis.scan_iter(match=keys.pattern("*")):

@@ -151,7 +151,7 @@ def test_rows_that_are_to_be_written_are_said_to_be(
     assert "cf-retry" in answer.content.decode()
 
 
-def test_the_tasks_of_before_are_counted(cancelled_task: Task) -> None:
+def test_earlier_tasks_are_counted(cancelled_task: Task) -> None:
     """The migration counts them, and does not change running tasks."""
     other = Task.objects.create(spider="shop", seeds=b"", cancelled=3)
     Task.objects.filter(pk=cancelled_task.pk).update(cancelled=0)

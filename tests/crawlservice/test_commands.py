@@ -388,7 +388,7 @@ def test_an_error_at_the_prompt_is_shown_alone(
 
 
 @pytest.mark.process
-def test_a_python_without_the_packages_is_told_in_one_line() -> None:
+def test_a_python_without_the_packages_is_reported_in_one_line() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", CHECKOUT / "manage.py", "tasks"],
         capture_output=True,

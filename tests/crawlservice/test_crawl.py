@@ -114,7 +114,7 @@ def test_ctrl_c_stops_the_node_and_another_node_goes_on(
     assert manage("audit").returncode == 0
 
 
-def test_a_node_that_dies_is_told_with_its_log(
+def test_a_node_that_dies_is_reported_with_its_log(
     manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str], tmp_path: Path
 ) -> None:
     with DemoServer(listings=60, latency=100) as demo:

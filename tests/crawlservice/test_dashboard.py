@@ -84,7 +84,7 @@ def test_what_ended_last_and_how(admin: Client, published: Frontier) -> None:
     assert str(open_) not in [row[0] for row in found]
 
 
-def test_progress_is_told_as_far_as_it_is_known(admin: Client, published: Frontier) -> None:
+def test_progress_is_shown_as_far_as_it_is_known(admin: Client, published: Frontier) -> None:
     submit("shop", {"city": "Ulm"})
     submit("shop", {"city": "Bonn"})
     new, like = texts(look(admin), ".cf-progress")

@@ -64,7 +64,7 @@ def test_each_error_has_a_page(
         assert "Content-Security-Policy" in answer.headers
 
 
-def test_a_form_without_its_token_is_told_why(operator: Client) -> None:
+def test_a_form_without_its_token_is_refused_with_the_reason(operator: Client) -> None:
     strict = Client(enforce_csrf_checks=True, SERVER_NAME="localhost")
     strict.cookies = operator.cookies
     answer = strict.post("/admin/crawlservice/task/1/pause/")
@@ -100,7 +100,7 @@ def test_a_host_that_is_no_address_has_the_page_too(operator: Client, host: str)
     assert f"“{host}”" in answer.content.decode()
 
 
-def test_a_program_is_told_of_an_unknown_host_in_the_form_of_the_api(operator: Client) -> None:
+def test_an_unknown_host_is_an_error_in_the_form_of_the_api(operator: Client) -> None:
     answer = operator.get("/api/v1/tasks", headers={"host": "crawl.example"})
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "unknown_host"

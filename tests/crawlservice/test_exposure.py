@@ -121,7 +121,7 @@ def open_directory(path: Path, *names: str) -> Path:
     return path
 
 
-def test_a_var_directory_of_before_is_closed_to_others(
+def test_an_older_var_directory_is_closed_to_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = ("secret_key", "crawlframe.sqlite3", "crawlframe.sqlite3.lock", "redis", "log")

@@ -56,7 +56,7 @@ def test_what_is_recorded(ada: User, published: Frontier) -> None:
     assert second.task_id == task.pk
 
 
-def test_a_user_who_is_gone_is_still_named(ada: User) -> None:
+def test_a_deleted_user_is_still_named(ada: User) -> None:
     record("pause", user=ada)
     ada.delete()
     assert [(row.user, row.name) for row in Action.objects.all()] == [(None, "ada")]
@@ -136,7 +136,7 @@ def test_what_is_done_in_the_admin_while_redis_is_away_is_written_down(
     assert "in the database, but not in Redis" in detail["problem"]
 
 
-def test_a_task_that_redis_was_not_told_of_is_written_down(
+def test_a_task_that_redis_does_not_know_is_recorded(
     admin: Client, published: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def submit_from_form() -> None:

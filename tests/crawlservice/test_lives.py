@@ -63,7 +63,7 @@ def died(service: Frontier) -> int:
     return life
 
 
-def test_a_death_is_told_once_and_so_is_the_return() -> None:
+def test_a_death_is_one_event_and_so_is_the_return() -> None:
     life = lives.begin("alpha", "m", 1)
     assert kinds() == []
     assert [lives.die(life, 7), lives.die(life, 7)] == [True, False]
@@ -88,7 +88,7 @@ def test_of_stewards_that_find_it_at_the_same_time_one_tells() -> None:
     assert kinds() == [(OFFLINE, "alpha")]
 
 
-def test_who_was_told_to_stop_is_not_missed() -> None:
+def test_a_node_that_was_stopped_is_not_missed() -> None:
     life = lives.begin("alpha", "m", 1)
     lives.leave(life)
     assert not lives.die(life, 7)
@@ -301,7 +301,7 @@ def test_a_node_that_died_while_redis_was_emptied_is_missed(
     assert Generation.objects.get(pk=living).fate == ""
 
 
-def test_webhooks_are_told(died: int) -> None:
+def test_webhooks_are_sent(died: int) -> None:
     values = {"url": "http://127.0.0.1:1/", "sealed_secret": seal(deliveries.new_secret())}
     for name, wanted in (("all", []), ("nodes", [OFFLINE]), ("tasks", ["finished"])):
         Webhook.objects.create(name=name, kinds=wanted, **values)

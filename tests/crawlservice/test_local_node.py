@@ -78,7 +78,7 @@ def test_a_failing_block_stops_it_too(start: Callable[..., LocalNode]) -> None:
     assert node.exit_code() == 0
 
 
-def test_an_early_end_is_told_with_the_end_of_the_log(start: Callable[..., LocalNode]) -> None:
+def test_an_early_end_is_reported_with_the_end_of_the_log(start: Callable[..., LocalNode]) -> None:
     body = 'for n in range(50): print("line", n)\nsys.exit("port in use")\n'
     with start(body) as node:
         assert node.process is not None
@@ -91,7 +91,7 @@ def test_an_early_end_is_told_with_the_end_of_the_log(start: Callable[..., Local
     assert "line 30" not in words
 
 
-def test_a_killed_node_is_told_as_killed(start: Callable[..., LocalNode]) -> None:
+def test_a_killed_node_is_reported_as_killed(start: Callable[..., LocalNode]) -> None:
     with start(GRACEFUL) as node:
         wait_for(node, "ready")
         assert node.process is not None

@@ -38,7 +38,7 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_a_node_is_read_as_it_told_itself(join: Join) -> None:
+def test_a_node_is_read_as_it_was_published(join: Join) -> None:
     began = time.time() - 60
     life = join(
         "alpha", version=OLD, state="refused", candidate=NEW, problem=PROBLEM, changed_at=began,
@@ -230,7 +230,7 @@ def test_the_command_speaks_json(join: Join) -> None:
     assert (beta["problem"], beta["since"]) == (PROBLEM, None)
 
 
-def test_no_node_and_no_redis_are_told_in_plain_words(service: Frontier) -> None:
+def test_no_node_and_no_redis_are_reported_in_plain_words(service: Frontier) -> None:
     assert run() == "no node is running; start one: python manage.py runcrawler\n"
     assert json.loads(run("--json")) == {"nodes": [], "versions": {}, "unreadable": 0}
     with redis_at("redis://127.0.0.1:1/0"):

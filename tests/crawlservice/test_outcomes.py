@@ -209,7 +209,7 @@ def test_commands_are_content(outcome: str) -> None:
         ("cancelled", 5, 3, 0, "cancelled"),
     ],
 )
-def test_tasks_of_before_get_an_outcome(
+def test_earlier_tasks_get_an_outcome(
     published: Frontier, state: str, na: int, ne: int, items: int, outcome: str
 ) -> None:
     from importlib import import_module

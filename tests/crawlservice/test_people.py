@@ -438,7 +438,7 @@ def test_the_list_of_users_costs_the_same_however_long(service: Frontier) -> Non
 
 @pytest.mark.process
 @pytest.mark.parametrize("proxies", [0, 1])
-def test_the_checks_for_a_deployment_find_nothing_but_a_proxy_that_is_not_told_of(
+def test_the_checks_for_a_deployment_find_only_an_undeclared_proxy(
     tmp_path: Path, proxies: int
 ) -> None:
     env = {

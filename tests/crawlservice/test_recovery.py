@@ -138,7 +138,7 @@ def test_a_copy_of_an_earlier_era(
     crawl.check_end(steward)
 
 
-def test_what_was_committed_and_not_told_is_not_fetched_again(
+def test_a_committed_request_that_redis_missed_is_not_fetched_again(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
 ) -> None:
     """Workers die between the commit and the completion, and Redis is lost."""
@@ -365,7 +365,7 @@ def test_a_ledger_with_more_rows_than_any_era_counts_stops_no_start(
     assert begin(ME, first, node()).generation > 0
 
 
-def test_nobody_is_asked_to_compare_beside_living_nodes(
+def test_nothing_is_compared_beside_living_nodes(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, redis_url: str
 ) -> None:
     """They would have noticed, and counting is not free."""

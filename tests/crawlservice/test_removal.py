@@ -180,7 +180,7 @@ def test_operators_delete_nothing(make: Make) -> None:
 
 
 @pytest.mark.parametrize("answer", ["", "n", "never"])
-def test_whoever_does_not_say_yes_keeps_all(
+def test_without_a_yes_nothing_is_deleted(
     make: Make, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = make(31)
@@ -192,7 +192,7 @@ def test_whoever_does_not_say_yes_keeps_all(
     assert left() == [task.pk]
 
 
-def test_whoever_says_yes_is_believed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_yes_they_are_deleted(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     make(31)
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     prune("--tasks-older-than", 30)

@@ -113,7 +113,7 @@ def test_a_task_with_a_page_limit_keeps_to_it(frontier: Frontier) -> None:
     assert audit(task) == []
 
 
-def test_nothing_is_fetched_while_redis_is_told_what_is_done(
+def test_nothing_is_fetched_while_redis_is_brought_up_to_date(
     frontier: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crawl = crawled(frontier)

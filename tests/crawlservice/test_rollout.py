@@ -435,7 +435,7 @@ def test_a_trial_counts_each_page_of_its_version_once(
     assert (trial.check(), trial.pages) == (None, 3)
 
 
-def test_pages_of_before_the_rollout_prove_nothing(
+def test_pages_from_before_the_rollout_prove_nothing(
     watcher: Watcher, task: Task, add_page: AddPage
 ) -> None:
     for number in range(5):
@@ -493,7 +493,7 @@ def test_a_canary_that_cannot_pull_is_as_it_was(watcher: Watcher) -> None:
     assert (told.revision, told.back) == (OLD12, True)
 
 
-def test_a_canary_that_does_not_come_back_is_told_of(
+def test_a_canary_that_does_not_go_back_is_reported(
     watcher: Watcher, run_pages: Callable[..., None]
 ) -> None:
     run_pages(**error())
@@ -690,7 +690,7 @@ def test_ctrl_c_leaves_everything_as_it_stands(
     assert (told.revision, told.nodes) == (NEW, ("alpha",))
 
 
-def test_redis_that_is_away_is_told_in_plain_words(fleet: Fleet) -> None:
+def test_an_unreachable_redis_is_reported_in_plain_words(fleet: Fleet) -> None:
     with redis_at("redis://127.0.0.1:1/0"), pytest.raises(CommandError, match="cannot be reached"):
         command(NEW)
 

@@ -172,7 +172,7 @@ def test_pages_show_times_and_runs_at_a_fixed_cost(operator: Client) -> None:
     assert look("/admin/crawlservice/run/")[1] == runs_before
 
 
-def test_what_is_typed_is_told_in_words(operator: Client) -> None:
+def test_what_is_typed_is_shown_in_words(operator: Client) -> None:
     def told(**given: str) -> str:
         return operator.get(f"{LIST}times/", given).content.decode()
 

@@ -134,7 +134,7 @@ def test_planning_counts_from_now_on(add: Add) -> None:
     assert Schedule.objects.get().next_at is None
 
 
-def test_the_next_times_are_told_in_the_schedules_zone(add: Add) -> None:
+def test_the_next_times_are_shown_in_the_schedules_zone(add: Add) -> None:
     next_at = datetime(2026, 3, 28, 1, 30, tzinfo=UTC)
     schedule = add(every=None, cron="30 2 * * *", timezone="Europe/Berlin", next_at=next_at)
     assert [f"{due:%d %H:%M}" for due in upcoming(schedule, 3)] == [
@@ -306,7 +306,7 @@ def test_a_start_that_is_a_little_late_is_not_missed(add: Add) -> None:
 # -- what goes wrong ------------------------------------------------------------------------------
 
 
-def test_what_cannot_start_is_told_of_and_tried_at_the_next_time(add: Add) -> None:
+def test_a_failing_start_is_recorded_and_tried_at_the_next_time(add: Add) -> None:
     wrong = add(arguments={"city": 3})
     gone = add(name="gone", spider="shopp")
     good = add(name="good")
@@ -321,7 +321,7 @@ def test_what_cannot_start_is_told_of_and_tried_at_the_next_time(add: Add) -> No
     assert outcomes(wrong) == ["failed", "submitted"]
 
 
-def test_what_cannot_start_is_marked_and_told_of_once(add: Add) -> None:
+def test_a_failing_schedule_is_marked_with_one_event(add: Add) -> None:
     schedule = add(name="gone", spider="shopp")
     webhook = Webhook.objects.create(name="w", url="http://h.example/", spider="shopp")
     add(name="good")

@@ -144,7 +144,7 @@ def test_without_a_terminal_it_writes_lines(published: Frontier) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("by", ["q", "ctrl-c"])
-def test_on_a_terminal_it_is_live_until_it_is_told_to_end(manage_env, by: str) -> None:
+def test_on_a_terminal_it_is_live_until_it_is_stopped(manage_env, by: str) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, str(CHECKOUT / "manage.py"), "top", "--every", "0.1"],

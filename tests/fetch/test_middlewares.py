@@ -421,7 +421,7 @@ def test_a_cancelled_fetch_ends_what_is_inside(kind: type[Named]) -> None:
 # -- what is told of it ---------------------------------------------------------------------------
 
 
-def test_whose_code_runs_is_told() -> None:
+def test_running_code_is_watched() -> None:
     class Watch:
         def __init__(self) -> None:
             self.threads: set[int] = set()

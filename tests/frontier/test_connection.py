@@ -146,7 +146,7 @@ def test_a_user_who_may_touch_our_keys_alone_can_do_everything(
 
 
 @pytest.mark.parametrize("login", ["", ":wrong@", "nobody:secret@"])
-def test_who_is_not_let_in_is_told_so(redis_server: Callable[..., RedisServer], login: str) -> None:
+def test_a_refused_login_is_reported(redis_server: Callable[..., RedisServer], login: str) -> None:
     server = redis_server()
     with Redis.from_url(server.url) as client:
         client.config_set("requirepass", "secret")
@@ -184,7 +184,7 @@ def test_what_is_wrong_is_said_without_the_password(url: str, words: str) -> Non
     assert "secret" not in str(caught.value)
 
 
-def test_a_server_that_hangs_up_is_asked_again(
+def test_a_server_that_hangs_up_gets_the_request_again(
     redis_server: Callable[..., RedisServer], tmp_path: Path
 ) -> None:
     server, front = redis_server(), tmp_path / "front.sock"

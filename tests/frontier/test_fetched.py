@@ -138,7 +138,9 @@ def test_very_many(make_bench: Callable[..., Bench]) -> None:
     assert sum(slots(bench, c) for c in "abcde") == 500
 
 
-def test_every_partition_is_told_whatever_the_others_give(make_bench: Callable[..., Bench]) -> None:
+def test_every_partition_is_called_whatever_the_others_return(
+    make_bench: Callable[..., Bench],
+) -> None:
     bench = make_bench(partitions=3)
     hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
     assert len(hosts) == 3

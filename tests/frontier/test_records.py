@@ -62,7 +62,7 @@ def test_a_host_in_other_letters_is_kept_as_it_is() -> None:
     assert kept(root.record, root.host) == root.record
 
 
-def test_records_of_before_are_read(bench: Bench) -> None:
+def test_older_records_are_read(bench: Bench) -> None:
     """They are in Redis with their host."""
     bench.open(old := bench.request("old"), bench.request("new"))
     record = Request("https://a.example/old").encode()

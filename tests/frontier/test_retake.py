@@ -289,7 +289,7 @@ def test_a_cancelled_task_has_nothing_to_take(bench: Bench) -> None:
     assert tried_lists(bench) == set()
 
 
-def test_a_cancel_that_was_cut_short_is_left_to_who_finishes_it(bench: Bench) -> None:
+def test_a_cancel_that_was_cut_short_is_left_to_its_finisher(bench: Bench) -> None:
     bench.open(bench.request("one"))
     park_all(bench, "old")
     bench.store.run("state", 0, 1, "cancelling", "begin")

@@ -102,7 +102,7 @@ def test_a_deleted_cookie_lives_on_nowhere(bench: Bench, late: int) -> None:
     assert "sid" not in (idle.sends() or "")
 
 
-def test_a_sweep_leaves_what_was_not_told_yet(bench: Bench) -> None:
+def test_a_sweep_leaves_what_was_not_sent_yet(bench: Bench) -> None:
     bench.open()
     here, there = Worker(bench), Worker(bench)
     here.gets("a=1; Path=/", "gone=1; Path=/")
@@ -116,7 +116,7 @@ def test_a_sweep_leaves_what_was_not_told_yet(bench: Bench) -> None:
     assert here.sends() == "a=1; n=299; mine=1"
 
 
-def test_one_who_had_told_of_a_cookie_before_a_sweep_keeps_it(bench: Bench) -> None:
+def test_a_jar_that_sent_a_cookie_before_a_sweep_keeps_it(bench: Bench) -> None:
     bench.open()
     here, there = Worker(bench), Worker(bench)
     here.gets("a=1; Path=/")

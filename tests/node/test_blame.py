@@ -106,7 +106,7 @@ def test_a_lack_of_memory_is_seen_for_a_moment(
     assert not shortage.is_here()
 
 
-def test_a_lack_of_memory_of_before_is_over(
+def test_an_earlier_lack_of_memory_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever died of it was not a worker that held something."""

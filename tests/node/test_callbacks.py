@@ -178,7 +178,7 @@ def test_a_coroutine_is_marked_only_while_it_holds_the_loop() -> None:
     asyncio.run(main())
 
 
-def test_a_cancelled_coroutine_is_told_so() -> None:
+def test_a_cancelled_coroutine_gets_the_cancellation() -> None:
     async def main() -> None:
         desk = Desk()
         told: list[str] = []

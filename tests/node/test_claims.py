@@ -126,7 +126,7 @@ def test_fetches_that_are_over_go_with_the_next_claim(
     assert bench.places() == (1, 4, 0, 0)
 
 
-def test_they_are_told_when_no_worker_has_a_free_slot(
+def test_they_are_reported_when_no_worker_has_a_free_slot(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
     bench.open(*bench.requests(2), concurrency=1)
@@ -139,7 +139,7 @@ def test_they_are_told_when_no_worker_has_a_free_slot(
     assert len(bench.claim(generation=2)) == 1
 
 
-def test_what_the_worker_does_not_hold_any_more_is_not_told(
+def test_requests_that_the_worker_no_longer_holds_are_not_reported(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
     bench.open(*bench.requests(3), concurrency=3)
@@ -152,7 +152,7 @@ def test_what_the_worker_does_not_hold_any_more_is_not_told(
     assert claims.due(taking=False) < math.inf
 
 
-def test_many_are_told_in_parts(claims: Claims, bench: Bench, child: Child) -> None:
+def test_many_are_reported_in_parts(claims: Claims, bench: Bench, child: Child) -> None:
     bench.open()
     bench.frontier.admit(1, bench.requests(600))
     held = claim(claims, bench, child, 500) + claim(claims, bench, child, 500)

@@ -254,7 +254,7 @@ def test_a_version_that_breaks_a_module_is_refused(live: Node) -> None:
     assert not live.code_reload.given_up
 
 
-def test_what_was_mended_must_stay_so(live: Node) -> None:
+def test_what_was_fixed_must_stay_fixed(live: Node) -> None:
     live.lives("2")
     live.change()
     live.says(loaded("3", bad="bad.py:1: error"))

@@ -302,7 +302,7 @@ def test_without_git(node: Repository, follower: Follower, monkeypatch: pytest.M
     assert follower.pull() == Pulled("", "git is not installed")
 
 
-def test_a_remote_that_is_away_is_told_without_its_password(
+def test_an_unreachable_remote_is_named_without_its_password(
     node: Repository, follower: Follower
 ) -> None:
     node.git("remote", "set-url", "origin", "http://me:secret@127.0.0.1:1/x.git")

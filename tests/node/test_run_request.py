@@ -275,7 +275,7 @@ def test_what_will_not_pass_is_an_error_at_once(answer: int | FetchError, reason
     assert (outcome.items, outcome.follow_ups) == ([], [])
 
 
-def test_the_end_of_each_fetch_is_told() -> None:
+def test_the_end_of_each_fetch_is_reported() -> None:
     async def one(answer: int | FetchError) -> None:
         worker = Worker()
         worker.downloader.answer = answer

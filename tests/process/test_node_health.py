@@ -57,7 +57,7 @@ def wait(ready: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_workers_that_die_again_and_again_are_told(
+def test_workers_that_die_again_and_again_are_reported(
     node: Callable[[str], Running], new_database: Callable[[str], str]
 ) -> None:
     master = node(new_database("sqlite")).process.pid
@@ -90,7 +90,7 @@ def test_a_node_that_stands_still_is_late_and_well_again_when_it_goes_on(
 
 
 @pytest.mark.postgres
-def test_a_database_that_is_away_is_told_until_it_is_back(
+def test_an_unreachable_database_is_reported_until_it_is_back(
     node: Callable[[str], Running],
 ) -> None:
     server = PostgresServer()
