@@ -67,8 +67,8 @@ def _apps(variable: str) -> list[str]:
             found = False
         if not found:
             raise ConfigError(
-                f"{variable}: there is no module {name!r} to import; it must be installed, or lie "
-                "beside manage.py"
+                f"{variable}: there is no module {name!r} to import; it must be installed, or be "
+                "next to manage.py"
             )
     return names
 

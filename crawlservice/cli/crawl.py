@@ -93,7 +93,7 @@ class Crawl:
                     self._print(f"demo site with {server.site.listings:,} listings on {server.url}")
                     self.arguments["site"] = server.url
                 frontier().spiders.publish([info])
-                with transaction.atomic():  # both, also when Redis is not told of it
+                with transaction.atomic():  # both, even if Redis could not be updated
                     task = submit(
                         *(self.spider, self.arguments),
                         priority=self.priority,

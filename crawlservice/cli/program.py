@@ -43,6 +43,6 @@ def _settings(words: list[str]) -> str:
             )
         return OUTSIDE
     folder = str(project.directory())
-    if folder not in sys.path:  # the entry point lies elsewhere; the spiders are here
+    if folder not in sys.path:  # the entry point is elsewhere; the spiders are here
         sys.path.insert(0, folder)
     return NODE if words[:1] == ["runcrawler"] else SERVICE

@@ -79,7 +79,7 @@ def redis_url() -> str:
         return url
     if filesystem := network_filesystem(settings.VAR_DIR):
         raise ConfigError(
-            f"{settings.VAR_DIR} lies on a network file system ({filesystem}), where the embedded "
+            f"{settings.VAR_DIR} is on a network file system ({filesystem}), where the embedded "
             "Redis cannot be shared safely; name a local directory in CRAWLFRAME_VAR_DIR, or a "
             "server in REDIS_URL"
         )

@@ -66,7 +66,7 @@ def link(href: str, text: str, attributes: str = "") -> str:
 
 
 def script_json(data: Any) -> str:
-    """JSON that may stand inside a script element."""
+    """JSON that is safe inside a script element."""
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
 
 

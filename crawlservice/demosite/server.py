@@ -24,7 +24,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-DEFAULT_PORT = 8100  # beside 8000, on which `up` serves
+DEFAULT_PORT = 8100  # next to 8000, on which `up` serves
 STATS = "/_stats"
 SERVER_ERROR = SitePage(500, HTML, b"<!DOCTYPE html><title>500</title><h1>Please try again</h1>\n")
 

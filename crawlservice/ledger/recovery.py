@@ -75,7 +75,7 @@ def uncounted(frontier: Frontier) -> str:
     none. If there is one, Redis is older than what nodes last knew.
 
     Rows of requests in progress are no loss: their workers died before they reported to Redis.
-    Tasks that are being cancelled are left out. Safe beside living nodes: rows are counted first,
+    Tasks that are being cancelled are left out. Safe while nodes run: rows are counted first,
     so requests that end meanwhile make Redis seem ahead, never behind. Raises redis.RedisError and
     django.db.Error."""
     active = Task.objects.filter(state__in=(Task.State.RUNNING, Task.State.PAUSED))

@@ -14,7 +14,7 @@ from crawlservice.models import Sample, Task
 EVERY = 10.0  # seconds
 KEPT = timedelta(days=7)  # then they are pruned
 FINENESS = (
-    360  # a task's samples lie its age / FINENESS apart: a long crawl has no more than needed
+    360  # a task's samples are its age / FINENESS apart: a long crawl has no more than needed
 )
 DONE = ("nf", "ne", "cancelled", "items")
 WAITING = ("ready", "in_progress", "delayed", "parked")

@@ -48,7 +48,7 @@ TURN = 1.0  # seconds between two rounds of chores
 MIGRATIONS = 5.0  # seconds between two checks of the applied migrations
 LONG = 2.5  # seconds without a round that could replay dead generations
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
-STILL = 30.0  # seconds that a task with requests to claim may stand still before it is examined
+STILL = 30.0  # seconds without progress after which a task with requests to claim is examined
 
 
 class Steward:
@@ -74,7 +74,7 @@ class Steward:
         self._patient_until = 0.0
         self._trouble = ""  # why the last round failed
         self._run: str | None = None  # the server's run_id
-        self._still: dict[int, tuple[Counts, float]] = {}  # tasks that stand still, and since when
+        self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
         self._beat: Callable[[], object] = lambda: None
         self._send: Callable[[messages.FromSteward], object] = lambda message: None
         self._next_beat = self._next_check = 0.0

@@ -7,7 +7,7 @@ from collections import Counter
 from crawlservice.models import Page, Task
 from crawlservice.tasks.task_rows import of_task
 
-LATEST = 10_000  # ledger rows looked at: a count over millions takes seconds
+LATEST = 10_000  # ledger rows counted: a count over millions takes seconds
 
 
 def pages_by_version(task: Task) -> str:

@@ -261,7 +261,7 @@ def test_what_was_cut_short_is_removed_by_the_next(
 def test_redis_forgets_them_and_what_it_has_requests_of_stays(
     make: Make, published: Frontier
 ) -> None:
-    told_late = make(31)  # whoever ended it died before it told Redis
+    told_late = make(31)  # its process died before it updated Redis
     published.open_task(told_late.pk, TaskLimits(), [])
     strange = submit("shop", {"city": "Ulm"}).pk
     Task.objects.filter(pk=strange).update(state="finished", finished_at=ago(31))

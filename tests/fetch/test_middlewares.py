@@ -418,7 +418,7 @@ def test_a_cancelled_fetch_ends_what_is_inside(kind: type[Named]) -> None:
     asyncio.run(main())
 
 
-# -- what is told of it ---------------------------------------------------------------------------
+# -- what is reported of it -----------------------------------------------------------------------
 
 
 def test_running_code_is_watched() -> None:

@@ -29,7 +29,7 @@ from crawlframe import Request, Spider
 
 
 class Shop(Spider):
-    """Fetches as many pages as it is told."""
+    """Fetches as many pages as ``many`` says."""
 
     name = "shop"
     settings = {"concurrency": 4}

@@ -62,7 +62,7 @@ class Redis(NamedTuple):
     cancelling: bool = False
     cancelled: int = 0  # ended without a row
     cursors: frozenset[str] = frozenset()  # pages of whose long list the first part is in
-    lacks: frozenset[int] = frozenset()  # nodes that were told of more than Redis knows
+    lacks: frozenset[int] = frozenset()  # nodes that know of more than Redis does
     fenced: frozenset[tuple[int, int]] = frozenset()  # node, generation
     leases: frozenset[tuple[int, int]] = frozenset()  # generations that have not been replayed
     over: frozenset[tuple[int, int]] = frozenset()  # those of living nodes whose time is over
@@ -106,7 +106,7 @@ class State(NamedTuple):
     nodes: tuple[Node, ...]
     budget: Budget
     copy: Redis | None = None  # an earlier state of Redis
-    since: frozenset[int] = frozenset()  # nodes that were told of something after it
+    since: frozenset[int] = frozenset()  # nodes that learned something after it
     doomed: tuple[str, int, int] | None = None  # read by a replay of the mutant
 
 
