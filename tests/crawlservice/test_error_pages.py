@@ -37,7 +37,7 @@ def broken(*args: object) -> None:
     ("place", "host", "status", "english", "chinese"),
     [
         ("/nowhere", "localhost", 404, "Page not found", "页面不存在"),
-        ("/admin/crawlservice/task/9/change/", "localhost", 404, "Nothing is", "这里什么也没有"),
+        ("/admin/crawlservice/task/9/change/", "localhost", 404, "Page not found", "页面不存在"),
         ("/admin/auth/user/add/", "localhost", 403, "You do not have permission", "你没有权限"),
         (f"{LIST}?deliveries__problem=x", "localhost", 400, "cannot be read", "无法读取此请求"),
         ("/admin/", "localhost", 500, "Something went wrong", "出错了"),

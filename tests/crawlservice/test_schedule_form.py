@@ -153,7 +153,7 @@ def test_what_the_spider_does_not_take_any_more(operator: Client) -> None:
     made = schedule(site="x", kind="old", town="Ulm")
     page = operator.get(change_of(made)).content.decode()
     assert "no longer takes these arguments" in page
-    assert "when this is saved: town" in page
+    assert "saving removes them: town" in page
     assert filled_in(page)["kind"] == "old"
     assert "'old' is not accepted" in problems(send(operator, change_of(made)))["kind"]
     send(operator, change_of(made), argument__kind="used")
