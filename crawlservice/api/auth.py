@@ -52,7 +52,7 @@ class Caller:
 
 
 def caller_of(request: HttpRequest) -> Caller | None:
-    """None: neither a valid token nor a login. A browser needs no CSRF token only for reading."""
+    """None: neither a valid token nor a login. Except for reading, browsers need a CSRF token."""
     address = request.META.get("REMOTE_ADDR") or None
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme:

@@ -53,7 +53,7 @@ def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
         return csrf_failure(request, reason)
     own = f"{request.scheme}://{request.get_host()}"
     _warn(
-        f"a form came from {origin!r}, but this server believes to be {own}; behind a proxy, add "
+        f"a form came from {origin!r}, but this server believes it is {own}; behind a proxy, add "
         "the first to CRAWLFRAME_CSRF_TRUSTED_ORIGINS"
     )
     context = {"origin": origin, "own": own}

@@ -41,7 +41,7 @@ workers = _number("CRAWLFRAME_WEB_PROCESSES", 2)
 worker_class = "crawlservice.web.worker.WebWorker"
 # A stream of events holds a thread as long as it is read. A waiting thread costs little.
 threads = _number("CRAWLFRAME_WEB_THREADS", 16)
-worker_connections = 4000  # of each process; an idle one costs some kilobytes
+worker_connections = 4000  # of each process; a slow one costs some kilobytes
 timeout = 60  # seconds a process may be silent before it is killed; its requests may take longer
 graceful_timeout = 15  # seconds to finish answers when it is asked to stop
 keepalive = 30  # seconds; longer than a proxy in front waits between two requests
