@@ -25,8 +25,8 @@ class AdminConfig(SimpleAdminConfig):
     def ready(self) -> None:
         from django.apps import apps
 
-        # One listens to what logins tell, the other checks settings.
+        # One listens to login signals, the other checks settings.
         from crawlservice.accounts import logins, proxies  # noqa: F401
 
-        # What the admin calls the part that Django calls Authentication and Authorization.
+        # The admin's name for what Django calls Authentication and Authorization.
         apps.get_app_config("auth").verbose_name = _("People")

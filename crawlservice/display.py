@@ -1,4 +1,4 @@
-"""How crawled things are shown: as text, whatever they are."""
+"""How crawled data is displayed: always as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATES = {
 }
 
 
-# Of the code of a node.
+# Of a node's code.
 CODE_STATES = {
     "loading": _("loading"),
     "live": _("live"),
@@ -66,27 +66,27 @@ def state_badge(state: str) -> SafeString:
 
 
 def condition_badge(condition: str) -> SafeString:
-    """That of a node."""
+    """The condition of a node."""
     return badge(*CONDITIONS[condition])
 
 
 def pretty(data: Any) -> SafeString:
-    """JSON laid out to be read, escaped."""
+    """JSON, indented and escaped."""
     return laid_out(json.dumps(data, ensure_ascii=False, indent=2))
 
 
 def laid_out(text: str) -> SafeString:
-    """Text with its own lines, escaped."""
+    """Text with its line breaks, escaped."""
     return format_html('<pre class="cf-text">{}</pre>', text)
 
 
 def marked(text: str | Promise) -> SafeString:
-    """Text that should catch the eye."""
+    """Text that is highlighted."""
     return badge(text, "bad")
 
 
 def moment(at: datetime | None) -> SafeString | str:
-    """A time in one line."""
+    """A time on one line."""
     if at is None:
         return "-"
     text = date_format(localtime(at), "Y-m-d H:i:s")
@@ -94,12 +94,12 @@ def moment(at: datetime | None) -> SafeString | str:
 
 
 def outcome_of(task: Task | None) -> SafeString | str:
-    """How a task stands, or how it ended."""
+    """A task's state, or its outcome if it has ended."""
     return "-" if task is None else state_badge(task.status)
 
 
 def task_link(task: int | None) -> SafeString | str:
-    """The number of a task, to its page."""
+    """A task's number, linked to its page."""
     if task is None:
         return "-"
     place = reverse("admin:crawlservice_task_change", args=[task])
@@ -107,7 +107,7 @@ def task_link(task: int | None) -> SafeString | str:
 
 
 def link_to(url: str) -> SafeString | str:
-    """A crawled URL: a link only where a browser would fetch it, and telling nobody from where."""
+    """A crawled URL: a link only where a browser would fetch it, and without a referrer."""
     if not url.startswith(("http://", "https://")):
         return url
     return format_html(

@@ -1,4 +1,4 @@
-"""Environment: which CRAWLFRAME_ names mean something. Django's settings must be loaded before."""
+"""Environment: which CRAWLFRAME_ variables are used. Django's settings must be loaded before."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from dataclasses import fields
 from crawlframe.conf import PREFIX, Settings
 from crawlservice import settings
 
-# Kubernetes gives these to each container beside a service that is called crawlframe.
+# Kubernetes sets these in each container next to a service called crawlframe.
 _OF_KUBERNETES = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT$|_PORT_\d+_(TCP|UDP)")
 
 
 def known_names() -> set[str]:
-    """All names that some code reads, here and in ``crawlframe.conf``."""
+    """The names of all variables that the code reads, here and in ``crawlframe.conf``."""
     of_nodes = {PREFIX + field.name.upper() for field in fields(Settings)}
     return of_nodes | {name for name in settings.READ if name.startswith(PREFIX)}
 
 
 def warnings(environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each CRAWLFRAME_ name that nothing reads."""
+    """A sentence for each CRAWLFRAME_ variable that nothing reads."""
     known = known_names()
     given = (name for name in environment if name.startswith(PREFIX) and name not in known)
     return [_warning(name, known) for name in sorted(given) if not _OF_KUBERNETES.search(name)]
 
 
 def _warning(name: str, known: set[str]) -> str:
-    # Without the prefix, which makes all of them look alike. Some settings have none.
+    # Without the prefix, which would make all of them look alike. Some settings have none.
     short = {one.removeprefix(PREFIX): one for one in known | settings.READ}
     near = difflib.get_close_matches(name.removeprefix(PREFIX).upper(), short, n=1)
     hint = f" (did you mean {short[near[0]]}?)" if near else ""
-    return f"{name} is set, and there is no such setting{hint}; docs/settings.md lists them"
+    return f"{name} is set, but there is no such setting{hint}; docs/settings.md lists them"

@@ -35,8 +35,8 @@ def directory() -> Path:
 
 
 def load_environment(folder: Path) -> None:
-    """Adds the variables of the project's ``.env`` to the environment, which wins. A file named in
-    CRAWLFRAME_ENV_FILE is read instead, and must exist. Raises ConfigError."""
+    """Adds the variables of the project's ``.env`` to the environment, whose own values win. A file
+    named in CRAWLFRAME_ENV_FILE is read instead, and must exist. Raises ConfigError."""
     named = os.environ.get(ENV_FILE, "").strip()
     path = folder / (named or ".env")
     try:
@@ -62,13 +62,13 @@ def _variables(text: str, path: Path) -> Iterator[tuple[str, str]]:
         if not found or (quoted and (len(value) < 2 or value[-1] != value[0])):
             raise ConfigError(
                 f"{path}:{number}: {words.partition('=')[0]!r} … is not NAME=value; comments need "
-                "a line of their own, and a quote at the begin of a value one at its end"
+                "a line of their own, and a value that begins with a quote must end with one"
             )
         yield found[1], value[1:-1] if quoted else value
 
 
 def _is_ours(path: Path) -> bool:
-    """Other Django projects have a manage.py too."""
+    """Whether it is Crawlframe's: other Django projects have a manage.py too."""
     try:
         return b"crawlservice" in path.read_bytes()
     except OSError:

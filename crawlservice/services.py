@@ -24,8 +24,8 @@ from crawlservice.steward.steward import Steward
 
 
 class DjangoServices:
-    """Of one node. ``redis`` is a URL, ``code`` where the spiders and this framework lie. ``once``:
-    the node ends when no task is left."""
+    """The services of one node. ``redis`` is a URL, ``code`` where the spiders and this framework
+    are. ``once``: the node ends when no task is left."""
 
     def __init__(self, settings: Settings, redis: str, code: Code, *, once: bool = False) -> None:
         self._settings = settings
@@ -63,8 +63,8 @@ class DjangoServices:
             self._installation = installation.check(frontier, self._installation)
 
     def check_key(self) -> str:
-        """Why this node cannot read the secrets of webhooks; "" when it can, or when the database
-        does not answer. Leaves no connection open."""
+        """Why this node cannot read the secrets of webhooks; "" if it can, or if the database does
+        not answer. Leaves no connection open."""
         try:
             with self._database():
                 return installation.check_key()
@@ -72,7 +72,7 @@ class DjangoServices:
             return ""
 
     def missing(self, frontier: Frontier) -> str:
-        # Once: an era that was renewed since has all there is, whatever numbers say.
+        # Once: an era renewed since then has everything, whatever the numbers say.
         if self._compared or installation.living(frontier):
             return ""
         with self._database():
@@ -100,7 +100,7 @@ class DjangoServices:
 
     def run_steward(self, channel: FromChildLine) -> None:
         frontier = Frontier.connect(self._redis, self._settings, follows=True)
-        use(frontier)  # schedules submit
+        use(frontier)  # schedules submit through it
         Steward(self._settings, frontier).run(channel)
 
     def _watch(self) -> Watch:
@@ -108,7 +108,7 @@ class DjangoServices:
 
     @contextmanager
     def _database(self) -> Iterator[None]:
-        """For the master, which forks: neither a thread nor a connection is left."""
+        """For the master, which forks: leaves neither a thread nor a connection."""
         try:
             with self._watch():
                 yield

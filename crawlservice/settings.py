@@ -24,7 +24,7 @@ from crawlservice.security.exposure import is_on
 from crawlservice.security.secret import private_directory, secret_key
 from crawlservice.theme.theme import UNFOLD as UNFOLD
 
-# Every variable that is read here, and those that web/server.py reads, which cannot import this.
+# All variables that are read here, and by web/server.py, which cannot import this.
 READ = {
     "CRAWLFRAME_BIND",
     "CRAWLFRAME_WEB_PROCESSES",
@@ -67,8 +67,8 @@ def _apps(variable: str) -> list[str]:
             found = False
         if not found:
             raise ConfigError(
-                f"{variable}: there is no module {name!r} to import; it must be installed, or lie "
-                "beside manage.py"
+                f"{variable}: there is no module {name!r} to import; it must be installed, or be "
+                "next to manage.py"
             )
     return names
 
@@ -111,7 +111,7 @@ ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *EXTRA_HOSTS]
 CSRF_TRUSTED_ORIGINS = _words("CRAWLFRAME_CSRF_TRUSTED_ORIGINS")
 
 PUBLIC_URL = _text("CRAWLFRAME_PUBLIC_URL").rstrip("/")  # what links in messages begin with
-PROXIES = _number("CRAWLFRAME_PROXIES", 0, least=0)  # before the web, with X-Forwarded-For
+PROXIES = _number("CRAWLFRAME_PROXIES", 0, least=0)  # in front, with X-Forwarded-For
 HTTPS = _flag("CRAWLFRAME_HTTPS")  # behind a proxy that speaks TLS and sets X-Forwarded-Proto
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -119,8 +119,8 @@ if HTTPS:
     SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]  # asked from inside
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
-# Whether neighbours below the same domain speak TLS too is not ours to say. SQLite leaves out what
-# an index holds beside its columns; it is for installations where that hardly matters.
+# Whether other hosts of the domain use TLS is not ours to decide. SQLite ignores the columns that
+# an index includes; it is for installations where that hardly matters.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021", "models.W040"]
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 SESSION_IDLE = _number("CRAWLFRAME_SESSION_IDLE", 8 * 3600, least=0)  # seconds; 0 = no limit
@@ -144,8 +144,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
 APPS = _apps("CRAWLFRAME_APPS")  # of the team's own
 OURS, *DJANGOS = [*ENGINE_APPS, *APPS]
 INSTALLED_APPS = [
-    OURS,  # its templates go before those of the theme
-    "unfold.apps.BasicAppConfig",  # and the theme's before those of Django
+    OURS,  # its templates take precedence over the theme's
+    "unfold.apps.BasicAppConfig",  # and the theme's over Django's
     "unfold.contrib.filters",
     *DJANGOS,
     "crawlservice.apps.AdminConfig",  # urls.py loads it
@@ -153,7 +153,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
-    "ninja",  # the files of the API's pages
+    "ninja",  # static files of the API's pages
 ]
 MIDDLEWARE = [
     "crawlservice.accounts.proxies.ClientAddress",
@@ -184,8 +184,8 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Five wrong passwords lock a user out at that address for a quarter of an hour, and thirty, of
-# whatever users, everybody at that address; nobody elsewhere.
+# Five wrong passwords lock a user out at that address for a quarter of an hour; thirty, for any
+# users, lock out everybody at that address. Other addresses are not affected.
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
@@ -199,7 +199,7 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_LOCKOUT_CALLABLE = "crawlservice.accounts.logins.locked_out"
-AXES_DISABLE_ACCESS_LOG = True  # the journal tells it
+AXES_DISABLE_ACCESS_LOG = True  # the journal records it
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 

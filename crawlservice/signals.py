@@ -1,11 +1,11 @@
-"""Signals: what happened to tasks, schedules and nodes, for Django apps of one's own
+"""Signals: what happened to tasks, schedules and nodes, for Django apps of your own
 (CRAWLFRAME_APPS).
 
-They are sent from the outbox by the leading steward, in a thread of its own, at least once: when it
-dies, some are sent again. A receiver that raises is logged, and not called again for that event.
-Receivers are given ``event``, a crawlservice.models.Event; those of task_ended ``task``,
-``outcome`` and ``reason`` too, those of schedule_failed ``schedule``, those of node_offline and
-node_back the name of the ``node``."""
+The leading steward sends them from the outbox, in a thread of its own, at least once: if it dies,
+some are sent again. A receiver that raises is logged, and not called again for that event.
+Receivers get ``event``, a crawlservice.models.Event; those of task_ended also ``task``, ``outcome``
+and ``reason``, those of schedule_failed ``schedule``, those of node_offline and node_back the name
+of the ``node``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ALL = (task_ended, schedule_failed, node_offline, node_back)
 
 
 def wanted() -> bool:
-    """Has any of them a receiver?"""
+    """Whether any of them has a receiver."""
     return any(signal.has_listeners() for signal in _ALL)
 
 

@@ -1,4 +1,4 @@
-"""The web: the admin, the API, and what watchers ask for."""
+"""The web: the admin, the API, and the pages for monitoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a web server runs; gunicorn by ``gunicorn -c crawlservice/web/server.py``."""
+"""The WSGI application; gunicorn runs it with ``gunicorn -c crawlservice/web/server.py``."""
 
 import os
 import sys
@@ -18,14 +18,14 @@ UNKNOWN = "addresses that are not known here (gunicorn without -c crawlservice/w
 
 
 def _check() -> None:
-    """Who starts this by other means than ours may listen anywhere. Raises ConfigError."""
+    """Refuses unknown ways of starting, which may listen anywhere. Raises ConfigError."""
     runserver = sys.argv[1:2] == ["runserver"]
     if found := exposure.refusal(_of_runserver(sys.argv[2:]) if runserver else [UNKNOWN]):
         raise ConfigError(found)
 
 
 def _of_runserver(words: Iterable[str]) -> list[str]:
-    """The address in its arguments, if they have one; by default it listens at a loopback one."""
+    """The address in runserver's arguments, if there is one; its default is a loopback address."""
     found = (naiveip_re.match(word) for word in words)
     return [match["addr"] for match in found if match and match["addr"]]
 

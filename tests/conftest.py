@@ -49,7 +49,7 @@ class NewDatabase(Protocol):
 
 
 def _set_up_django() -> str:
-    """Django is ready in every test module, with nothing of the caller's configuration."""
+    """Sets Django up for every test module, without any of the caller's configuration."""
     for variable in list(os.environ):
         if variable.startswith(("CRAWLFRAME_", "DJANGO_")) or variable in OURS:
             del os.environ[variable]
@@ -74,8 +74,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What starts nodes, or measures them, runs in one line; in another the browser and what else
-    starts processes; the rest beside them, each file by itself."""
+    """Groups tests for parallel runs: those that start or measure nodes in one group; those with a
+    browser or other processes in another; the rest in parallel, file by file."""
     quick.mark(items)
     quick.guard(config)
     for item in items:
@@ -153,7 +153,7 @@ def postgres_template(postgres_url: str) -> Iterator[str]:
 @pytest.fixture
 def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewDatabase]:
     """Makes fresh databases: ``new_database("sqlite" or "postgres")`` -> URL. They have all tables,
-    or with ``empty=True`` none."""
+    or none with ``empty=True``."""
     made: list[tuple[str, str]] = []
 
     def make(kind: str, *, empty: bool = False) -> str:
@@ -183,7 +183,7 @@ def database(request: pytest.FixtureRequest, new_database: NewDatabase) -> str:
 
 @pytest.fixture
 def orm(database: str) -> Iterator[str]:
-    """Django's models in this process (all its threads) work on ``database``."""
+    """Makes Django's models in this process (all its threads) use ``database``."""
     with django_on(database):
         yield database
 
@@ -229,7 +229,7 @@ def manage(manage_env: dict[str, str]) -> Callable[..., subprocess.CompletedProc
 
 @dataclass
 class Running:
-    """A ``manage.py`` at work, in a process group of its own."""
+    """A running ``manage.py``, in a process group of its own."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -240,7 +240,7 @@ class Running:
         return self.log.read_text(errors="replace")
 
     def wait_for(self, text: str, timeout: float = 30) -> None:
-        """Returns when the output holds ``text``; fails when it cannot any more."""
+        """Returns when the output contains ``text``; fails if it no longer can."""
         deadline = time.monotonic() + timeout
         while text not in self.output:
             ended = self.process.poll() is not None
@@ -249,7 +249,7 @@ class Running:
             time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGTERM, timeout: float = 30) -> int:
-        """Signals the command itself and answers its exit status."""
+        """Signals the command itself and returns its exit status."""
         self.process.send_signal(how)
         return self.process.wait(timeout)
 
@@ -291,8 +291,8 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
 
 
 def _kill_family(name: str, place: Path) -> None:
-    """Masters have sessions of their own and outlive their supervisors by the grace time; a Redis
-    writes its title, with its directory, over its environment."""
+    """Kills processes by their name and directory: masters have sessions of their own and outlive
+    their supervisors by the grace time, and a Redis overwrites its environment with its title."""
     while True:
         members = []
         for process in psutil.process_iter():
@@ -324,7 +324,7 @@ def template_on(server: str) -> Iterator[str]:
 
 @contextmanager
 def django_on(url: str) -> Iterator[None]:
-    """Within it, Django's default database is the one of this URL."""
+    """Makes Django's default database the one of this URL, within the block."""
     config = database_config(url, Path(), "crawlframe tests")
     before = connections.settings["default"]
     _use(connections.configure_settings({"default": config})["default"])

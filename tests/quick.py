@@ -1,6 +1,6 @@
-"""Quick: the marker of tests that need no server, no other process and no browser. A test has it
-unless it asks for one of those, or lies where all do; ``make quick`` runs them. In such a run, a
-test that starts a process fails: it belongs to another marker."""
+"""Quick: the marker of tests that need no server, no other process and no browser. Tests have it
+unless they use one of those, or are in a folder where all do; ``make quick`` runs them. In such a
+run, a test that starts a process fails: it needs another marker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-# Fixtures that start servers or processes. Who asks for them, also by way of others, is not quick.
+# Fixtures that start servers or processes. Tests that use them, also indirectly, are not quick.
 SLOW_FIXTURES = {
     "manage", "manage_env", "postgres_template", "postgres_url", "redis_client", "redis_server",
     "redis_url", "start_manage",

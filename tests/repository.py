@@ -40,7 +40,7 @@ class Repository:
         return cls(path)
 
     def git(self, *words: str, given: str = "") -> str:
-        """What git answers; ``given`` is its standard input."""
+        """The output of git; ``given`` is its standard input."""
         done = subprocess.run(
             ["git", *words],
             cwd=self.path,
@@ -69,7 +69,7 @@ class Repository:
                 file.write_text(text)
 
     def commit(self, files: dict[str, str | None], *, push: bool = True) -> str:
-        """Writes and commits files, and pushes them. Answers the revision."""
+        """Writes and commits files, and pushes them. Returns the revision."""
         self.write(files)
         self.git("add", "--all", "--force", "--", *files)
         self.git("commit", "--quiet", "--allow-empty", "--message", "change")
@@ -78,7 +78,7 @@ class Repository:
         return self.head
 
     def texts(self) -> dict[str, str]:
-        """Every file of the work tree, and what it holds."""
+        """Every file of the work tree, and its contents."""
         files = [path for path in self.path.rglob("*") if path.is_file() or path.is_symlink()]
         return {
             str(path.relative_to(self.path)): path.read_text()

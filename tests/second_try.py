@@ -1,6 +1,6 @@
-"""Second try: a process or browser test that failed is run once more, alone, when all others are
-over. What passes then is flaky: a defect of its own, listed in the last lines of the run with its
-first failure, but no failure of the run. ``-p no:second_try`` switches it off."""
+"""Second try: a process or browser test that failed is run again, alone, after all others. What
+passes then is flaky: a defect of its own, listed in the last lines of the run with its first
+failure, but not a failure of the run. ``-p no:second_try`` switches it off."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LAST_LINES = 40
 
 
 def register(config: pytest.Config) -> None:
-    """For conftest.py. In xdist's workers nothing is decided, and who wants to stop at the first
-    failure wants no second try."""
+    """For conftest.py. xdist's workers decide nothing, and a run that stops at the first failure
+    has no second try."""
     if not hasattr(config, "workerinput") and not config.getoption("maxfail"):
         config.pluginmanager.register(SecondTry(config), NAME)
 
@@ -73,7 +73,7 @@ class SecondTry:
             terminal.write_line(f"FLAKY {name} - {_in_a_line(reports[0])}", yellow=True)
 
     def _try_again(self, name: str) -> str:
-        """Why it failed; "" when it passed."""
+        """Why it failed; "" if it passed."""
         options = (
             "-n0",
             "-q",
@@ -102,7 +102,7 @@ class SecondTry:
         return "\n".join(lines or [f"exit code {done.returncode}"]) if done.returncode else ""
 
     def _move_reports(self) -> None:
-        """The summary counts flaky tests as such, not as failures."""
+        """Makes the summary count flaky tests as such, not as failures."""
         stats = self._reporter.stats if self._reporter else {}
         flaky = [report for reports in self._flaky.values() for report in reports]
         for kind in ("failed", "error"):
@@ -128,7 +128,7 @@ def _depends_on_the_machine(report: pytest.TestReport) -> bool:
 
 
 def _without_group(name: str) -> str:
-    """xdist puts its group behind the node id."""
+    """The node id without the group that xdist appends."""
     return re.sub(r"@[^\[\]@]*$", "", name)
 
 

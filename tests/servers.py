@@ -23,7 +23,7 @@ from crawlservice.cli.process_group import die_with_parent
 
 
 def free_port() -> int:
-    """One that a cluster can use: its bus has the port 10,000 above."""
+    """A free port that a cluster can use: its bus has the port 10,000 above."""
     while True:
         with socket.socket() as sock:
             sock.bind(("127.0.0.1", 0))
@@ -49,7 +49,7 @@ class RedisServer:
         self.wait()
 
     def launch(self) -> None:
-        """It starts, and reads its append-only file."""
+        """Starts it; it then reads its append-only file."""
         self.socket.unlink(missing_ok=True)
         with (self.directory / "redis.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -60,7 +60,7 @@ class RedisServer:
             )
 
     def wait(self) -> None:
-        """Until it has read it, and answers."""
+        """Waits until it has read its file, and answers."""
         assert self.process is not None
         while not self._answers():
             if self.process.poll() is not None:
@@ -68,14 +68,14 @@ class RedisServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """As kill -9 does."""
+        """Kills it like kill -9."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 
     def lose(self, tail: int) -> None:
-        """As a power cut does, while it is down: the last bytes of its append-only file never
+        """Simulates a power cut, while it is down: the last bytes of its append-only file never
         reached the disk."""
         logs = (self.directory / "appendonlydir").glob("*.incr.aof")
         log = max(logs, key=lambda path: int(path.name.split(".")[2]))
@@ -139,7 +139,7 @@ class PostgresServer:
             time.sleep(0.01)
 
     def standby(self) -> PostgresServer:
-        """Another server, which runs and is told everything that this one writes; stop it too."""
+        """Starts another server, which receives everything that this one writes; stop it too."""
         other = PostgresServer()
         try:
             where = ("-h", str(self.directory), "-U", "crawlframe")
@@ -151,11 +151,11 @@ class PostgresServer:
         return other
 
     def promote(self) -> None:
-        """The standby takes writes from now on, and hears no more."""
+        """Makes the standby accept writes from now on, without further changes from its primary."""
         self._run("pg_ctl", "promote")
 
     def crash(self) -> None:
-        """Its immediate shutdown: connections break, nothing is written any more."""
+        """Shuts it down immediately: connections break, nothing more is written."""
         assert self.process is not None
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait(10)

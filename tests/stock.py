@@ -1,5 +1,5 @@
-"""Servers as users have them: over TCP, with their default configuration. Their programs are those
-of the distribution where it has them, else those of the wheels."""
+"""Servers configured as users have them: over TCP, with their default configuration. The programs
+are those of the distribution if it has them, otherwise those of the wheels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The docs name files and functions; they exist, and the numbered way is whole."""
+"""The docs name files and functions that exist, and the numbered steps are complete."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def problems(page: str) -> list[str]:
 
 
 def rooms(root: Path) -> set[str]:
-    """Every folder of the packages with files in it; those of data without what is below them."""
+    """Every folder of the packages that contains files; those of data without their subfolders."""
     found = set()
     for package in ("crawlframe", "crawlservice"):
         for path in (root / package).rglob("*/"):
@@ -61,7 +61,7 @@ def rooms(root: Path) -> set[str]:
 
 
 def unmatched_rooms(page: str, root: Path) -> list[str]:
-    """Folders that the page does not describe in a sentence, and descriptions of none."""
+    """Folders that the page does not describe in a sentence, and descriptions of no folder."""
     described, there = set(ROOMS.findall(page)), rooms(root)
     return [f"{room} is not described" for room in sorted(there - described)] + [
         f"{room} is not there" for room in sorted(described - there)

@@ -1,4 +1,4 @@
-"""Encodings: as browsers find them, and by the labels of the WHATWG only."""
+"""Encodings: detected as browsers do, and only by the labels of the WHATWG."""
 
 from __future__ import annotations
 

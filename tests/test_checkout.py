@@ -1,4 +1,4 @@
-"""Checkout: what git says of a directory, with nothing of the repository run."""
+"""Checkout: what git says about a directory, without running anything of the repository."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_errors_are_gits_own_words(repository: Repository, monkeypatch: pytest.M
         run_git(repository.path, "status")
 
 
-def test_passwords_are_not_told() -> None:
+def test_passwords_are_not_shown() -> None:
     text = "fatal: unable to access 'https://me:secret@example.com/x.git/': no"
     assert without_secrets(text) == "fatal: unable to access 'https://***@example.com/x.git/': no"
     with pytest.raises(GitError) as caught:

@@ -1,4 +1,4 @@
-"""What lies in deploy/ agrees with the code and the docs, as far as a file can show."""
+"""The files in deploy/ agree with the code and the docs, as far as a file can show."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_probes_ask_in_a_way_that_is_answered() -> None:
         asked = web[probe]["httpGet"]
         assert asked["path"] == "/healthz"
         assert asked["httpHeaders"] == [{"name": "Host", "value": "localhost"}]
-    # A web whose database is away is not to be started again and again.
+    # A web whose database is unreachable must not be restarted again and again.
     assert "httpGet" not in web["livenessProbe"]
 
 

@@ -1,9 +1,12 @@
-"""The documentation names every command, its examples load, its pages lead on, and its English is
-plain. ``make docs`` checks the rest: references, headings, docstrings."""
+"""The documentation names every command, its examples load, its pages link to each other, and its
+English is plain. ``make docs`` checks the rest: references, headings, docstrings."""
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,11 @@ TRANSLATED = {
 CODE = re.compile(r"```.*?^```|`[^`]*`", re.DOTALL | re.MULTILINE)
 
 
+# Its sentences are those of people who sell houses.
+FICTION = CHECKOUT / "crawlservice" / "demosite" / "prose.py"
+MODULES = sorted({*(CHECKOUT / "crawlservice").rglob("*.py")} - {FICTION})
+
+
 def named(path: Path) -> str:
     return str(path.relative_to(CHECKOUT))
 
@@ -62,10 +70,29 @@ def test_the_english_is_plain(page: Path) -> None:
     assert translated(page.read_text()) == []
 
 
+def texts_of(source: str) -> str:
+    """The docstrings, comments and messages of a module."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    strings = [
+        node.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    ]
+    return "\n".join([*comments, *strings]).replace("``", "`")
+
+
+def test_the_english_of_the_service_is_plain() -> None:
+    found = {named(path): translated(texts_of(path.read_text())) for path in MODULES}
+    assert {path: phrases for path, phrases in found.items() if phrases} == {}
+
+
 def test_a_translated_phrase_is_found() -> None:
     text = "Nodes of\nbefore cannot read them; the node is told. `beside` is a word in code.\n"
     assert len(translated(text)) == 2
     assert translated("```\nbeside\n```\nIt is called with `told`.\n") == []
+    code = 'told = 1  # is told\n\n\ndef mend():\n    """It is\n    mended."""\n'
+    assert len(translated(texts_of(code))) == 2
 
 
 @pytest.mark.parametrize(("page", "source"), examples())

@@ -36,7 +36,7 @@ CHECKOUT = Path(__file__).parent.parent
 
 
 class User:
-    """A process that uses the server until it is told to leave."""
+    """A process that uses the server until it is asked to leave."""
 
     def __init__(self, var_dir: Path, path: str | None = None) -> None:
         env = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

@@ -76,7 +76,7 @@ echo "Successfully installed django-5.2 pyarrow-21"
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Path:
-    """A checkout with a virtual environment whose pip only says what pip says."""
+    """A checkout with a virtual environment whose pip only prints what pip prints."""
     shutil.copy(CHECKOUT / "Makefile", tmp_path)
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / ".venv/bin/python").touch()

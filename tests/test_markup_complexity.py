@@ -1,4 +1,4 @@
-"""Pages that would hold up a parser are refused by name; pages that are only large are not."""
+"""Pages that would block a parser are refused by name; pages that are only large are not."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_depth_up_to_the_limit_is_seen_whole_by_every_parser() -> None:
     ],
 )
 def test_depth_cannot_be_hidden(hiding: str) -> None:
-    """Whatever the parser sees as deep is refused."""
+    """Whatever the parser considers deep is refused."""
     html = (hiding % ("<div>" * 12_000)).encode()
     if complexity_of(html) is None:
         assert len(page(html[:30_000]).tree.css("div div div")) == 0
@@ -315,7 +315,7 @@ class Counted:
 def test_blanks_behind_the_last_attribute_are_not_looked_through(
     unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each byte that is left after the last name would be begun at again."""
+    """Otherwise matching would start again at each byte after the last name."""
     counted = Counted(outline._ATTRIBUTE)
     monkeypatch.setattr(outline, "_ATTRIBUTE", counted)
     complexity.markup_of(f"<div a{unit * 30_000}>".encode() + b"<p>" * 11_000, URL)

@@ -1,4 +1,4 @@
-"""What cb_kwargs and meta carry comes back as it was, and a record runs no code of its choice."""
+"""cb_kwargs and meta come back unchanged, and a record cannot choose code to run."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Access(enum.Flag):
 
 
 class Text(str):
-    """Such as BeautifulSoup's."""
+    """A subclass of str, such as BeautifulSoup's."""
 
 
 def carried(value: Any) -> Any:
@@ -144,7 +144,7 @@ def test_nothing_is_run_again() -> None:
 
 
 class Item(dict[str, Any]):
-    """As much of Scrapy's as is used: fields on the class, values by key."""
+    """The part of Scrapy's Item that is used: fields on the class, values by key."""
 
     fields: ClassVar[dict[str, Any]] = {}
 
@@ -166,7 +166,7 @@ class Leaving(BaseException):
 
 
 class Boom:
-    """What the next hash or item does: nothing, or raise this."""
+    """The next hash or item either does nothing, or raises this."""
 
     error: BaseException | None = None
 
@@ -204,7 +204,7 @@ class Picky(Item):
 def test_what_fails_here_may_work_with_other_code(
     monkeypatch: pytest.MonkeyPatch, value: Any, error: BaseException
 ) -> None:
-    """It is for parking, as what a constructor raises is."""
+    """It is to be parked, like what a constructor raises."""
     encoded = Request(URL, meta={"a": value}).encode()
     assert Request.decode(encoded).meta == {"a": value}
     monkeypatch.setattr(Boom, "error", error)
@@ -252,8 +252,8 @@ def test_any_nesting_comes_back(value: Any) -> None:
 # -- records of other versions ---------------------------------------------------------------------
 
 
-def test_plain_records_are_those_of_before() -> None:
-    """Older and newer nodes work side by side as long as spiders use no more than msgpack has."""
+def test_plain_records_have_the_old_format() -> None:
+    """Older and newer nodes work side by side as long as spiders use only what msgpack has."""
     request = Request(URL, "page", cb_kwargs={"n": [1, None, "x"]}, meta={"b": b"x"})
     fields = [1, URL, "page", 0, {"cb_kwargs": {"n": [1, None, "x"]}, "meta": {"b": b"x"}}]
     assert request.encode() == msgpack.packb(fields)
@@ -261,7 +261,7 @@ def test_plain_records_are_those_of_before() -> None:
 
 
 def test_records_with_more_are_of_another_version() -> None:
-    """An older worker refuses it by its version, and calls nobody with half a value."""
+    """An older worker refuses it by its version, and calls no callback with half a value."""
     encoded = Request(URL, meta={"t": (1,)}).encode()
     assert msgpack.unpackb(encoded)[0] == record.TYPED == encoded[1]
     short = cut(encoded, b"://example.com")
@@ -300,7 +300,7 @@ def test_the_head_needs_no_class() -> None:
     ],
 )
 def test_the_head_of_what_is_no_record_is_refused(fields: list[object]) -> None:
-    """The master reads heads, and must not die of one."""
+    """The master reads heads, and must not crash on one."""
     with pytest.raises(BadRequest, match="a queued request cannot be read"):
         record.read_head(msgpack.packb(fields))
 
@@ -397,7 +397,7 @@ def test_torn_values_are_bad_requests(content: tuple[int, bytes]) -> None:
 
 
 class Plain:
-    """Neither dataclass nor attrs."""
+    """Neither a dataclass nor attrs."""
 
 
 Nowhere = type("Elsewhere", (Point.Inner,), {})

@@ -1,4 +1,4 @@
-"""Pipelines that a spider may not have are named when it is loaded."""
+"""Pipelines that a spider must not have are reported when it is loaded."""
 
 from __future__ import annotations
 

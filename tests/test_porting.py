@@ -1,4 +1,4 @@
-"""What comes from Scrapy and has no meaning here is refused by name, with what to write instead."""
+"""Scrapy features without a meaning here are refused by name, with what to write instead."""
 
 from __future__ import annotations
 

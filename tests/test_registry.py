@@ -1,4 +1,4 @@
-"""Registry: what loads, what is reported, and that nothing a module does stops it."""
+"""Registry: what loads, what is reported, and that nothing in a module stops it."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_the_parents_of_a_dotted_package_are_not_imported_to_find_it(tmp_path, m
 
 
 def in_child(what: Callable[[], object]) -> Any:
-    """What a forked process answers, or the signal or exit code that ended it."""
+    """The result of a forked process, or the signal or exit code that ended it."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -294,7 +294,9 @@ def test_modules_that_killed_a_process_are_left_out(load: Callable[..., Registry
 @pytest.mark.parametrize(
     ("deed", "end"), [("os._exit(3)", 3), ("os.kill(os.getpid(), 9)", -signal.SIGKILL)]
 )
-def test_the_last_module_told_is_the_one_that_kills(tmp_path: Path, deed: str, end: int) -> None:
+def test_the_last_module_reported_is_the_one_that_kills(
+    tmp_path: Path, deed: str, end: int
+) -> None:
     tree = tmp_path / "some_spiders"
     write(tree / "fine.py", spider("fine"))
     write(tree / "killer.py", f"import os\n{deed}\n")

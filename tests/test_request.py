@@ -1,4 +1,4 @@
-"""Request: its checks, its identity and the record in which it travels."""
+"""Request: its checks, its identity and the record in which it is sent."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which room may import which (docs/architecture.md), how large a room may be, and that no folder
-imports in a circle: read from the source."""
+"""Which module may import which (docs/architecture.md), how large a module may be, and that no
+folder imports in a circle: read from the source."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MAX_LINES = 350
 
 class Rule(NamedTuple):
     """Modules below ``room`` do not import what is below ``banned``, except ``but``: pairs of a
-    module and what it may import all the same. A room ending in ".*" is only its own modules,
-    without those of its sub-packages."""
+    module and what it may import anyway. A room ending in ".*" is only its own modules, without
+    those of its sub-packages."""
 
     room: str
     banned: tuple[str, ...]
@@ -87,8 +87,8 @@ def modules(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def imports(module: str, path: Path) -> Iterator[str]:
-    """Every module that is named in an import anywhere in the file, functions included.
-    ``from a import b`` names a and a.b, for b may be a module."""
+    """Every module that is named in an import anywhere in the file, functions included. ``from a
+    import b`` names a and a.b, because b may be a module."""
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         match node:
             case ast.Import(names):
@@ -142,7 +142,7 @@ def broken(rule: Rule, module: str, name: str) -> bool:
 
 
 def circles(root: Path) -> list[str]:
-    """Imports that lead back to where they began, among the files and folders of each folder."""
+    """Imports that lead back to where they started, among the files and folders of each folder."""
     known = dict(modules(root))
     graphs: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for module, path in known.items():

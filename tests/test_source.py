@@ -1,4 +1,4 @@
-"""Source: what runs is what lies on the disk, and other ways to load modules go on as they were."""
+"""Source: what runs is what is on the disk, and other ways to load modules keep working."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_zip_files_and_extension_modules_are_left_to_python(
 
 
 class EditableFinder(MetaPathFinder):
-    """As setuptools installs one for ``pip install --editable``."""
+    """Like the one that setuptools installs for ``pip install --editable``."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name

@@ -224,7 +224,7 @@ def test_describe() -> None:
 
 
 class Thing:
-    """What no argument can be."""
+    """A class that no argument can have."""
 
 
 def takes(annotation: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Version: what counts as code, the label it gets, and whether it stood still. With a real git."""
+"""Version: what counts as code, the label it gets, and whether it has settled. With a real git."""
 
 from __future__ import annotations
 

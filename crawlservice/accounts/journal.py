@@ -23,7 +23,7 @@ def record(
     task: Task | int | None = None,
     **detail: Any,
 ) -> Action:
-    """Writes down what was done, after it was. ``detail`` is what JSON can hold."""
+    """Records an action after it was done. ``detail`` must be JSON-serializable."""
     known = user if user is not None and user.is_authenticated else None
     return Action.objects.create(
         verb=verb,
@@ -37,9 +37,9 @@ def record(
 
 
 def change(verb: str, how: Callable[[int], None], task_id: int, **who: Any) -> None:
-    """Changes a task by ``how(task_id)`` and writes it down. Raises what ``how`` raises.
+    """Changes a task with ``how(task_id)`` and records it. Raises what ``how`` raises.
 
-    A FrontierError is written down too: then the task was changed in the database already."""
+    A FrontierError is recorded too: by then the task was changed in the database."""
     try:
         how(task_id)
     except FrontierError as error:
@@ -49,5 +49,5 @@ def change(verb: str, how: Callable[[int], None], task_id: int, **who: Any) -> N
 
 
 def by(request: HttpRequest) -> dict[str, Any]:
-    """For ``record``: the user and the address of a request."""
+    """The user and the address of a request, as arguments for ``record``."""
     return {"user": request.user, "address": request.META.get("REMOTE_ADDR")}

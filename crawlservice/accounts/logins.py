@@ -1,4 +1,4 @@
-"""Logins: each one is written to the journal, failed ones too; who guesses passwords must wait."""
+"""Logins: each one is recorded in the journal, failed ones too; repeated failures lock out."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from django.utils import timezone
 
 from crawlservice.accounts.journal import record
 
-LONGEST_NAME = 150  # characters of what was typed as a name
+LONGEST_NAME = 150  # characters kept of the name that was typed
 
 
 class Guard(AxesDatabaseHandler):
-    """Counts wrong passwords of each user at each address, and all those of an address: who tries
-    a few on each of many names must wait too. A login that succeeds ends the first count only."""
+    """Counts wrong passwords per user and address, and per address: a client that tries a few on
+    each of many names is locked out too. A successful login resets the first count only."""
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
         failures: int = super().get_failures(request, credentials)
@@ -36,7 +36,7 @@ class Guard(AxesDatabaseHandler):
 
 
 def is_address_locked(request: HttpRequest) -> bool:
-    """Did too many wrong passwords come from there of late, whatever the names?"""
+    """Whether too many wrong passwords came from this address recently, for any names."""
     address = request.axes_ip_address  # type: ignore[attr-defined]
     if address is None:
         return False
@@ -61,13 +61,13 @@ def _logged_out(request: HttpRequest | None, user: AbstractUser | None, **_: Any
 
 @receiver(user_login_failed)
 def _failed(credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
-    if not getattr(request, "axes_locked_out", False):  # else the lock was written down already
+    if not getattr(request, "axes_locked_out", False):  # else the lock is in the journal already
         record("login_failed", address=_address(request), username=_typed(credentials))
 
 
 @receiver(user_locked_out)
 def _locked_out(request: HttpRequest, username: str | None, **_: Any) -> None:
-    # Further tries during the lock are not counted, so they have no number of failures.
+    # Further attempts during the lock are not counted, so they have no number of failures.
     if getattr(request, "axes_failures_since_start", None):
         told: dict[str, Any] = {"everybody": True} if is_address_locked(request) else {}
         name = _typed({"username": username})
@@ -85,7 +85,7 @@ def _address(request: HttpRequest | None) -> str | None:
 def locked_out(
     request: HttpRequest, original: HttpResponse | None, credentials: dict[str, Any] | None
 ) -> HttpResponse:
-    """The page for whoever tried too many wrong passwords."""
+    """The page for a client that tried too many wrong passwords."""
     wait = settings.AXES_COOLOFF_TIME
     context = {
         **admin.site.each_context(request),

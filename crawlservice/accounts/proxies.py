@@ -1,4 +1,4 @@
-"""Whose request it is, behind proxies: what is throttled and written down goes by that address."""
+"""The client's address behind proxies: throttling and the journal go by it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django.core.checks import CheckMessage, Tags, Warning, register
 from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponse
 
-OF_ONE = 64  # bits of an address of IPv6 that are given to a customer; the others he chooses
+OF_ONE = 64  # bits of an IPv6 address that a provider assigns; the customer chooses the others
 
 
 class ClientAddress:
-    """REMOTE_ADDR becomes what the outermost of our proxies saw. Each appends to X-Forwarded-For by
-    whom it was asked; what stands further left was written by the client, and may be a lie."""
+    """Sets REMOTE_ADDR to what the outermost of our proxies saw. Each proxy appends its client's
+    address to X-Forwarded-For; anything further left was sent by the client and may be forged."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -37,14 +37,14 @@ def check_proxies(app_configs: Any, **_: Any) -> list[CheckMessage]:
         return []
     told = (
         "CRAWLFRAME_HTTPS is on and CRAWLFRAME_PROXIES is 0: all users seem to come from the "
-        "address of the proxy that speaks TLS, and one who guesses passwords locks out all"
+        "address of the TLS proxy, so one client that guesses passwords locks out everybody"
     )
     return [Warning(told, hint="set CRAWLFRAME_PROXIES=1", id="crawlservice.W001")]
 
 
 def place_of(request: HttpRequest) -> str | None:
-    """What failed logins are counted by: the address, or the network that one who has an address of
-    IPv6 has whole. None when it is not known."""
+    """The key by which failed logins are counted: an IPv4 address, or the network that an IPv6
+    customer owns. None if the address is unknown."""
     address = _address(request.META.get("REMOTE_ADDR", ""))
     if not address:
         return None
@@ -57,7 +57,7 @@ def place_of(request: HttpRequest) -> str | None:
 
 
 def _address(text: str) -> str:
-    """Without its port, which some proxies add; "" when it is none."""
+    """The address without the port that some proxies add; "" if it is none."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

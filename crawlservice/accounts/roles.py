@@ -50,16 +50,16 @@ NAMES: dict[str, _StrPromise] = {
 }
 TOLD: dict[str, _StrPromise] = {
     "": _("none: cannot log in"),
-    "viewer": _("viewer: looks at everything but people"),
-    "submitter": _("submitter: also submits tasks, and steers those of their own"),
-    "operator": _("operator: also steers all tasks, makes schedules, reads the journal"),
-    "administrator": _("administrator: also makes users and webhooks, deletes tasks"),
+    "viewer": _("viewer: sees everything except people"),
+    "submitter": _("submitter: also submits tasks, and controls their own"),
+    "operator": _("operator: also controls all tasks, manages schedules, reads the journal"),
+    "administrator": _("administrator: also manages users and webhooks, deletes tasks"),
     SUPERUSER: _("superuser: everything"),
 }
 
 
 def make_groups(app_config: Any, **options: Any) -> None:
-    """After migrations: each role is a group with its permissions. Others are left alone."""
+    """Creates the group of each role with its permissions, after migrations. Other groups stay."""
     from django.apps import apps
     from django.contrib.auth.management import create_permissions
     from django.contrib.auth.models import Group, Permission
@@ -83,14 +83,15 @@ def may_submit(user: User) -> bool:
 
 
 def may_steer(user: User, task: Task) -> bool:
-    """Pause, resume, cancel and retry: operators any task, submitters those of their own."""
+    """Whether the user may pause, resume, cancel and retry the task: operators any, submitters
+    their own."""
     if user.has_perm("crawlservice.steer_task"):
         return True
     return may_submit(user) and task.user_id is not None and task.user_id == user.pk
 
 
 def role_of(user: AbstractUser) -> str:
-    """Of the roles a user has the one that may most; "" for none."""
+    """The user's role with the most rights; "" if there is none."""
     if user.is_superuser:
         return SUPERUSER
     names = {group.name for group in user.groups.all()}
@@ -98,7 +99,7 @@ def role_of(user: AbstractUser) -> str:
 
 
 def give_role(user: AbstractUser, role: str) -> None:
-    """Takes the user's other roles away; groups that are no roles stay."""
+    """Replaces the user's roles by this one; groups that are not roles stay."""
     from django.contrib.auth.models import Group
 
     user.groups.remove(*user.groups.filter(name__in=set(ROLES) - {role}))
@@ -110,15 +111,15 @@ def give_role(user: AbstractUser, role: str) -> None:
 
 
 def may_give(giver: User, role: str) -> bool:
-    """Nobody gives rights that they do not have."""
+    """Whether the giver may give this role: nobody gives rights that they do not have."""
     if giver.is_superuser:
         return True
     return role != SUPERUSER and _named(ROLES.get(role, ())) <= giver.get_all_permissions()
 
 
 def may_change(changer: User, user: AbstractUser) -> bool:
-    """Who changes a user could set the password and be that user: so only of no more rights.
-    Those of an inactive user count, for the user may be made active."""
+    """Whether the changer has all rights of the user: changing a user includes setting the
+    password. The rights of an inactive user count, because the user may be activated."""
     from django.contrib.auth.models import Permission
 
     if changer.is_superuser:

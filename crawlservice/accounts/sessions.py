@@ -1,5 +1,5 @@
-"""Login sessions end: after some time in which their user did nothing, and CRAWLFRAME_SESSION_IDLE
-says after how much; and SESSION_COOKIE_AGE after the login, whatever was done."""
+"""Login sessions end after CRAWLFRAME_SESSION_IDLE without activity of their user, and
+SESSION_COOKIE_AGE after the login in any case."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 
 BEGAN, ACTIVE = "began_at", "active_at"  # of a session, in seconds since 1970
-EXACT = 60  # seconds; each activity would write the session
+EXACT = 60  # seconds between two updates of ACTIVE, so that not every request writes the session
 
 View = TypeVar("View", bound=Callable[..., Any])
 
 
 def polled(view: View) -> View:
-    """Marks a view that pages ask for by themselves: nobody is active by that."""
+    """Marks a view that pages poll by themselves: it does not count as activity."""
     view.is_polled = True  # type: ignore[attr-defined]
     return view
 
@@ -33,7 +33,7 @@ def sessionless(view: View) -> View:
 
 
 class IdleSessions:
-    """Middleware; it comes after those of sessions and of authentication."""
+    """Middleware; it comes after those of sessions and authentication."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -56,7 +56,7 @@ class IdleSessions:
 @receiver(user_logged_in)
 def _logged_in(request: HttpRequest | None, **_: Any) -> None:
     session = getattr(request, "session", None)
-    if session is not None:  # the session of a user who was in before goes on under another
+    if session is not None:  # the user's earlier session goes on under a new key
         session[BEGAN] = session[ACTIVE] = int(time.time())
 
 

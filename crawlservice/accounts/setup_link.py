@@ -1,4 +1,4 @@
-"""The setup link: whoever has it makes the first administrator. No account exists by default."""
+"""The setup link, which creates the first administrator. No account exists by default."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LIFE = timedelta(hours=24)
 
 
 def is_needed() -> bool:
-    """There is no active superuser: nobody could let anybody in."""
+    """Whether there is no active superuser, so that nobody could create users."""
     return not User.objects.filter(is_superuser=True, is_active=True).exists()
 
 
 def make() -> str:
-    """The path of a new link, such as ``setup/…/``. Those of before do not work any more."""
+    """Makes a link and returns its path, such as ``setup/…/``. Earlier links stop working."""
     token = secrets.token_urlsafe(32)
     with transaction.atomic():
         SetupLink.objects.all().delete()
@@ -36,9 +36,9 @@ def works(token: str) -> bool:
 
 
 def use(token: str, name: str, password: str) -> User | None:
-    """Makes the first administrator; None when the link does not work, or somebody was faster."""
+    """Creates the first administrator. Returns None if the link is invalid or was used just now."""
     with transaction.atomic():
-        # Whoever removes the link has used it: of two, the database lets one.
+        # Deleting the link uses it: of two requests, the database lets one delete it.
         used, _ = _links(token).delete()
         if not used or not is_needed():
             return None

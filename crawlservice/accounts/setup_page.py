@@ -1,4 +1,4 @@
-"""The page of the setup link, on which the first administrator chooses name and password."""
+"""The page of the setup link, where the first administrator chooses a name and a password."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FirstAdministrator(UserCreationForm):
 @never_cache
 @sensitive_post_parameters()
 def setup(request: HttpRequest, token: str) -> HttpResponse:
-    """Looking at it changes nothing: previews of links must not use it up."""
+    """Opening the page changes nothing: link previews must not use the link up."""
     if not setup_link.works(token):
         return _page(request, None, 404)
     form = FirstAdministrator(request.POST or None)

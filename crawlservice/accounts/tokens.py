@@ -1,4 +1,5 @@
-"""Tokens: how programs are known. A token is shown once, when it is made; its digest is kept."""
+"""Tokens, by which programs log in. A token is shown once, when it is made; its digest is
+stored."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ from crawlservice.models import Token
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-PREFIX = "cf_"  # so that a token is recognised where it should not be, as in a log
-SHOWN = 9  # first characters that are kept to recognise it
-DAYS, MAX_DAYS = 90, 3650  # until a token expires, if nothing else is said; and at most
-USED_EVERY = timedelta(minutes=1)  # how exact `used_at` is
+PREFIX = "cf_"  # makes a token recognizable where it should not be, such as in a log
+SHOWN = 9  # first characters, stored to recognize the token by
+DAYS, MAX_DAYS = 90, 3650  # until a token expires: by default, and at most
+USED_EVERY = timedelta(minutes=1)  # precision of `used_at`
 SCOPES = (Token.Scope.READ, Token.Scope.SUBMIT, Token.Scope.OPERATE)  # each allows those before it
 
 
 def make(user: User, name: str, scope: str, days: int | None = None) -> tuple[Token, str]:
-    """A new token of a user and its secret, which cannot be had again. ``days``: until it expires;
-    None: never."""
+    """Makes a token of a user. Returns it and its secret, which cannot be retrieved later. ``days``
+    until it expires; None: never."""
     secret = PREFIX + secrets.token_urlsafe(32)
     token = Token.objects.create(
         user=user,
@@ -44,13 +45,13 @@ def digest(secret: str) -> str:
 
 
 def living() -> QuerySet[Token]:
-    """Tokens that open something: neither revoked nor expired, of users who are active."""
+    """Valid tokens: neither revoked nor expired, of active users."""
     unexpired = Q(expires_at=None) | Q(expires_at__gt=Now())
     return Token.objects.filter(unexpired, revoked_at=None, user__is_active=True)
 
 
 def find(secret: str) -> Token | None:
-    """The living token of this secret, with its user."""
+    """The valid token with this secret, and its user; None if there is none."""
     if not secret.startswith(PREFIX):
         return None
     return living().select_related("user").filter(digest=digest(secret)).first()
@@ -62,7 +63,7 @@ def allows(token: Token, scope: str) -> bool:
 
 
 def used(token: Token) -> None:
-    """Notes that it is used now; the database is told at most every USED_EVERY."""
+    """Notes that the token was used now. Writes to the database at most every USED_EVERY."""
     now = timezone.now()
     if token.used_at is None or token.used_at < now - USED_EVERY:
         old = Q(used_at=None) | Q(used_at__lt=Now() - USED_EVERY)
@@ -70,7 +71,7 @@ def used(token: Token) -> None:
 
 
 def state(token: Token) -> str:
-    """valid, revoked, expired, or inactive (its user is)."""
+    """The token's state: valid, revoked, expired, or inactive (its user is inactive)."""
     if token.revoked_at:
         return "revoked"
     if token.expires_at and token.expires_at <= timezone.now():
@@ -79,5 +80,5 @@ def state(token: Token) -> str:
 
 
 def revoke(tokens: QuerySet[Token]) -> int:
-    """It opens nothing from now on. Answers how many of them were not revoked before."""
+    """Revokes tokens. Returns how many of them were not revoked before."""
     return tokens.filter(revoked_at=None).update(revoked_at=Now())

@@ -1,5 +1,5 @@
 """The admin: tasks with their progress and actions; schedules and webhooks; pages, items, nodes,
-events, eras and the journal to look at; users and their roles, tokens of programs."""
+events, eras and the journal, read-only; users with their roles; tokens."""
 
 from crawlservice.admin import (
     deliveries,

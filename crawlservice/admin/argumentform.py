@@ -1,5 +1,5 @@
-"""The fields of a spider's arguments, made from the schema that nodes published of it, and the form
-that submits."""
+"""The form that submits a task, with a field for each argument of the spider, built from the schema
+that nodes published."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INPUT_TYPES = {"date": "date", "time": "time", "uri": "url"}
 
 class ArgumentForm(forms.Form):
     """``given`` are the arguments that were filled in, as text: those that differ from the spider's
-    own values. Fields of arguments are named PREFIX and the argument."""
+    defaults. The field of an argument is named PREFIX plus the argument's name."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ArgumentForm(forms.Form):
         arguments: dict[str, Any] | None = None,
         priority: int = 0,
     ) -> None:
-        """``arguments`` and ``priority`` are what it shows at first."""
+        """``arguments`` and ``priority`` are the initial values."""
         super().__init__(data)
         self.info = info
         self.given: dict[str, str] = {}
@@ -46,7 +46,7 @@ class ArgumentForm(forms.Form):
             initial=priority,
             min_value=-MAX_TASK_PRIORITY,
             max_value=MAX_TASK_PRIORITY,
-            help_text=_("-100 to 100, higher is earlier"),
+            help_text=_("-100 to 100; higher runs first"),
             widget=UnfoldAdminIntegerFieldWidget(),
         )
 
@@ -60,14 +60,14 @@ class ArgumentForm(forms.Form):
 
 
 def argument_fields(info: SpiderInfo, arguments: dict[str, Any]) -> dict[str, forms.Field]:
-    """A field for each argument, by PREFIX and its name. ``arguments`` are what they show at first,
-    in the place of the spider's own values."""
+    """A field for each argument, by PREFIX plus its name. ``arguments`` are initial values, which
+    replace the spider's defaults."""
     fields: dict[str, forms.Field] = {}
     for name, schema in info.arguments.get("properties", {}).items():
         field = _field(schema, info.arguments, name in info.arguments.get("required", ()))
         what = accepted(schema, info.arguments)
-        field.label, field.help_text = name, escape(what)  # the theme takes this for HTML
-        field.error_messages["required"] = _("this is needed: {what}").format(what=what)
+        field.label, field.help_text = name, escape(what)  # the theme renders this as HTML
+        field.error_messages["required"] = _("This field is required: {what}").format(what=what)
         if name in arguments:
             _show(field, arguments[name])
         fields[PREFIX + name] = field
@@ -75,21 +75,21 @@ def argument_fields(info: SpiderInfo, arguments: dict[str, Any]) -> dict[str, fo
 
 
 def filled_in(info: SpiderInfo, cleaned: dict[str, Any]) -> dict[str, str]:
-    """The arguments whose fields say something else than the spider's own values, as text."""
+    """The arguments whose fields differ from the spider's defaults, as text."""
     given: dict[str, str] = {}
     for name, schema in info.arguments.get("properties", {}).items():
         value = cleaned.get(PREFIX + name)
         text = text_of(value) if isinstance(value, bool) else value or ""
         own = "default" in schema
         left = text == text_of(schema["default"]) if own else text == ""
-        # Emptied text is text; any other field that is empty says nothing.
+        # An emptied text field means empty text; any other empty field counts as not filled in.
         if not left and (text or (own and isinstance(schema["default"], str))):
             given[name] = text
     return given
 
 
 def text_of(value: Any) -> str:
-    """A value as it is typed."""
+    """A value as it would be typed."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -100,12 +100,12 @@ def _show(field: forms.Field, value: Any) -> None:
         field.initial = value
         return
     field.initial = text = text_of(value)
-    field.required = field.required and text != ""  # it was good enough before
+    field.required = field.required and text != ""  # an initial value may be empty
     if isinstance(field, forms.ChoiceField):
         choices = cast("list[tuple[str, str]]", field.choices)
-        if text not in dict(choices):  # it was one before; it must not turn into another unseen
+        if text not in dict(choices):  # a former choice must not silently become another
             field.choices = [*choices, (text, text)]
-    elif "\n" in text:  # browsers take it out of a field of one line
+    elif "\n" in text:  # browsers drop line breaks in a field of one line
         field.widget = UnfoldAdminTextareaWidget(attrs={"rows": 2})
 
 
@@ -141,7 +141,7 @@ def _input(kind: Schema) -> Any:
 
 
 def _plain(schema: Schema, root: Schema) -> Schema:
-    """The schema without null, if one is left then: which field it gets."""
+    """The schema without null, if a single one is left then; it decides which field is used."""
     schema = resolve(schema, root)
     either = schema.get("anyOf") or schema.get("oneOf") or ()
     choices = [resolve(one, root) for one in either]

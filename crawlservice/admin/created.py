@@ -1,5 +1,5 @@
-"""The filter by time. There is no index by time: numbers of rows rise with it, so a few looks at
-single rows tell from which number on they are of it."""
+"""The filter by time. There is no index on time; row numbers rise with it, so the first matching
+number is found by looking at a few single rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext_lazy as _
 
 SINCE, UNTIL = "since", "until"
-LEAP = timedelta(minutes=5)  # by how much a row of a lower number may be younger
+LEAP = timedelta(minutes=5)  # by how much a row with a lower number may be younger
 
 
 class Created(admin.ListFilter):
@@ -63,7 +63,7 @@ class Created(admin.ListFilter):
 
 
 def last_before(model: type[Model], moment: datetime) -> int:
-    """The number of the last row that was made before; 0 when there is none."""
+    """The number of the last row created before the moment; 0 if there is none."""
     rows = model._default_manager.order_by("pk").values_list("pk", "created_at")
     newest = rows.last()
     low, high = 0, 0 if newest is None else newest[0]

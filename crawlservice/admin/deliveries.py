@@ -66,10 +66,10 @@ class DeliveryAdmin(ReadOnly):
         if delivery.next_at is None:
             return badge(_("given up"), "bad")
         if delivery.problem:
-            return badge(_("trying again"), "warn")
+            return badge(_("retrying"), "warn")
         return badge(_("waiting"), "muted")
 
-    @admin.display(description=_("next try"))
+    @admin.display(description=_("next attempt"))
     def next_try(self, delivery: Delivery) -> SafeString | str:
         return moment(delivery.next_at)
 
@@ -84,4 +84,4 @@ class DeliveryAdmin(ReadOnly):
             send_again(delivery)
             record("send again", **by(request), webhook=delivery.webhook.name, delivery=delivery.pk)
             sent += 1
-        self.message_user(request, _("to be sent again: %d") % sent, messages.SUCCESS)
+        self.message_user(request, _("deliveries to be sent again: %d") % sent, messages.SUCCESS)

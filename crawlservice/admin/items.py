@@ -28,7 +28,7 @@ SHORT = 160  # characters of an item in the list
 
 
 class PageOf(admin.SimpleListFilter):
-    """``?rid=…``: items of one page. It offers nothing."""
+    """``?rid=…``: the items of one page. The filter lists no choices."""
 
     title = _("page")
     parameter_name = "rid"
@@ -88,8 +88,7 @@ class ItemAdmin(ReadOnly):
 
 
 def search(rows: QuerySet[Any], text: str, task: int | None = None) -> QuerySet[Any]:
-    """Those of the latest rows that have the text anywhere, or (``field:text``) in a
-    field."""
+    """The newest rows that contain the text anywhere, or in one field (``field:text``)."""
     text = text.strip()
     if not text:
         return rows

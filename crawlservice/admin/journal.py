@@ -1,4 +1,4 @@
-"""The journal in the admin, to look at: who did what, when, and from where."""
+"""The journal in the admin, read-only: who did what, when, and from where."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from crawlservice.admin.recent import RECENT
 from crawlservice.display import moment, pretty, task_link
 from crawlservice.models import Action
 
-WHO = ("command", "by_itself")  # tell who did it where no user did
+WHO = ("command", "by_itself")  # keys of ``detail`` that say who acted when no user did
 VERBS = {
     "add": _("add"),
     "cancel": _("cancel"),
@@ -64,11 +64,11 @@ THINGS = {
     "user": _("user"),
     "webhook": _("webhook"),
 }
-USERS = 100  # that are offered; ?user=7 takes any
+USERS = 100  # users offered as choices; ?user=7 accepts any
 
 
 def verb_text(verb: str) -> str:
-    """What was done, in the reader's language: "login", "add" and what was added."""
+    """The action in the reader's language: "login", or "add" with what was added."""
     words = verb.replace("_", " ")
     if words in VERBS:
         return str(VERBS[words])
@@ -79,7 +79,7 @@ def verb_text(verb: str) -> str:
 
 
 class RecentVerb(admin.SimpleListFilter):
-    """What was done in the latest actions."""
+    """Filter by the verbs of the latest actions."""
 
     title = _("action")
     parameter_name = "verb"
@@ -110,7 +110,7 @@ class ByUser(admin.SimpleListFilter):
 
 
 class Days(RangeDateFilter):
-    """From the start of one day to the end of another."""
+    """Filter from the start of one day to the end of another."""
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         first, last = self._moment("from", time.min), self._moment("to", time.max)
@@ -121,7 +121,7 @@ class Days(RangeDateFilter):
     def _moment(self, end: str, of_day: time) -> datetime | None:
         text = self.used_parameters.get(f"{self.parameter_name}_{end}", "")
         try:
-            day = DateField(required=False).clean(text)  # as it is written in the user's language
+            day = DateField(required=False).clean(text)  # in the format of the user's language
         except ValidationError:
             return None
         return make_aware(datetime.combine(day, of_day)) if day else None
@@ -132,7 +132,7 @@ class ActionAdmin(ReadOnly):
     list_display = ("id", "shown_at", "who", "shown_verb", "task_number", "address", "short")
     list_display_links = ("id",)
     list_filter = (RecentVerb, ByUser, ("at", Days))
-    list_filter_submit = True  # of the range of days
+    list_filter_submit = True  # the range of days needs a submit button
     fields = ("at", "who", "shown_verb", "task_number", "token", "address", "shown_detail")
     readonly_fields = fields
 

@@ -1,4 +1,4 @@
-"""What is added, changed or deleted in the admin stands in the journal."""
+"""Additions, changes and deletions in the admin are recorded in the journal."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from crawlservice.accounts.journal import by, record
 
 
 class Journaled(ModelAdmin):
-    """Put before unfold's ModelAdmin. The journal takes the place of Django's own log."""
+    """Mixin, listed before unfold's ModelAdmin. The journal replaces Django's own log."""
 
     def details(self, row: Any) -> dict[str, Any]:
-        """What the journal says of a row beside its name."""
+        """What the journal records of a row besides its name."""
         return {}
 
     def log_addition(self, request: HttpRequest, object: Any, message: Any) -> None:  # type: ignore[override]

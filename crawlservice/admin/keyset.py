@@ -1,5 +1,5 @@
-"""Lists that are paged by the numbers of their rows: the millionth page costs what the first one
-does, and nothing is counted."""
+"""Lists paged by row number: the millionth page costs as much as the first, and nothing is
+counted."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from crawlservice.admin.lookups import DeclaredList
 from crawlservice.tasks.task_rows import first_of_latest, of_task
 
 BEFORE, AFTER = "before", "after"
-LOOKED = 200_000  # of the latest rows, where a filter has no index
-LOOKED_OF_TASK = 50_000  # of the latest rows of a task: they lie further apart
+LOOKED = 200_000  # latest rows searched where a filter has no index
+LOOKED_OF_TASK = 50_000  # latest rows of one task searched: they are further apart
 
 
 class KeysetPaginator(Paginator):
-    """What the theme's templates ask for; KeysetList does the work."""
+    """The interface that the theme's templates expect; KeysetList does the work."""
 
     template_name = "admin/crawlservice/keyset.html"
 
 
 class KeysetList(DeclaredList):
-    """The newest rows first. ``?before=N`` has the next older rows than number N, ``?after=N`` the
-    next newer ones. ``bounds`` stands on the page: what was looked at, when that is not all."""
+    """The newest rows first. ``?before=N`` lists the next older rows than number N, ``?after=N``
+    the next newer ones. ``bounds`` is shown on the page: which rows were searched, if not all."""
 
     bounds: str | Promise = ""
 
@@ -38,7 +38,7 @@ class KeysetList(DeclaredList):
         return {name: value for name, value in found.items() if name not in (BEFORE, AFTER)}
 
     def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
-        """Of another filter: it begins with its newest row."""
+        """With another filter, the list starts at its newest row."""
         return super().get_query_string(new_params, [*(remove or ()), BEFORE, AFTER])
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
@@ -49,12 +49,12 @@ class KeysetList(DeclaredList):
             if task is None:
                 newest = self.root_queryset.aggregate(pk=Max("pk"))["pk"] or 0
                 rows = rows.filter(pk__gt=newest - LOOKED)
-                text = _("looked at: the latest {n}; choose a task to see its latest")
+                text = _("searched: the latest {n}; choose a task to search its own")
                 self.bounds = text.format(n=f"{LOOKED:,}")
             else:
                 first = first_of_latest(self.root_queryset, task, LOOKED_OF_TASK)
                 rows = of_task(rows, task, after=first - 1)
-                text = _("looked at: the latest {n} of this task")
+                text = _("searched: the latest {n} of this task")
                 self.bounds = text.format(n=f"{LOOKED_OF_TASK:,}")
         return rows
 
@@ -84,7 +84,7 @@ class KeysetList(DeclaredList):
         self.paginator = KeysetPaginator(shown, size)
 
     def _rows(self, task: int | None, before: int | None, after: int | None) -> QuerySet[Any]:
-        """From there on: the oldest first when ``after`` is given, else the newest."""
+        """The rows from there on: the oldest first if ``after`` is given, otherwise the newest."""
         rows: QuerySet[Any] = self.queryset
         if task is not None:
             return of_task(rows, task, after=after, before=before, newest=after is None)
@@ -94,7 +94,7 @@ class KeysetList(DeclaredList):
         return rows if before is None else rows.filter(pk__lt=before)
 
     def _place(self, name: str, row: Model | None) -> str:
-        """The query of another page of this list."""
+        """The query string of another page of this list."""
         words = {**self.params}
         for gone in (BEFORE, AFTER, PAGE_VAR):
             words.pop(gone, None)
@@ -104,10 +104,10 @@ class KeysetList(DeclaredList):
 
 
 def chosen_task(request: HttpRequest) -> int | None:
-    """The number that the filter by task was given."""
+    """The task number given to the filter by task."""
     return row_number(request.GET.get("task"))
 
 
 def row_number(text: str | None) -> int | None:
-    """What the database can have as the number of a row; None for anything else."""
+    """The text as a row number that the database can store; None for anything else."""
     return int(text) if text is not None and text.isdecimal() and len(text) < 19 else None

@@ -1,4 +1,4 @@
-"""Pages and events in the admin. What failed can be run again from here."""
+"""Pages and events in the admin. Failed requests can be retried from here."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ class PageAdmin(ReadOnly):
         for pk, rid in failed.values_list("task", "rid"):
             chosen[pk].append(rid)
         if not chosen:
-            self.message_user(request, str(_("None of these is an error.")), messages.WARNING)
+            self.message_user(
+                request, str(_("None of the selected pages is an error.")), messages.WARNING
+            )
         for task in Task.objects.defer("seeds").filter(pk__in=chosen):
             try:
                 self.message_user(request, retry_some(request, task, chosen[task.pk]))

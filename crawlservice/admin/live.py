@@ -1,4 +1,4 @@
-"""Parts of pages that browsers ask for again and again."""
+"""Parts of pages that browsers poll."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from crawlservice.accounts.sessions import polled
 
-STOP = 286  # tells htmx to ask no more
+STOP = 286  # the status that makes htmx stop polling
 SPANS = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
 SPAN_NAMES = {"hour": _("Last hour"), "day": _("Last day")}
 
@@ -21,9 +21,8 @@ View = Callable[..., HttpResponseBase]
 
 
 def part(site: AdminSite, view: View, permission: str) -> View:
-    """A view of the admin for which nobody is sent to the login: that page would stand in the
-    middle of this one. Who is not logged in any more, or lacks the permission, sees the whole page
-    loaded anew."""
+    """A view of a fragment, without the redirect to the login page, which would appear inside this
+    page. If the user was logged out or lacks the permission, the whole page is reloaded."""
     inner = site.admin_view(view)
 
     @polled

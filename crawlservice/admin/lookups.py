@@ -1,6 +1,6 @@
-"""Which look-ups the lists of the admin take: those that their filters declare, and no others.
+"""Look-ups of the admin's lists: only those that a list's filters declare are allowed.
 
-Django takes any look-up on any field of a list's own rows: whoever sees the list could find out
+Django allows any look-up on any field of a list's own rows. Whoever sees the list could probe
 columns that it does not show (``?secret__startswith=``), and make the database fail."""
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class DeclaredList(ChangeList):
             raise IncorrectLookupParameters("NUL")
         try:
             super().__init__(request, *args, **kwargs)
-            len(self.result_list)  # the database sees the values now
+            len(self.result_list)  # makes the database check the values
         except WRONG_VALUES as error:
             raise IncorrectLookupParameters(error) from error
 
     def get_filters(self, request: HttpRequest) -> Any:
-        """Each filter takes its parameters out; what is left, none has declared."""
+        """Each filter removes its parameters; those that remain were not declared."""
         found = super().get_filters(request)
         if left := found[2]:
             raise IncorrectLookupParameters(", ".join(left))
@@ -43,7 +43,7 @@ class DeclaredList(ChangeList):
 
 
 class DeclaredLookups(ModelAdmin):
-    """The base of all lists: a wrong look-up leads to the list without it, with a message."""
+    """The base of all lists: a bad look-up redirects to the list without it, with a message."""
 
     show_facets = ShowFacets.NEVER  # they would count whole tables
 
@@ -54,7 +54,7 @@ class DeclaredLookups(ModelAdmin):
         try:
             found: ChangeList = super().get_changelist_instance(request)
         except IncorrectLookupParameters:
-            text = _("This list has no such filter, or the value was not understood.")
+            text = _("This list has no such filter, or the value is invalid.")
             self.message_user(request, text, messages.WARNING)
             raise
         return found
@@ -62,7 +62,8 @@ class DeclaredLookups(ModelAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Django marks the list that it leads to; marked already, it would blame the database."""
+        """Removes Django's error flag, with which a second bad look-up would count as a database
+        error."""
         if ERROR_FLAG in request.GET:
             request.GET = request.GET.copy()  # type: ignore[assignment]
             del request.GET[ERROR_FLAG]  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Nodes in the admin: the lives of nodes, with the code each one runs and what it refused."""
+"""Nodes in the admin: the lives of nodes, the code that each runs, and the code it refused."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ BAD_STATES = ("refused", nodes.OFFLINE)
 
 
 class Lives(admin.SimpleListFilter):
-    """The lives the cluster knows now, or all that ever began."""
+    """Filter: the lives that the cluster knows now, or all there ever were."""
 
     title = _("lives")
     parameter_name = "lives"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("all", str(_("all, also ended ones")))]
+        return [("all", str(_("all, including ended ones")))]
 
     def choices(self, changelist: Any) -> Iterator[Any]:
         now, *others = super().choices(changelist)
@@ -45,7 +45,7 @@ class Lives(admin.SimpleListFilter):
 
 
 class NodeList(KeysetList):
-    """Gives every life of the page what the cluster says of it, with one look at Redis for all."""
+    """Adds to every life on the page what the cluster knows of it, with one query to Redis."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -55,7 +55,7 @@ class NodeList(KeysetList):
 
 
 def cluster(request: HttpRequest) -> dict[int, Node] | None:
-    """``nodes.by_generation``, once per page."""
+    """``nodes.by_generation``, once per page load."""
     if not hasattr(request, "cluster"):
         request.cluster = nodes.by_generation()  # type: ignore[attr-defined]
     found: dict[int, Node] | None = request.cluster  # type: ignore[attr-defined]
@@ -63,7 +63,7 @@ def cluster(request: HttpRequest) -> dict[int, Node] | None:
 
 
 def node_of(life: Generation) -> Node | None:
-    """What the cluster says of this life; None when it has ended, or Redis is away."""
+    """What the cluster knows of this life; None if it has ended or Redis is unreachable."""
     if not hasattr(life, "known"):
         life.known = nodes.by_generation()  # type: ignore[attr-defined]
     known: dict[int, Node] | None = life.known  # type: ignore[attr-defined]
@@ -114,7 +114,7 @@ class GenerationAdmin(ReadOnly):
     ) -> HttpResponse:
         known = cluster(request)
         if known is None:
-            text = _("{why}: what nodes do is not known").format(why=nodes.why_unknown())
+            text = _("{why}: the state of the nodes is unknown").format(why=nodes.why_unknown())
             self.message_user(request, text, messages.WARNING)
         elif skew := nodes.skew_line(known.values()):
             self.message_user(request, skew, messages.WARNING)
@@ -129,11 +129,11 @@ class GenerationAdmin(ReadOnly):
         for name in sorted({*chosen.filter(offline=True).values_list("node", flat=True)}):
             try:
                 lives.forget(name)
-            except lives.UnknownNode as error:  # somebody else was faster
+            except lives.UnknownNode as error:  # someone else was faster
                 self.message_user(request, str(error), messages.WARNING)
                 continue
             record("forget node", **by(request), node=name)
-            text = _("{node} is forgotten").format(node=name)
+            text = _("Node {node} was removed from the list").format(node=name)
             self.message_user(request, text, messages.SUCCESS)
 
     @admin.display(description=_("condition"))
@@ -159,7 +159,7 @@ class GenerationAdmin(ReadOnly):
         told = CODE_STATES.get(node.state, node.state)
         return marked(told) if node.state in BAD_STATES else str(told)
 
-    @admin.display(description=_("for"))
+    @admin.display(description=_("duration"))
     def age(self, life: Generation) -> str:
         node = node_of(life)
         return timesince(node.since, depth=1) if node and node.since else "-"

@@ -1,4 +1,4 @@
-"""Rows that have others: a webhook its deliveries, a schedule its runs, a user tokens."""
+"""Rows that own others: a webhook its deliveries, a schedule its runs, a user its tokens."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from crawlservice.admin.lookups import DeclaredLookups
 
 
 class Owner(DeclaredLookups):
-    """When a row is deleted, what it has goes with it, though nobody may delete such alone. It is
-    counted and not listed: there may be a million."""
+    """Deleting a row deletes the rows it owns, though nobody may delete those by themselves. They
+    are counted, not listed: there may be a million."""
 
     def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> Any:
         going = list(objs)

@@ -26,7 +26,7 @@ from crawlservice.display import laid_out
 
 
 class WithRole(forms.ModelForm):
-    """One role of those that whoever fills this in may give; nobody changes their own."""
+    """The user's role: one of those that the editing user may give. Nobody changes their own."""
 
     actor: User
 
@@ -135,7 +135,7 @@ class UserAdmin(Journaled, Owner, DjangoUserAdmin, ModelAdmin):
 
 @admin.register(Group)
 class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
-    """Roles are made anew after each migration; groups beside them are a superuser's business."""
+    """The groups of roles are rebuilt after each migration; only superusers manage other groups."""
 
     list_display = ("shown_name", "users")
     readonly_fields = ("shown_name", "may")
@@ -157,7 +157,7 @@ class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
     def shown_name(self, group: Group) -> str:
         return str(roles.NAMES.get(group.name, group.name))
 
-    @admin.display(description=_("may"))
+    @admin.display(description=_("permissions"))
     def may(self, group: Group) -> SafeString:
         rows = group.permissions.select_related("content_type").order_by("content_type", "pk")
         return laid_out("\n".join(map(_permission_text, rows)))
@@ -175,7 +175,7 @@ class GroupAdmin(Journaled, DeclaredLookups, DjangoGroupAdmin, ModelAdmin):
 
 
 def _permission_text(permission: Permission) -> str:
-    """A permission in the reader's language; the database has it in English."""
+    """The permission's name in the reader's language; the database stores it in English."""
     model = permission.content_type.model_class()
     verb = permission.codename.partition("_")[0]
     usual = model is not None and permission.codename == f"{verb}_{model._meta.model_name}"

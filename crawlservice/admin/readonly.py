@@ -1,5 +1,4 @@
-"""What all lists of the admin share: nothing can be edited, nothing is counted, the newest rows are
-first."""
+"""What all lists of the admin share: read-only, nothing counted, the newest rows first."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from crawlservice.display import moment
 
 
 class ReadOnly(DeclaredLookups):
-    """Shows rows. The ledger and what follows from it are written by nodes only."""
+    """Shows rows. Only nodes write the ledger and what follows from it."""
 
     show_full_result_count = False
     list_per_page = 50

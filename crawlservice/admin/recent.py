@@ -1,4 +1,5 @@
-"""Filters that offer what the latest rows hold; asking for all would read the whole table."""
+"""Filters that offer the values of the latest rows; finding all values would read the whole
+table."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from crawlservice.tasks.task_rows import of_task
 RECENT = 20_000  # rows whose versions are offered
 RECENT_ERRORS = 2_000  # errors whose reasons are offered
 RECENT_TASKS = 1_000  # tasks whose spiders and users are offered
-TASKS = 100  # of a spider, whose pages and items are shown
+TASKS = 100  # tasks of a spider whose pages and items are shown
 
 
 class RecentTask(admin.SimpleListFilter):
@@ -37,8 +38,8 @@ class RecentTask(admin.SimpleListFilter):
 
 
 class RecentSpider(admin.SimpleListFilter):
-    """Spiders of the latest tasks; ``?spider=shop`` takes any. Of pages and items, those of the
-    latest TASKS tasks of the spider."""
+    """Spiders of the latest tasks; ``?spider=shop`` takes any. Pages and items: only those of the
+    spider's latest TASKS tasks."""
 
     title = _("spider")
     parameter_name = "spider"
@@ -76,7 +77,7 @@ class RecentUser(admin.SimpleListFilter):
 
 
 class RecentReason(admin.SimpleListFilter):
-    """Reasons of the latest errors; asking for all of them would read the whole ledger."""
+    """Reasons of the latest errors; finding all would read the whole ledger."""
 
     title = _("reason")
     parameter_name = "reason"

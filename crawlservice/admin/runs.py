@@ -1,4 +1,4 @@
-"""Runs in the admin: what became of the times at which schedules were due."""
+"""Runs in the admin: the outcome of each time at which a schedule was due."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def outcome_badge(outcome: str) -> SafeString:
 
 
 def in_zone(moment: datetime, zone: ZoneInfo) -> SafeString:
-    """A time as the clocks of the zone show it, in one line."""
+    """A time in the given zone, on one line."""
     text = date_format(moment.astimezone(zone), "D Y-m-d H:i:s T")
     return format_html('<span class="cf-time">{}</span>', text)
 
 
 def zone_of(schedule: Schedule) -> ZoneInfo:
-    """UTC for one that this machine does not know."""
+    """The schedule's time zone; UTC if this machine does not know it."""
     try:
         return ZoneInfo(schedule.timezone)
     except (KeyError, ValueError, OSError):
@@ -79,7 +79,7 @@ def zone_of(schedule: Schedule) -> ZoneInfo:
 
 
 def latest_runs(schedule: int) -> dict[str, Any]:
-    """The latest runs, for the theme's table."""
+    """The latest runs of a schedule, for the theme's table."""
     runs = Run.objects.filter(schedule=schedule).select_related("schedule", "task")
     latest = runs.defer(*NOT_SHOWN).order_by("-due_at")[:LATEST]
     rows = [

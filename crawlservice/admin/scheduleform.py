@@ -1,6 +1,6 @@
 """The form of a schedule: its spider, and the fields of the arguments that the spider takes.
 
-While its spider is not known, arguments are written as JSON and not checked."""
+While the spider is unknown, arguments are entered as JSON and not checked."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ SPIDER = "admin/crawlservice/schedule/spider.html"
 
 
 class Chosen(NamedTuple):
-    """The spider of a form. ``info`` is None while nobody knows it, and ``problem`` says why."""
+    """The spider of a form. ``info`` is None while no node has published it; ``problem`` says
+    why."""
 
     name: str
     info: SpiderInfo | None
     problem: str
-    stored: dict[str, Any]  # its arguments until now
+    stored: dict[str, Any]  # its arguments so far
 
 
 def form_for(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]:
-    """The class of the form that is shown, or was sent. Made once for each request: what becomes
-    known of the spider meanwhile must not change it."""
+    """The class of the form that is shown or was sent. Made once per request: what becomes known
+    about the spider in between must not change it."""
     if not hasattr(request, "schedule_form"):
         request.schedule_form = _make(request, schedule)  # type: ignore[attr-defined]
     form: type[ScheduleForm] = request.schedule_form  # type: ignore[attr-defined]
@@ -50,7 +51,7 @@ def _make(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]
         spider = Chosen(name, published(name), "", stored)
     except CrawlframeError as error:
         spider = Chosen(name, None, str(error), stored)
-    # What was sent from a form with JSON is read as such, even if the spider is known by now.
+    # A form sent with JSON is read as JSON, even if the spider is known by now.
     if spider.info is None or "arguments" in request.POST:
         return type("Form", (WrittenForm,), {"chosen": spider, "argument_names": ("arguments",)})
     fields = argument_fields(spider.info, stored)
@@ -59,10 +60,10 @@ def _make(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]
 
 class ScheduleForm(forms.ModelForm):
     """Refuses timings that never come and arguments that the spider would refuse. A spider that no
-    node has is only warned of: its code may come later."""
+    node has only causes a warning: its code may come later."""
 
     chosen: Chosen
-    argument_names: tuple[str, ...]  # of its fields
+    argument_names: tuple[str, ...]  # of its argument fields
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(data, *args, **kwargs)
@@ -81,7 +82,7 @@ class ScheduleForm(forms.ModelForm):
 
 
 class TypedForm(ScheduleForm):
-    """With a field for each argument."""
+    """The form with a field for each argument."""
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
@@ -95,7 +96,7 @@ class TypedForm(ScheduleForm):
                 values[name] = arguments.read(info, name, text)
             except ArgumentError as error:
                 self.add_error(PREFIX + name, str(error))
-        # Text does not tell null from "null": what nobody changed stays what it is.
+        # Text cannot tell null from "null": an unchanged field keeps the stored value.
         stored = self.chosen.stored.items()
         values |= {name: value for name, value in stored if self._is_untouched(name, value)}
         for name, problem in arguments.problems(info, values, from_text=False).items():
@@ -115,7 +116,7 @@ class TypedForm(ScheduleForm):
 
 
 class WrittenForm(ScheduleForm):
-    """With arguments as JSON."""
+    """The form with arguments as JSON."""
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
         self.was_typed = data is not None and "arguments" not in data
@@ -132,9 +133,9 @@ class WrittenForm(ScheduleForm):
             return cleaned
         given = cleaned["arguments"] = cleaned["arguments"] or {}
         if not isinstance(given, dict):
-            self.add_error("arguments", _('write an object, such as {"city": "Ulm"}'))
+            self.add_error("arguments", _('Enter a JSON object, such as {"city": "Ulm"}.'))
         elif self.was_typed and given:
-            text = _("the spider is not known at the moment; here is what was typed, all as text")
+            text = _("The spider is unknown at the moment. Your values are kept, all as text.")
             self.add_error("arguments", text)
         elif self.chosen.info is not None:
             try:
@@ -145,7 +146,7 @@ class WrittenForm(ScheduleForm):
 
 
 class SpiderInput(forms.TextInput):
-    """Shows the spider and leads to the choice of another."""
+    """Shows the spider, with a link to choose another."""
 
     def __init__(self, spider: Chosen) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Schedules in the admin, with their next times and what became of the last ones."""
+"""Schedules in the admin, with their next times and the outcome of the last run."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ScheduleAdmin(Owner):
             made.widget.attrs |= {"list": "zones", "autocomplete": "off"}
         elif field.name == "arguments":
             made.widget.attrs["rows"] = 4
-            made.help_text = _('An object, such as {"city": "Ulm"}.')
+            made.help_text = _('A JSON object, such as {"city": "Ulm"}.')
         return made
 
     def changeform_view(
@@ -110,7 +110,7 @@ class ScheduleAdmin(Owner):
         return page
 
     def _choice(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
-        """The spiders; each leads to the form of a schedule of it."""
+        """The list of spiders; each links to the form of a schedule for it."""
         schedule = self.get_object(request, object_id) if object_id else None
         may = self.has_change_permission if object_id else self.has_add_permission
         if not may(request) or (object_id and schedule is None):
@@ -132,10 +132,10 @@ class ScheduleAdmin(Owner):
         return TemplateResponse(request, CHOICE, context)
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
-        if change:  # the steward may have moved it on while the form was open
+        if change:  # the steward may have changed it while the form was open
             row = Schedule.objects.select_for_update().only("next_at").get(pk=obj.pk)
             obj.next_at = row.next_at
-            obj.problem, obj.problem_since = "", None  # what was wrong may be right now
+            obj.problem, obj.problem_since = "", None  # the change may have solved it
         else:
             obj.user_id = request.user.pk
         super().save_model(request, obj, form, change)
@@ -186,7 +186,7 @@ class ScheduleAdmin(Owner):
 
     @admin.display(description=_("next times"))
     def next_times(self, schedule: Schedule) -> SafeString:
-        """Follows what is typed, when the form can be changed."""
+        """Updates while the user types, if the form can be changed."""
         return format_html(
             '<div hx-get="{}" hx-include="[name=cron],[name=every],[name=timezone]" '
             'hx-trigger="{}" id="next-times">{}</div>',
@@ -197,7 +197,7 @@ class ScheduleAdmin(Owner):
         )
 
     def times(self, request: HttpRequest) -> HttpResponse:
-        """The next times of what is typed in a form: a fragment."""
+        """A fragment: the next times of the timing typed in a form."""
         given = request.GET
         every = given.get("every", "")
         if not self.has_view_permission(request):
@@ -253,7 +253,7 @@ class ScheduleAdmin(Owner):
 
     def _run(self, request: HttpRequest, schedule: Schedule) -> None:
         try:
-            with transaction.atomic():  # it is written down also when Redis is not told of it
+            with transaction.atomic():  # recorded even if Redis could not be updated
                 run = schedules.run_now(schedule, request.user)
                 record("run schedule", **by(request), task=run.task_id, schedule=schedule.name)
         except CrawlframeError as error:
@@ -269,12 +269,13 @@ class ScheduleAdmin(Owner):
 
 
 def _is_to_choose(request: HttpRequest, object_id: str | None) -> bool:
-    """A new schedule needs a spider; of another, ``?spider=`` asks for a choice."""
+    """Whether a spider must be chosen: for a new schedule, or when ``?spider=`` asks for
+    another."""
     return not request.GET.get("spider", "" if object_id is None else "its own")
 
 
 def _upcoming(schedule: Schedule) -> dict[str, Any]:
-    """When it is due, for the template."""
+    """The next times, for the template."""
     try:
         found = schedules.upcoming(schedule, SHOWN_TIMES)
     except BadTiming as error:

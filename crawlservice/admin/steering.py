@@ -1,4 +1,4 @@
-"""What is done to tasks from the admin: by whom it may be, and written to the journal."""
+"""Actions on tasks from the admin: who may do them; each is recorded in the journal."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ DONE: dict[str, str | Promise] = {
 
 
 def steer(request: HttpRequest, task: Task, verb: str, seconds: float = SWEEP) -> str:
-    """Pauses, resumes, cancels (which may take so many seconds) or retries a task; answers what to
-    tell. Raises PermissionDenied, and CrawlframeError as the verbs do."""
+    """Pauses, resumes, cancels (for at most ``seconds``) or retries a task. Returns the message to
+    show. Raises PermissionDenied, and CrawlframeError as the verbs do."""
     if verb == "retry":
         return retry_some(request, task)
     _check(request, task)
@@ -52,11 +52,11 @@ def retry_some(request: HttpRequest, task: Task, rids: Collection[UUID] | None =
 
 
 def note(request: HttpRequest, verb: str, task: Task, **detail: Any) -> None:
-    """Writes to the journal."""
+    """Records the action in the journal."""
     address = request.META.get("REMOTE_ADDR") or None
     journal.record(verb, user=request.user, address=address, task=task, **detail)
 
 
 def _check(request: HttpRequest, task: Task) -> None:
     if not may_steer(request.user, task):
-        raise PermissionDenied(_("This task is steered by others."))
+        raise PermissionDenied(_("You may only control your own tasks."))

@@ -1,4 +1,4 @@
-"""The page that submits a task: a spider is chosen, then its arguments are filled in."""
+"""The page that submits a task: choose a spider, then fill in its arguments."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
 
 def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
     try:
-        with transaction.atomic():  # it is written down also when Redis is not told of it
+        with transaction.atomic():  # recorded even if Redis could not be updated
             task = submit.submit(
                 form.info.name,
                 form.given,
@@ -83,7 +83,7 @@ def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
                 user=request.user,
             )
             note(request, "submit", task, spider=task.spider, arguments=shortened(task.arguments))
-    except FrontierError as error:  # it says whether the task was recorded all the same
+    except FrontierError as error:  # the message says whether the task was recorded anyway
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("admin:crawlservice_task_changelist"))
     except CrawlframeError as error:
@@ -94,7 +94,7 @@ def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
 
 
 def _filled_in(request: HttpRequest, info: SpiderInfo) -> ArgumentForm:
-    """The form with what the task that is cloned was submitted with."""
+    """The form; for a clone, with the arguments of the original task."""
     number = request.GET.get("clone", "")
     if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
         return ArgumentForm(info)

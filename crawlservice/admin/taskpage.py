@@ -1,4 +1,4 @@
-"""The page of one task: how far it is, what became of its requests, and what can be done to it."""
+"""The page of one task: its progress, the outcome of its requests, and its actions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
 
 @require_safe
 def now(request: HttpRequest, pk: int) -> HttpResponse:
-    """The numbers."""
+    """The fragment with the live numbers."""
     context = _now(request, _task(pk))
     status = STOP if context["progress"].settled else 200
     return TemplateResponse(request, "admin/crawlservice/_task_now.html", context, status=status)
@@ -99,7 +99,7 @@ def now(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def summary_part(request: HttpRequest, pk: int) -> HttpResponse:
-    """What became of its requests."""
+    """The fragment with the outcome of its requests."""
     task = _task(pk)
     status = 200 if task.state in Task.ACTIVE else STOP
     name = "admin/crawlservice/_task_summary.html"
@@ -114,7 +114,7 @@ def chart(request: HttpRequest, pk: int) -> JsonResponse:
 
 @require_POST
 def act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
-    """Pause, resume, cancel or retry."""
+    """Pauses, resumes, cancels or retries the task."""
     task = _task(pk)
     try:
         messages.success(request, steer(request, task, verb))
@@ -125,7 +125,7 @@ def act(request: HttpRequest, pk: int, verb: str) -> HttpResponse:
 
 @require_safe
 def download(request: HttpRequest, pk: int, suffix: str) -> HttpResponseBase:
-    """The items as a file."""
+    """Downloads the items as a file."""
     if not request.user.has_perm("crawlservice.view_item"):
         raise PermissionDenied
     if f".{suffix}" not in export.FORMATS:

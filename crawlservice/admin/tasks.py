@@ -1,4 +1,4 @@
-"""Tasks in the admin: the list with its live numbers, and what can be done to many at once."""
+"""Tasks in the admin: the list with live numbers, and actions on several at once."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.submit import SWEEP
 
 ERRORS = "state__exact=error"
-MAX_DELETED_ROWS = 500_000  # rows that are deleted while somebody waits for the page
+MAX_DELETED_ROWS = 500_000  # rows deleted while a user waits for the page
 
 
 class TaskList(KeysetList):
-    """Gives every task of the page its progress, with one look at Redis for all."""
+    """Adds to every task on the page its progress, with one query to Redis."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -59,7 +59,7 @@ def _number(name: str, title: Any) -> Callable[[TaskAdmin, Task], str]:
 
 
 class Status(admin.SimpleListFilter):
-    """How tasks stand, or how they ended: one word for both, as it is shown."""
+    """Filter by state or outcome: the one word that is shown."""
 
     title = _("state")
     parameter_name = "status"
@@ -140,13 +140,15 @@ class TaskAdmin(ReadOnly):
         return request.user.has_perm("crawlservice.delete_task")
 
     def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> Any:
-        """Counted as the tasks tell it: there may be millions of rows."""
+        """The numbers of rows as the tasks have them: counting millions would take too long."""
         chosen = [*objs]
         found = extent(Task.objects.filter(pk__in=[task.pk for task in chosen]))
         counts = dict(zip((_("tasks"), _("pages"), _("items")), found, strict=True))
         kept = [_open(task) for task in chosen if task.state not in ENDED]
         if sum(found) > MAX_DELETED_ROWS:
-            text = gettext("More than a page can wait for. Use: python manage.py prune --task ID")
+            text = gettext(
+                "Too many rows to delete from here. Use: python manage.py prune --task ID"
+            )
             kept.append(text)
         return [str(task) for task in chosen], counts, set(), kept
 
@@ -160,7 +162,7 @@ class TaskAdmin(ReadOnly):
         told = gone._asdict() | {"tasks": numbers}
         record("delete_task", **by(request), **told)
 
-    # Which of them one may steer is asked for each.
+    # Whether the user may control a task is checked for each.
     def has_steer_permission(self, request: HttpRequest) -> bool:
         return may_submit(request.user) or request.user.has_perm("crawlservice.steer_task")
 

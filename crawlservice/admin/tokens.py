@@ -1,4 +1,4 @@
-"""Tokens in the admin: everybody's own, and those of all for who manages users."""
+"""Tokens in the admin: users see their own, those who manage users see all."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from crawlservice.display import badge
 from crawlservice.models import Token
 
 SCOPES = [
-    (Token.Scope.READ, _("read: only looks")),
-    (Token.Scope.SUBMIT, _("submit: submits, and steers your tasks")),
-    (Token.Scope.OPERATE, _("operate: steers all tasks you may")),
+    (Token.Scope.READ, _("read: view only")),
+    (Token.Scope.SUBMIT, _("submit: submits tasks, and controls your own")),
+    (Token.Scope.OPERATE, _("operate: controls all tasks that you may control")),
 ]
 STATES = {
     "valid": (_("valid"), "good"),
@@ -34,7 +34,7 @@ STATES = {
 
 
 class NewToken(forms.ModelForm):
-    """What a token is for, what it opens and for how long."""
+    """The name, scope and days of a new token."""
 
     scope = forms.ChoiceField(
         label=_("Scope"), choices=SCOPES, initial="read", widget=UnfoldAdminRadioSelectWidget
@@ -55,7 +55,7 @@ class NewToken(forms.ModelForm):
 
 @admin.register(Token)
 class TokenAdmin(DeclaredLookups):
-    """A token cannot be changed: it is made, shown once, and revoked."""
+    """A token cannot be changed, only made, shown once, and revoked."""
 
     list_display = (
         "name", "begins", "user", "scope", "shown_state", "created_at", "expires_at", "used_at",
@@ -94,7 +94,7 @@ class TokenAdmin(DeclaredLookups):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """One way to save: the next page shows the token. What cannot be changed is not saved."""
+        """One save button for a new token, whose next page shows it; none for an existing token."""
         context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
         context["show_save"] = context["original"] is None
         page: HttpResponse = super().render_change_form(request, context, *args, **kwargs)
@@ -115,12 +115,12 @@ class TokenAdmin(DeclaredLookups):
         )
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
-        """The journal has it."""
+        """Does nothing: the journal records it."""
 
     def response_add(
         self, request: HttpRequest, obj: Token, post_url_continue: Any = None
     ) -> HttpResponse:
-        """The one page that shows the token; nothing keeps it, neither here nor in the browser."""
+        """The only page that shows the token; neither server nor browser stores it."""
         context = {
             **self.admin_site.each_context(request),
             "title": _("The new token"),
@@ -142,7 +142,7 @@ class TokenAdmin(DeclaredLookups):
                 address=request.META.get("REMOTE_ADDR"),
                 name=token.name,
             )
-        done = ngettext("%d token is revoked", "%d tokens are revoked", len(found)) % len(found)
+        done = ngettext("%d token revoked", "%d tokens revoked", len(found)) % len(found)
         messages.success(request, done)
 
     @admin.display(description=_("token"))
@@ -160,6 +160,6 @@ class TokenAdmin(DeclaredLookups):
 
 
 def _user(request: HttpRequest) -> User:
-    """The admin is for nobody else."""
+    """The logged-in user; nobody else reaches the admin."""
     assert isinstance(request.user, User)
     return request.user

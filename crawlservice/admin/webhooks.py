@@ -28,7 +28,7 @@ from crawlservice.security.sealing import SealError, seal, unseal
 from crawlservice.webhooks.deliveries import MASK, give_secret, sample_message, split_login
 
 KINDS = [
-    (Event.Kind.FINISHED, _("finished, with errors or without")),
+    (Event.Kind.FINISHED, _("finished, with or without errors")),
     (Task.Outcome.FINISHED_WITH_ERRORS, _("finished with errors")),
     (Event.Kind.FAILED, _("failed")),
     (Event.Kind.CANCELLED, _("cancelled")),
@@ -44,18 +44,18 @@ class WebhookForm(forms.ModelForm):
         choices=KINDS,
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text=_("None: all."),
+        help_text=_("Select none for all kinds."),
     )
 
     def clean_url(self) -> str:
-        """User and password are taken out of the address, and shown to nobody any more."""
+        """The address without user and password, which are never shown again."""
         url, login = split_login(self.cleaned_data["url"])
         if urlsplit(url).scheme not in ("http", "https"):
-            raise forms.ValidationError(_("write an address that begins with https:// or http://"))
+            raise forms.ValidationError(_("Enter an address that begins with https:// or http://."))
         if login != MASK:
             self.instance.sealed_login = seal(login)
         elif not self.instance.sealed_login or _origin(url) != _origin(self.initial["url"]):
-            raise forms.ValidationError(_("for another host, write user and password again"))
+            raise forms.ValidationError(_("The host has changed: enter user and password again."))
         return url
 
 
@@ -114,7 +114,7 @@ class WebhookAdmin(Owner):
 
     # -- what is shown ----------------------------------------------------------------------------
 
-    @admin.display(description=_("is told of"))
+    @admin.display(description=_("events"))
     def wants(self, webhook: Webhook) -> str:
         labels = dict(KINDS)
         kinds = ", ".join(str(labels.get(kind, kind)) for kind in webhook.kinds) or gettext("all")
@@ -141,8 +141,8 @@ class WebhookAdmin(Owner):
     @admin.display(description=_("secret"))
     def shown_secret(self, webhook: Webhook) -> str:
         if not webhook.pk:
-            return str(_("is made, and shown once, when this is saved"))
-        return str(_("kept encrypted; it was shown when it was made"))
+            return str(_("generated on saving, and shown once"))
+        return str(_("stored encrypted; it was shown when it was generated"))
 
     def _show_secret(self, request: HttpRequest, webhook: Webhook) -> HttpResponse:
         context = {
@@ -164,14 +164,14 @@ class WebhookAdmin(Owner):
 
     @action(description=_("Save and send a test"), permissions=["change"])
     def save_and_test(self, request: HttpRequest, webhook: Webhook) -> None:
-        # Not while the transaction of the form is open: it may take 10 s.
+        # After the form's transaction: a test may take 10 s.
         transaction.on_commit(lambda: self._test(request, webhook))
 
     @admin.action(description=_("Make a new secret"), permissions=["change"])
     def renew_secret(self, request: HttpRequest, chosen: QuerySet[Webhook]) -> HttpResponse | None:
         webhooks = list(chosen[:2])
         if len(webhooks) != 1:
-            self.message_user(request, _("choose one webhook"), messages.ERROR)
+            self.message_user(request, _("Select exactly one webhook."), messages.ERROR)
             return None
         webhook = webhooks[0]
         give_secret(webhook)
@@ -180,7 +180,7 @@ class WebhookAdmin(Owner):
         return self._show_secret(request, webhook)
 
     def _test(self, request: HttpRequest, webhook: Webhook) -> None:
-        # Imported here: the web sends nothing else.
+        # Imported here: nothing else in the web sends webhooks.
         from crawlservice.webhooks.sender import send_now
 
         try:
@@ -191,5 +191,5 @@ class WebhookAdmin(Owner):
         if problem:
             self.message_user(request, f"{webhook}: {problem}", messages.ERROR)
         else:
-            text = _("%(webhook)s took the test") % {"webhook": webhook}
+            text = _("%(webhook)s accepted the test") % {"webhook": webhook}
             self.message_user(request, text, messages.SUCCESS)

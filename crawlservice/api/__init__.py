@@ -1,1 +1,1 @@
-"""The HTTP API: what the admin can do, for programs. docs/api.md tells how to use it."""
+"""The HTTP API: what the admin can do, for programs. See docs/api.md."""

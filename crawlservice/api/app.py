@@ -9,12 +9,12 @@ from crawlservice.api import errors, events, items, nodes, pages, schedules, spi
 from crawlservice.api.auth import Bearer, known_only
 from crawlservice.api.limits import Rate, only_known
 
-DESCRIPTION = """Submit crawls, watch and steer them, and fetch what they brought.
+DESCRIPTION = """Submit crawls, watch and control them, and fetch their results.
 
 Send a token: `Authorization: Bearer cf_…` (made in the admin, or by `python manage.py token add`).
-Scope `read` looks, `submit` also submits tasks and steers those of its user, `operate` steers any
-that its user may. Lists go page by page: pass `next` as `after`. Whatever is not done is answered
-as `{"error": {"code", "message", "field"}}`."""
+Scope `read` only reads, `submit` also submits tasks and controls those of its user, `operate`
+controls all that its user may. Lists are paged: pass `next` as `after`. Errors have the form
+`{"error": {"code", "message", "field"}}`."""
 
 api = NinjaAPI(
     title="Crawlframe",

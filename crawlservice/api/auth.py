@@ -1,4 +1,4 @@
-"""Who calls, and what they may: a token's scope and the permissions of its user, both."""
+"""Who calls, and what they may do: the token's scope and its user's permissions both count."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """By which its requests are counted."""
+        """The key under which the caller's requests are counted."""
         return f"t{self.token.pk}" if self.token else f"u{self.user.pk}"
 
     def allows(self, scope: str) -> bool:
         return self.token is None or tokens.allows(self.token, scope)
 
     def may_steer(self, task: Task) -> bool:
-        """A token that may submit, but not operate, steers the tasks of its user only."""
+        """Whether the caller may control the task: a token that may submit, but not operate, only
+        those of its user."""
         own = task.user_id == self.user.pk
         return (own or self.allows(Token.Scope.OPERATE)) and roles.may_steer(self.user, task)
 
     def record(self, verb: str, task: Task | None = None, **detail: Any) -> None:
-        """Writes it to the journal."""
+        """Records the action in the journal."""
         journal.record(
             verb, user=self.user, token=self.token, address=self.address, task=task, **detail
         )
 
 
 def caller_of(request: HttpRequest) -> Caller | None:
-    """None: neither a living token nor a login. In a browser only reading needs no CSRF token."""
+    """None: neither a valid token nor a login. Except for reading, browsers need a CSRF token."""
     address = request.META.get("REMOTE_ADDR") or None
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme:
@@ -92,13 +93,15 @@ class Bearer(HttpAuthBase):
 
 
 def _has_other_body(request: HttpRequest) -> bool:
-    """A form that another site makes a browser post has a body that is not declared as JSON."""
+    """Whether the body is not declared as JSON, as in a form that another site makes a browser
+    post."""
     length = request.META.get("CONTENT_LENGTH") or "0"
     return length != "0" and request.content_type != "application/json"
 
 
 def known_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """A page for whoever has a token or is logged in; others may log in, programs are refused."""
+    """A page for callers with a token or a login; browsers are sent to the login, programs
+    refused."""
 
     @wraps(view, assigned=(), updated=())
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Errors of the API: all answers that are none of what was asked for have one form."""
+"""Errors of the API, which all have one form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
 log = logging.getLogger(__name__)
 
 AWAY = "Redis does not answer; nothing was done, try again"
-RETRY_AFTER = 5  # seconds after which it is worth to try again when a server is away
+RETRY_AFTER = 5  # seconds after which to try again when a server is unreachable
 
 
 class Problem(BaseModel):
@@ -41,12 +41,12 @@ class Problem(BaseModel):
 
 
 class Error(BaseModel):
-    """The answer to a request that was not done."""
+    """The answer to a request that failed."""
 
     error: Problem
 
 
-# What every operation may answer beside what it was asked for, as ninja wants it.
+# What every operation may answer instead of its result, as ninja wants it.
 READING: Any = {(401, 403, 404, 422, 429, 503): Error}
 WRITING: Any = {(400, 401, 403, 404, 409, 413, 415, 422, 429, 503): Error}
 
@@ -67,7 +67,7 @@ class NotAllowed(ApiError):
 
 
 def answer(status: int, code: str, message: str, field: str | None = None) -> JsonResponse:
-    """An error in the form of all errors."""
+    """An error, in the form that all errors have."""
     problem: dict[str, Any] = {"code": code, "message": message}
     if field is not None:
         problem["field"] = field
@@ -79,8 +79,8 @@ def answer(status: int, code: str, message: str, field: str | None = None) -> Js
     return response
 
 
-# Exception -> status, code and, if what it says is not for everybody, a message. The first that
-# fits counts.
+# Exception -> status, code, and a message where the exception's own is not for everybody. The first
+# match counts.
 KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (ArgumentError, 422, "argument", ""),
     (UnknownSpider, 422, "unknown_spider", ""),
@@ -90,7 +90,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (ExportError, 422, "export", ""),
     (RedisNotUpdated, 202, "not_told", ""),
     (OtherInstallation, 503, "other_installation", ""),
-    # What the next three say may name servers.
+    # The messages of the next three may name servers.
     (FrontierError, 503, "redis_away", AWAY),
     (ConfigError, 503, "redis_away", AWAY),
     (RedisError, 503, "redis_away", AWAY),
@@ -116,10 +116,10 @@ def _ours(request: HttpRequest, error: ApiError) -> HttpResponse:
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    """The first thing that is wrong, with its place: ``2.priority`` is in the third of a list."""
+    """The first mistake, with its place: ``2.priority`` is in the third entry of a list."""
     first = error.errors[0]
     source, *place = first["loc"]
-    # The name of our parameter and of the choice between one and many are no part of the place.
+    # The name of our parameter and the choice between one and many are not part of the place.
     words = [str(word) for word in place if word not in ("body", "one", "many")]
     field = ".".join(words) or str(source)
     return answer(422, "invalid", f"{field}: {first['msg']}", field)
@@ -143,11 +143,11 @@ def _throttled(request: HttpRequest, error: Throttled) -> HttpResponse:
 def _unknown(request: HttpRequest, error: Exception) -> HttpResponse:
     name = getattr(request, "request_id", "")
     log.exception("%s %s failed (request %s)", request.method, request.path, name)
-    return answer(500, "internal", "this is a defect of the service; its log tells more")
+    return answer(500, "internal", "this is a defect of the service; see its log")
 
 
 def handle(api: NinjaAPI) -> None:
-    """Every exception of a request becomes an answer of the one form."""
+    """Turns every exception of a request into an error of the one form."""
     ours: Iterable[tuple[type[Exception], Callable[[HttpRequest, Any], HttpResponse]]] = (
         (Exception, _unknown),
         *((kind, _known) for kind, *_ in KINDS),

@@ -26,7 +26,7 @@ router = Router(tags=["events"])
 
 LASTS = 300.0  # seconds; then the reader connects again, with the number of its last event
 POLL = 0.5  # seconds
-BEAT = 10.0  # seconds without an event after which a stream says that it lives
+BEAT = 10.0  # seconds without an event after which a heartbeat is sent
 
 _lock = threading.Lock()
 _open: set[Stream] = set()
@@ -52,15 +52,15 @@ def read_events(
     kind: Annotated[str | None, Query(min_length=1, max_length=20, pattern=TEXT)] = None,
     outcome: Annotated[Outcome | None, Query()] = None,
     after: Annotated[
-        int | None, Query(ge=0, le=LARGEST, description="number of the last event that is known")
+        int | None, Query(ge=0, le=LARGEST, description="number of the last event received")
     ] = None,
     last: Annotated[
         int | None,
-        Header(alias="Last-Event-ID", ge=0, le=LARGEST, description="the same; it counts more"),
+        Header(alias="Last-Event-ID", ge=0, le=LARGEST, description="the same; overrides `after`"),
     ] = None,
 ) -> StreamingHttpResponse:
     """Events as they happen (`finished`, `failed`, `cancelled`, `schedule_failed`, `node_offline`,
-    `node_back`), or all after one that is known.
+    `node_back`), or all after a given one.
 
     `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind, outcome,
     reason, schedule, node, created_at. A task that finished with errors is of kind `finished`. Only
@@ -80,7 +80,7 @@ def read_events(
 
 
 class Stream:
-    """One reader's stream; each takes a thread of the web process."""
+    """One reader's stream; it occupies a thread of the web process."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Stream:
         self._kind, self._outcome = kind, outcome
 
     def opened(self) -> bool:
-        """False: this process has as many as it may."""
+        """Whether it was opened; False: this process has as many as it may."""
         with _lock:
             if len(_open) >= settings.API_STREAMS:
                 return False
@@ -102,7 +102,7 @@ class Stream:
             return True
 
     def close(self) -> None:
-        """The reader is gone, or all is told."""
+        """Called when the reader is gone, or everything was sent."""
         with _lock:
             _open.discard(self)
 

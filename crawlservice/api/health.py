@@ -1,4 +1,4 @@
-"""Health, for whoever watches the service: is it alive, and is it ready?"""
+"""Health checks: whether the service is alive, and whether it is ready."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from crawlservice.connections.frontier import frontier, refusal
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.ledger.recovery import newest
 
-_migrated = False  # once it is, it stays so for the life of this process
+_migrated = False  # once true, it stays true for the life of this process
 
 
 @sessionless
 def healthz(request: HttpRequest) -> JsonResponse:
-    """200 when database and Redis answer and belong together, else 503; what holds, as JSON."""
+    """200 when database and Redis answer and belong together, else 503; each check as JSON."""
     return _answer(
         {"database": _database_answers(), "redis": _redis_answers(), "installation": _is_ours()}
     )
@@ -27,9 +27,9 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @sessionless
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when work can be taken: the database has the tables of this version, Redis answers and
-    belongs to it, and its era is whole (nothing was lost that is not brought back yet). Nodes are
-    not asked for: what is submitted waits for them."""
+    """200 when work can be accepted: the database has the tables of this version, Redis answers and
+    belongs to it, and its era is whole (what was lost has been restored). Nodes are not checked:
+    submitted tasks wait for them."""
     return _answer(
         {
             "migrated": _is_migrated(),
@@ -81,7 +81,7 @@ def _is_ours() -> bool:
 
 
 def era_is_whole() -> bool:
-    """Does Redis hold the latest era of the database, open everywhere?"""
+    """Whether Redis holds the latest era of the database, open in all partitions."""
     try:
         eras = {*frontier().eras.read()}
         return eras == {EraState(newest(), OPEN)}

@@ -31,8 +31,8 @@ OFFERED = {name: kind for name, kind in TYPES.items() if f".{name}" in export.FO
 def list_items(
     request: HttpRequest, task_id: Id, after: After = None, limit: Limit = 100
 ) -> ItemsOut:
-    """Items in the order they were stored. Of a running task more may come; those that are stored
-    at the same moment as the last one of a page may stand before it."""
+    """Items in the order they were stored. A running task may get more; those stored at the same
+    moment as the last item of a page may come before it."""
     load_task(task_id)
     found, following = oldest_first(Item.objects.all(), after, limit, task=task_id)
     return ItemsOut(
@@ -58,8 +58,8 @@ def export_items(
     task_id: Id,
     format: Annotated[Literal[tuple(OFFERED)], Query()] = "jsonl",  # type: ignore[valid-type]
 ) -> StreamingHttpResponse:
-    """All items as a file, while it is written. In CSV, what a spreadsheet would run is made
-    harmless by an apostrophe."""
+    """All items as a file, streamed. In CSV, cells that a spreadsheet would run as a formula get a
+    leading apostrophe."""
     task = load_task(task_id)
     pieces = export.stream(task, f".{format}")
     request.auth.record("export", task, format=format)  # type: ignore[attr-defined]

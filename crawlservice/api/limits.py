@@ -1,4 +1,4 @@
-"""Limits of the API: how often a caller may ask, and what a request may look like."""
+"""Limits of the API: how many requests a caller may send, and what a request may contain."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PLACES = ("/api/", "/new_task")
 
 
 class Rate(BaseThrottle):
-    """Requests of one token (or logged-in user) in one minute of the clock, over all web processes.
-    While Redis is away nobody is refused."""
+    """Limits the requests of one token (or logged-in user) per minute of the clock, over all web
+    processes. While Redis is unreachable nobody is refused."""
 
     def allow_request(self, request: HttpRequest) -> bool:
         name = request.auth.name  # type: ignore[attr-defined]
@@ -46,7 +46,8 @@ class Rate(BaseThrottle):
 
 
 def only_known(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuses parameters that the view has not, or that come twice: a misspelt filter is none."""
+    """Refuses parameters that the view does not have, or that occur twice: a misspelt filter would
+    be ignored."""
     known = set(inspect.signature(view).parameters)
 
     @wraps(view)
@@ -62,14 +63,14 @@ def only_known(view: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class ApiFrame:
-    """Middleware: each request has an id, which its answer carries and the log where it failed;
-    what Django refuses by itself below the API is told in the API's form."""
+    """Middleware: gives each request an id, which its answer and the log of a failure carry, and
+    puts what Django refuses before the API into the API's form."""
 
     MESSAGES = {
-        400: ("bad_request", "this is no request that can be read"),
+        400: ("bad_request", "the request cannot be read"),
         404: ("not_found", "there is nothing at this address"),
-        405: ("method", "this address does not know this method"),
-        500: ("internal", "this is a defect of the service; its log tells more"),
+        405: ("method", "this method is not allowed at this address"),
+        500: ("internal", "this is a defect of the service; see its log"),
     }
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

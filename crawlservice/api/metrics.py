@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: the work of the cluster, and of each node what it publishes."""
+"""Metrics for Prometheus: the work of the cluster, and what each node publishes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def _is_near(request: HttpRequest) -> bool:
-    """What a proxy passes on comes from somewhere else than the proxy."""
+    """Whether the client is in an allowed network and no proxy passed its request on."""
     if any(name in request.headers for name in PROXIED):
         return False
     try:
@@ -65,10 +65,10 @@ def _may_read(request: HttpRequest) -> bool:
 
 
 class Cluster(Collector):
-    """What a scrape finds. What a server that is away would tell is left out, not zero."""
+    """The metrics of a scrape. Those of a server that is unreachable are left out, not zero."""
 
     def collect(self) -> Iterable[Metric]:
-        up = GaugeMetricFamily("crawlframe_up", "does it answer", labels=["server"])
+        up = GaugeMetricFamily("crawlframe_up", "1: it answers", labels=["server"])
         for server, parts in (("database", _of_database), ("redis", _of_redis)):
             try:
                 yield from list(parts())
@@ -81,10 +81,10 @@ class Cluster(Collector):
 
 def _of_database() -> Iterator[Metric]:
     for name, model, what in (
-        ("pages", Page, "ledger rows written: requests that ended, also cancelled ones"),
+        ("pages", Page, "ledger rows written: requests that ended, including cancelled ones"),
         ("items", Item, "items stored"),
         ("tasks_submitted", Task, "tasks submitted"),
-        ("generations", Generation, "lives that nodes began"),
+        ("generations", Generation, "lives of nodes"),
     ):
         yield CounterMetricFamily(f"crawlframe_{name}", what, value=_given(model))
     counts = Task.objects.order_by().values_list("state").annotate(n=Count("pk"))
@@ -112,7 +112,8 @@ def _of_schedules() -> Iterator[Metric]:
 
 
 def _given(model: type[Model]) -> int:
-    """The last number that the database gave to a row: it never goes back, and costs nothing."""
+    """The last number that the database gave to a row. It never decreases, and reading it is
+    cheap."""
     table = model._meta.db_table
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -140,33 +141,44 @@ def _of_redis() -> Iterator[Metric]:
     what = "of active tasks: NA, NF, NE (= errors + cancelled), NR"
     yield _gauges("active_requests", what, "count", counters)
     places = {name: total(name) for name in ("ready", "in_progress", "delayed", "parked")}
-    yield _gauges("remaining_requests", "where they wait", "place", places)
-    yield GaugeMetricFamily("crawlframe_active_items", "of active tasks", value=total("items"))
+    yield _gauges(
+        "remaining_requests",
+        "remaining requests of active tasks, by where they wait",
+        "place",
+        places,
+    )
     yield GaugeMetricFamily(
-        "crawlframe_era_whole", "is nothing lost in Redis", value=health.era_is_whole()
+        "crawlframe_active_items", "items of active tasks", value=total("items")
+    )
+    yield GaugeMetricFamily(
+        "crawlframe_era_whole", "1: nothing is lost in Redis", value=health.era_is_whole()
     )
     yield _gauges("nodes", "nodes by state", "state", Counter(node.state for node in known))
     versions = {version: len(names) for version, names in nodes.versions(known).items()}
     yield _gauges("code_versions", "working nodes by code version", "version", versions)
-    yield GaugeMetricFamily("crawlframe_code_skew", "do versions differ", value=len(versions) > 1)
+    yield GaugeMetricFamily("crawlframe_code_skew", "1: versions differ", value=len(versions) > 1)
     yield from _of_nodes(known)
     yield GaugeMetricFamily(
-        "crawlframe_redis_unreadable_rows", "could not be read, set aside", value=nodes.unreadable()
+        "crawlframe_redis_unreadable_rows",
+        "could not be read and were set aside",
+        value=nodes.unreadable(),
     )
 
 
 def _of_nodes(known: list[Node]) -> Iterator[Metric]:
-    """Of each node the life that counts."""
+    """Of each node, the life that counts."""
     ordered = sorted(known, key=lambda node: (node.counts, node.generation))
     lives = {node.node: node for node in ordered}.values()
     up = {node.node: node.state != nodes.OFFLINE for node in lives}
-    yield _gauges("node_up", "0: it died, and has neither come back nor been forgotten", "node", up)
+    yield _gauges(
+        "node_up", "0: the node died, and has neither come back nor been forgotten", "node", up
+    )
     for name, what, field in (
-        ("generation", "of its present life", "generation"),
+        ("generation", "number of its present life", "generation"),
         ("workers", "worker processes", "workers"),
-        ("skew", "does it run another version than most", "skew"),
-        ("reloads", "since its master started", "reloads"),
-        ("reload_seconds", "the last reload took", "seconds"),
+        ("skew", "1: it runs another version than most nodes", "skew"),
+        ("reloads", "reloads since its master started", "reloads"),
+        ("reload_seconds", "duration of the last reload", "seconds"),
     ):
         values = {node.node: getattr(node, field) for node in lives}
         yield _gauges(f"node_{name}", what, "node", values)

@@ -40,7 +40,7 @@ def forget_node(
     request: HttpRequest,
     name: Annotated[str, Path(min_length=1, max_length=100, pattern=TEXT)],
 ) -> Status[None]:
-    """An offline node is not shown any more."""
+    """Removes an offline node from the list."""
     lives.forget(name)
     caller: Caller = request.auth  # type: ignore[attr-defined]
     caller.record("forget node", node=name)
@@ -49,7 +49,7 @@ def forget_node(
 
 @router.get("/eras", auth=Bearer("read", "view_era"), response={200: ErasOut, **READING})
 def list_eras(request: HttpRequest, after: After = None, limit: Limit = 100) -> ErasOut:
-    """When Redis had lost something and was filled again, the latest first."""
+    """When Redis had lost data and was filled again, the latest first."""
     found, following = newest_first(Era.objects.all(), after, limit)
     return ErasOut(
         eras=[EraOut.model_validate(era, from_attributes=True) for era in found], next=following

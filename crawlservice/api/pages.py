@@ -25,11 +25,11 @@ def list_pages(
     request: HttpRequest,
     task_id: Id,
     state: Annotated[Literal["done", "error"] | None, Query()] = None,
-    rid: Annotated[UUID | None, Query(description="of one request, as items have it")] = None,
+    rid: Annotated[UUID | None, Query(description="id of one request, as in its items")] = None,
     after: After = None,
     limit: Limit = 100,
 ) -> PagesOut:
-    """Requests that ended, in that order: done, or error with its reason."""
+    """Requests that ended, in the order they ended: done, or error with its reason."""
     load_task(task_id)
     rows = Page.objects.defer("follow_ups", "request")
     if state is not None:

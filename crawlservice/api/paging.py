@@ -1,4 +1,4 @@
-"""Paging: a page begins after the id that the one before ended with, so each costs the same."""
+"""Paging: a page begins after the last id of the previous one, so all pages cost the same."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from crawlservice.tasks.task_rows import of_task
 
 M = TypeVar("M", bound=Model)
 
-LARGEST = 2**63 - 1  # id that a database can have
-LIMIT = 1000  # rows of one page at most
+LARGEST = 2**63 - 1  # largest id that a database can have
+LIMIT = 1000  # maximum rows of one page
 
-TEXT = r"^[^\x00]*$"  # what a database takes as text
+TEXT = r"^[^\x00]*$"  # what a database accepts as text
 
 Id = Annotated[int, Path(ge=1, le=LARGEST)]
 After = Annotated[
-    int | None, Query(ge=0, le=LARGEST, description="`next` of the page before; none: the first")
+    int | None,
+    Query(ge=0, le=LARGEST, description="`next` of the previous page; omit it for the first"),
 ]
-Limit = Annotated[int, Query(ge=1, le=LIMIT, description="rows of the page at most")]
+Limit = Annotated[int, Query(ge=1, le=LIMIT, description="maximum number of rows")]
 
 
 def oldest_first(
     rows: QuerySet[M, Any], after: int | None, limit: int, *, task: int | None = None
 ) -> tuple[list[M], int | None]:
-    """One page, and after which id the next one begins (None: there is none). ``task``: only of
-    this one."""
+    """One page, and the id after which the next one begins (None: it is the last). ``task``: only
+    rows of this one."""
     if task is not None:
         rows = of_task(rows, task, after=after)
     elif after is not None:
@@ -40,7 +41,7 @@ def oldest_first(
 def newest_first(
     rows: QuerySet[M, Any], after: int | None, limit: int
 ) -> tuple[list[M], int | None]:
-    """The same, backwards."""
+    """The same, newest first."""
     if after is not None:
         rows = rows.filter(pk__lt=after)
     return _cut(list(rows.order_by("-pk")[: limit + 1]), limit)

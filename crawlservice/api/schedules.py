@@ -1,4 +1,4 @@
-"""Schedules, to look at."""
+"""Schedules, read-only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlservice.models import Schedule
 router = Router(tags=["schedules"])
 
 READ = Bearer("read", "view_schedule")
-RUNS = 20  # that are shown of a schedule
+RUNS = 20  # latest runs shown of a schedule
 
 
 @router.get("/schedules", auth=READ, response={200: SchedulesOut, **READING})
@@ -33,7 +33,7 @@ def list_schedules(request: HttpRequest, after: After = None, limit: Limit = 100
     response={200: ScheduleWithRuns, **READING},
 )
 def show_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleWithRuns:
-    """One schedule, with what became of its latest starts."""
+    """One schedule, with the outcomes of its latest runs."""
     row = Schedule.objects.filter(pk=schedule_id).first()
     if row is None:
         raise ApiError(404, "unknown_schedule", f"there is no schedule {schedule_id}")

@@ -1,5 +1,5 @@
-"""What goes into the API and what comes out. What comes in is strict: no field is guessed from a
-value of another type, and unknown fields are refused."""
+"""What the API accepts and returns. Input is strict: no field is converted from a value of another
+type, and unknown fields are refused."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 from crawlframe.request import MAX_TASK_PRIORITY
 from crawlservice.models import SPIDER
 
-MANY = 1000  # tasks of one submission, or requests of one retry, at most
+MANY = 1000  # maximum tasks of one submission, or requests of one retry
 
 Priority = Annotated[int, Field(ge=-MAX_TASK_PRIORITY, le=MAX_TASK_PRIORITY)]
 SpiderName = Annotated[str, Field(min_length=1, max_length=SPIDER)]
 
 
 class Given(BaseModel):
-    """What comes in."""
+    """Input."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -44,7 +44,7 @@ OneOrMany = Annotated[
 
 
 class NewTask(BaseModel):
-    """`spider`, and its arguments: in `args`, or beside it."""
+    """`spider` and its arguments, in `args` or as further fields."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -54,7 +54,7 @@ class NewTask(BaseModel):
 
 
 class Retry(Given):
-    """Which failed requests run again; all of the task when none are named."""
+    """Which failed requests run again; all of the task when none are given."""
 
     rids: (
         Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=MANY)]
@@ -66,8 +66,8 @@ Outcome = Literal["finished", "finished_with_errors", "failed", "cancelled"]
 
 
 class TaskOut(BaseModel):
-    """A task with its numbers at this moment. While it is active and `live` is false, Redis has not
-    been told of it yet, or is away."""
+    """A task with its current numbers. If it is active and `live` is false, Redis does not know it
+    yet, or is unreachable."""
 
     id: int
     spider: str
@@ -75,19 +75,19 @@ class TaskOut(BaseModel):
         description="running, paused, cancelling, finished or cancelled; see `outcome`"
     )
     outcome: Outcome | None = Field(description="how it ended; null while it has not")
-    reason: str = Field(description="why it ended so, in a sentence")
+    reason: str = Field(description="why it has this outcome, in a sentence")
     arguments: dict[str, Any]
     priority: int
     created_at: datetime
     finished_at: datetime | None
-    closing: str = Field(description="why its spider closed it; empty when it did not")
+    closing: str = Field(description="why its spider closed it; empty if it did not")
     user: str | None = Field(description="who submitted it")
     schedule: int | None = Field(description="id of the schedule that submitted it")
     retries: int = Field(description="how often its failed requests were run again")
     live: bool
     na: int = Field(description="requests admitted")
     nf: int = Field(description="requests finished")
-    ne: int = Field(description="requests that ended in an error, or because of a cancel")
+    ne: int = Field(description="requests that ended in an error or were cancelled")
     cancelled: int = Field(description="those of ne that ended because the task was cancelled")
     unwritten: int | None = Field(
         description="of a cancelled task: requests whose pages are still to be written; null: none"
@@ -95,13 +95,13 @@ class TaskOut(BaseModel):
     nr: int = Field(description="requests remaining")
     items: int
     duplicates: int
-    limited: int = Field(description="links left out for the page limit")
+    limited: int = Field(description="links left out because of the page limit")
     ready: int
     delayed: int
     in_progress: int
     parked: int
     expected: int | None = Field(
-        description="requests that it will have had in all; null while nobody can tell, for links "
+        description="requests that it will have had in total; null while unknown, because links "
         "are still being found"
     )
     expected_basis: Literal["admitted", "last_run"] | None = Field(
@@ -109,9 +109,11 @@ class TaskOut(BaseModel):
         "estimate, as many as the last run with the same arguments had"
     )
     stats: dict[str, int] = Field(
-        description="what its spider counted, by name; `dropped/REASON`: items it dropped"
+        description="counters of its spider, by name; `dropped/REASON`: items it dropped"
     )
-    maxima: dict[str, int | float] = Field(description="the largest values its spider met, by name")
+    maxima: dict[str, int | float] = Field(
+        description="largest values its spider recorded, by name"
+    )
 
 
 class TasksOut(BaseModel):
@@ -126,10 +128,10 @@ class RetriedOut(BaseModel):
 
 class ItemOut(BaseModel):
     id: int
-    rid: UUID = Field(description="of the request whose callback made it")
+    rid: UUID = Field(description="id of the request whose callback made it")
     ordinal: int = Field(description="its place among the items of that callback")
     data: Any
-    version: str = Field(description="of the code that made it")
+    version: str = Field(description="version of the code that made it")
     created_at: datetime
 
 
@@ -177,9 +179,9 @@ class SpidersOut(BaseModel):
 
 class NodeOut(BaseModel):
     """One life of a node. `state` is loading, live, checking, refused, leaving or offline;
-    `condition` offline, leaving, loading, abnormal, busy or idle; `troubles`, in words, tell why it
-    is abnormal where `problem` and `pull_problem` do not. A node that died stays, offline since
-    `since`, until it comes back or is forgotten."""
+    `condition` offline, leaving, loading, abnormal, busy or idle; `troubles`, in words, say why it
+    is abnormal where `problem` and `pull_problem` do not. A node that died stays listed, offline
+    since `since`, until it comes back or is forgotten."""
 
     node: str
     generation: int
@@ -222,7 +224,7 @@ class ScheduleOut(BaseModel):
     enabled: bool
     created_at: datetime
     next_at: datetime | None
-    problem: str = Field(description="why it cannot start; empty when the last start went well")
+    problem: str = Field(description="why it cannot start; empty if the last start succeeded")
     problem_since: datetime | None
 
 

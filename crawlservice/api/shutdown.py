@@ -1,4 +1,4 @@
-"""Stopping: whether this web process was asked to end, for answers that would go on for minutes."""
+"""Shutdown: lets streaming responses end when the web process is asked to stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _requested = threading.Event()
 
 
 def listen() -> None:
-    """From now on SIGTERM is noted too, beside what is done about it already."""
+    """From now on notes SIGTERM too, besides what handles it already."""
     before = signal.getsignal(signal.SIGTERM)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
         return
@@ -27,5 +27,5 @@ def is_requested() -> bool:
 
 
 def wait(seconds: float) -> None:
-    """Until so much time is over, or somebody asks us to end."""
+    """Returns after ``seconds``, or when the process is asked to stop."""
     _requested.wait(seconds)

@@ -35,7 +35,7 @@ router = Router(tags=["tasks"])
 
 READ = Bearer("read", "view_task")
 SUBMIT = Bearer("submit", "submit_task")
-STEER = Bearer("submit", "view_task")  # which tasks is asked for each
+STEER = Bearer("submit", "view_task")  # which tasks is checked for each
 
 Key = Annotated[
     str | None,
@@ -44,7 +44,7 @@ Key = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[!-~]+$",
-        description="sent again with the same body within a day, the same tasks are answered",
+        description="repeated with the same body within a day, it returns the same tasks",
     ),
 ]
 State = Literal["running", "paused", "cancelling", "finished", "cancelled"]
@@ -56,7 +56,7 @@ def submit_tasks(
 ) -> Status[Any]:
     """Submits one task (an object) or many (a list): all of them, or none if one is wrong.
 
-    With an Idempotency-Key it is safe to send the same again: status 200 instead of 201, and the
+    With an Idempotency-Key a request can be repeated safely: status 200 instead of 201, and the
     same tasks. The same key with another body is refused (409)."""
     if isinstance(body, TaskIn):
         tasks, new = _submit(request, key, [_wanted(body)])
@@ -74,7 +74,7 @@ def new_task(
     beside = body.model_extra or {}
     if body.args is not None and beside:
         name = next(iter(beside))
-        raise ApiError(422, "invalid", f"{name}: with args no other field is an argument", name)
+        raise ApiError(422, "invalid", f"{name}: not allowed together with args", name)
     arguments = beside if body.args is None else body.args
     tasks, new = _submit(request, key, [Wanted(body.spider, arguments, body.priority)])
     return Status(201 if new else 200, tasks[0])
@@ -89,7 +89,7 @@ def list_tasks(
     after: After = None,
     limit: Limit = 100,
 ) -> TasksOut:
-    """Tasks, the latest first. Long arguments are cut here; the task itself has them whole."""
+    """Tasks, the latest first. Long arguments are shortened here; a single task has them whole."""
     rows = Task.objects.defer("seeds").select_related("user")
     if state is not None:
         rows = rows.filter(state=state)
@@ -105,21 +105,21 @@ def list_tasks(
 
 @router.get("/tasks/{task_id}", auth=READ, response={200: TaskOut, **READING})
 def show_task(request: HttpRequest, task_id: Id) -> TaskOut:
-    """One task with its numbers at this moment."""
+    """One task with its current numbers."""
     return _show(task_id)
 
 
 @router.post("/tasks/{task_id}/pause", auth=STEER, response={(200, 202): TaskOut, **WRITING})
 def pause_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
-    """Nothing more of it is fetched until it is resumed.
+    """Stops fetching its requests until it is resumed.
 
-    202: Redis is away; the nodes see to it when it is back."""
+    202: Redis is unreachable; the nodes apply this when it is back."""
     return _steer(request, "pause", task_id, submit.pause)
 
 
 @router.post("/tasks/{task_id}/resume", auth=STEER, response={(200, 202): TaskOut, **WRITING})
 def resume_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
-    """A paused task goes on; of a running one, parked requests get another chance."""
+    """Continues a paused task; a running one tries its parked requests again."""
     return _steer(request, "resume", task_id, submit.resume)
 
 
@@ -133,7 +133,7 @@ def cancel_task(request: HttpRequest, task_id: Id) -> Status[TaskOut]:
 def retry_task(
     request: HttpRequest, task_id: Id, body: Annotated[Retry | None, Body()] = None
 ) -> RetriedOut:
-    """Runs its failed requests again: all, or those that are named."""
+    """Runs its failed requests again: all, or the given ones."""
     caller, task = _steered(request, task_id)
     retried = retry(task_id, None if body is None else body.rids)
     caller.record("retry", task, retried=retried)
@@ -141,7 +141,7 @@ def retry_task(
 
 
 def serialized(tasks: Sequence[Task]) -> list[TaskOut]:
-    """Tasks with their numbers: one look at Redis for all."""
+    """Tasks with their current numbers, with one query to Redis."""
     counted = of_tasks([task.pk for task in tasks])
     none = TaskStats({}, {})
     return [
@@ -187,12 +187,12 @@ def _submit(
 
 
 def _steered(request: HttpRequest, task_id: int) -> tuple[Caller, Task]:
-    """The task, if the caller may change what it does. Raises UnknownTask and NotAllowed."""
+    """The task, if the caller may control it. Raises UnknownTask and NotAllowed."""
     caller: Caller = request.auth  # type: ignore[attr-defined]
     task = load_task(task_id)
     if not caller.may_steer(task):
         raise NotAllowed(
-            f"task {task_id} is not yours to steer; this needs an operator, and a token of scope "
+            f"you may not control task {task_id}; this needs an operator, and a token of scope "
             "operate"
         )
     return caller, task

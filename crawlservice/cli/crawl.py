@@ -43,7 +43,7 @@ class CrawlFailed(CrawlframeError):
 
 @dataclass
 class Demo:
-    """The demo site to crawl; None takes what the site offers by itself."""
+    """The demo site to crawl; None takes the site's default."""
 
     listings: int | None = None
     latency: float | None = None
@@ -93,7 +93,7 @@ class Crawl:
                     self._print(f"demo site with {server.site.listings:,} listings on {server.url}")
                     self.arguments["site"] = server.url
                 frontier().spiders.publish([info])
-                with transaction.atomic():  # both, also when Redis is not told of it
+                with transaction.atomic():  # both, even if Redis could not be updated
                     task = submit(
                         *(self.spider, self.arguments),
                         priority=self.priority,
@@ -107,7 +107,7 @@ class Crawl:
             raise CrawlFailed(f"demo site: {error}") from None
 
     def _check_nodes(self, info: SpiderInfo) -> None:
-        """Any node may take the requests of a task: those that would not do it right must go."""
+        """Refuses nodes that would run the task wrongly: any node may take its requests."""
         nodes = [n for n in frontier().leases.nodes() if n.lease_left > 0 and not n.leaving]
         here = _code_here() if nodes else ""
         for node in nodes:
@@ -115,8 +115,8 @@ class Crawl:
             code = f"code {node.code.version}" if node.code.version else "code of its own"
             if (node.spiders or node.code.version) and info.name not in node.spiders:
                 raise CrawlFailed(
-                    f"{who} has no spider {info.name!r} in its {code}, and would take part; bring "
-                    "it up to date or stop it first"
+                    f"{who} has no spider {info.name!r} in its {code}, and would take part; "
+                    "update or stop it first"
                 )
             if self.demo is not None and not any(
                 LOOPBACK_ADDRESS in ip_network(network) for network in node.private
@@ -128,7 +128,7 @@ class Crawl:
             other = f"; here it is {here}" if here and here != node.code.version else ""
             self._print(f"note: {who} takes part, with {code}{other}")
         for task in frontier().open_tasks():
-            self._print(f"note: task {task} is unfinished and runs along")
+            self._print(f"note: task {task} is unfinished and runs at the same time")
 
     def _demo_server(self) -> DemoServer | None:
         if self.demo is None:
@@ -155,7 +155,7 @@ class Crawl:
                 last = watch(task.pk, self.console, lambda progress: self._check(node, progress))
                 node.settle()
                 return last
-        except BrokenPipeError:  # nobody reads what we would say of it
+        except BrokenPipeError:  # nobody reads the output any more
             self._put_aside(task)
             raise
         except KeyboardInterrupt:
@@ -165,8 +165,8 @@ class Crawl:
             raise NodeEnded(f"{error}\n{self._put_aside(task)}") from None
 
     def _check(self, node: LocalNode, progress: Progress) -> None:
-        """Raises what makes waiting useless. A node that has just ended may have finished the task
-        after these numbers were read, so only the second look counts."""
+        """Raises if waiting is useless. A node that has just ended may have finished the task after
+        these numbers were read, so only the second check counts."""
         if progress.ended:
             return
         task = progress.task
@@ -175,7 +175,7 @@ class Crawl:
             reasons = "; ".join(set(frontier().parked(task.pk).values()))
             raise CrawlFailed(
                 f"all {progress.nr:,} requests left of task {task.pk} wait: {reasons}\n"
-                f"Mend that, then: {command(f'resume {task.pk}')}, and "
+                f"Fix that, then: {command(f'resume {task.pk}')}, and "
                 f"{command('runcrawler --once')}"
             )
         if self._node_gone:
@@ -183,18 +183,18 @@ class Crawl:
         self._node_gone = node.exit_code() is not None
 
     def _put_aside(self, task: Task) -> str:
-        """Leaves a task in such a way that the next node does not run into a site that is gone."""
+        """Leaves a task so that the next node does not run into a site that is gone."""
         try:
             if self.demo is not None:
                 change("cancel", cancel, task.pk, command=True)
-                return f"Task {task.pk} is cancelled, for its demo site ends with this command"
+                return f"Task {task.pk} is cancelled, because its demo site ends with this command"
             change("pause", pause, task.pk, command=True)
         except CrawlframeError as error:
             return str(error)
         return (
             f"Task {task.pk} is paused.\n"
-            f"Go on: {command(f'resume {task.pk}')} && {command('runcrawler --once')}\n"
-            f"End it: {command(f'cancel {task.pk}')}"
+            f"Continue: {command(f'resume {task.pk}')} && {command('runcrawler --once')}\n"
+            f"Cancel: {command(f'cancel {task.pk}')}"
         )
 
     def _sum_up(self, last: Progress, server: DemoServer | None) -> None:
@@ -227,7 +227,7 @@ class Crawl:
 
 
 def _code_here() -> str:
-    """The code of this checkout, as a node that runs it tells it; "" where there are no spiders."""
+    """The code version of this checkout, as its nodes report it; "" where there are no spiders."""
     spiders = find_package(settings.CRAWLFRAME.spiders)
     parts = (settings.BASE_DIR / name for name in ("crawlframe", "crawlservice", "manage.py"))
     return code_version(spiders, engine=[p for p in parts if p.exists()]) if spiders else ""

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 
 class Keyboard:
-    """``key`` waits for a key for so many seconds; "" when none came, or there is no keyboard."""
+    """``key`` waits up to a number of seconds for a key; "" if none came, or there is no
+    keyboard."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -23,14 +24,14 @@ class Keyboard:
         if not readable or self._descriptor is None:
             return ""
         pressed = os.read(self._descriptor, 1)
-        if not pressed:  # its end: there is nothing more to come
+        if not pressed:  # end of input: nothing more will come
             self._descriptor = None
         return pressed.decode(errors="replace")
 
 
 @contextmanager
 def keyboard() -> Iterator[Keyboard]:
-    """Afterwards the terminal is as it was. Ctrl-C goes on to interrupt."""
+    """Restores the terminal afterwards. Ctrl-C still interrupts."""
     descriptor = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
     if descriptor is None:
         yield Keyboard(None)

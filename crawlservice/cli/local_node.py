@@ -1,4 +1,4 @@
-"""LocalNode: a `runcrawler --once` of our own, for a command that crawls and ends."""
+"""LocalNode: a child process `runcrawler --once`, for a command that crawls and ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawlframe.program import ENTRY_POINT
 from crawlservice import project
 
 KILL_AFTER = 15.0  # seconds beyond the grace time
-SETTLE = 3.0  # seconds a node gets to notice that nothing is left to do
+SETTLE = 3.0  # seconds for a node to notice that nothing is left to do
 LAST_LINES = 20
 
 
@@ -74,14 +74,14 @@ class LocalNode:
         return self.process.poll() if self.process else None
 
     def settle(self) -> None:
-        """Lets it end by itself, which it does when no other task is left either."""
+        """Lets it end by itself, which it does when no task is left."""
         if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(SETTLE)
 
     def stop(self) -> None:
-        """Asks it to stop and waits; what it had not finished is given back. Ctrl-C in the
-        meantime asks again, which makes it hurry."""
+        """Asks it to stop and waits; unfinished requests are given back. Ctrl-C while waiting asks
+        again, which makes it stop sooner."""
         process = self.process
         if process is None:
             return
@@ -117,7 +117,7 @@ def last_lines(path: Path, count: int = LAST_LINES) -> list[str]:
 
 
 def manage_command() -> list[str]:
-    """How this process was started: the same program finds the same spiders."""
+    """The command that started this process: the same program finds the same spiders."""
     typed = Path(sys.argv[0])
     if typed.name != ENTRY_POINT:
         typed = project.script() or typed

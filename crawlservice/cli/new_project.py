@@ -12,7 +12,7 @@ from crawlframe.errors import CrawlframeError
 
 TEMPLATES = Path(__file__).parent.parent / "templates" / "project"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
-# Names that git or a package would not keep as they are.
+# Names that git or packaging would change or leave out.
 RENAMED = {"env": "env.example", "gitignore": ".gitignore"}
 
 
@@ -43,7 +43,7 @@ def write_project(folder: Path, name: str) -> None:
 
 def commit_project(folder: Path) -> str:
     """Makes ``folder`` a git repository with a first commit. Returns what was not done and why, in
-    a sentence; "" when all was done."""
+    a sentence; "" if all was done."""
     if around := Checkout.around(folder):
         return f"{folder.name} is part of the git repository {around.root}; nothing was committed"
     try:

@@ -40,7 +40,8 @@ class GroupProcess:
         self.at_end = False  # of the output
 
     def lives(self) -> bool:
-        """Whom it leaves behind at its end is killed: they would keep ports and pipes open."""
+        """Whether it still runs. Processes that it leaves behind are killed: they would keep ports
+        and pipes open."""
         if self.process.returncode is None and self.process.poll() is not None:
             self._kill_group()  # at once, while no other process can have its number
         return self.process.returncode is None
@@ -78,9 +79,9 @@ class GroupProcess:
 
 
 class ProcessGroup:
-    """Use it as a context manager: leaving it stops every member.
+    """Use it as a context manager: leaving it stops every process.
 
-    ``stop_timeout`` is how many seconds a member may take to stop before it is killed."""
+    ``stop_timeout``: seconds that a process may take to stop before it is killed."""
 
     def __init__(self, out: BinaryIO, stop_timeout: float) -> None:
         self.out = out
@@ -121,7 +122,7 @@ class ProcessGroup:
         self._selector.register(member.output, selectors.EVENT_READ, member)
 
     def run(self) -> GroupProcess | None:
-        """Until somebody asks us to stop (None), or a member ends by itself (that member)."""
+        """Returns None when asked to stop, or the process that ended by itself."""
         while all(member.lives() for member in self.members):
             if self._tick(None):
                 return None
@@ -134,7 +135,7 @@ class ProcessGroup:
             left = deadline - time.monotonic()
             if left <= 0:
                 break
-            if self._tick(left):  # asked again: so do we, and a node gives up what it is fetching
+            if self._tick(left):  # asked again: a node then drops what it is fetching
                 self._ask_all(signal.SIGTERM)
         for member in self.members:
             if member.lives():
@@ -148,7 +149,7 @@ class ProcessGroup:
                 member.process.send_signal(number)
 
     def _tick(self, timeout: float | None) -> bool:
-        """Passes output on; answers whether a signal asked us to stop."""
+        """Passes output on. Returns whether a signal asked us to stop."""
         asked = False
         for key, _ in self._selector.select(timeout):
             if key.data is None:

@@ -14,7 +14,7 @@ from crawlservice import project
 
 SERVICE, NODE = "crawlservice.settings", "crawlservice.node_settings"
 OUTSIDE = "crawlservice.outside_settings"
-# What can be done outside of a project. Help on another command needs its settings.
+# Commands that work outside of a project. Help on other commands needs their settings.
 ANYWHERE = ("", "help", "--help", "-h", "help startproject")
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     if words in (["version"], ["--version"]):
         print(__version__)
         return
-    # Also when another command of ours starts a node, or a node one of them.
+    # Also when one of our commands starts a node, or a node starts a command.
     if os.environ.get("DJANGO_SETTINGS_MODULE", SERVICE) in (SERVICE, NODE, OUTSIDE):
         os.environ["DJANGO_SETTINGS_MODULE"] = _settings(words)
     try:
@@ -43,6 +43,6 @@ def _settings(words: list[str]) -> str:
             )
         return OUTSIDE
     folder = str(project.directory())
-    if folder not in sys.path:  # the entry point lies elsewhere; the spiders are here
+    if folder not in sys.path:  # the entry point is elsewhere; the spiders are here
         sys.path.insert(0, folder)
     return NODE if words[:1] == ["runcrawler"] else SERVICE

@@ -1,4 +1,4 @@
-"""Report: all about one task at this moment, as `task` and the end of `crawl` show it."""
+"""Report: everything about one task at this moment, as `task` and the end of `crawl` show it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _example(url: str, detail: str) -> str:
 
 
 def database_place() -> str:
-    """The database as one may show it: a path, or a URL without user and password."""
+    """The database in a form that may be shown: a path, or a URL without user and password."""
     config = connection.settings_dict
     if connection.vendor == "sqlite":
         return str(config["NAME"])

@@ -40,8 +40,8 @@ STYLES = {"primary": "cyan", "good": "green", "warn": "yellow", "bad": "red", "m
 
 
 class Command(BaseCommand):
-    """A command of this project: bad input and missing servers are told in plain words, and the
-    tables of the database are there (unless ``needs_database`` is off)."""
+    """A command of this project: reports bad input and missing servers in plain words, and makes
+    sure that the database has its tables (unless ``needs_database`` is off)."""
 
     needs_database: bool = True
     requires_system_checks = ()
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             code = error.exit_code if isinstance(error, Unsuccessful) else 1
             raise CommandError(str(error), returncode=code) from None
         except RedisError as error:
-            away = f"{error_text(error)}; try again when it is well"
+            away = f"{error_text(error)}; try again when it is back"
             raise CommandError(missing_right(error) or away) from None
         except DatabaseError as error:
             reason = " ".join(str(error).split())
@@ -73,11 +73,11 @@ class Command(BaseCommand):
             _close_broken()
             return None
         except OSError:
-            self._flush()  # says so when it is the output that failed
+            self._flush()  # reports it if the output failed
             raise
 
     def _flush(self) -> None:
-        """What is only flushed when Python ends fails with a traceback."""
+        """Flushes now: a flush that fails when Python ends prints a traceback."""
         try:
             for out in (self.stdout, self.stderr):
                 out.flush()
@@ -107,14 +107,14 @@ class PipeConsole(Console):
 
 
 def _console(wrapper: OutputWrapper) -> Console:
-    """Nothing in a text is read as markup: URLs have brackets."""
+    """Does not read text as markup: URLs have brackets."""
     out: TextIO = wrapper._out  # type: ignore[assignment]
     width = None if out.isatty() else PIPE_WIDTH
     return PipeConsole(file=out, width=width, markup=False, emoji=False, highlight=False)
 
 
 def _close_broken() -> None:
-    """Python flushes both streams when it ends, and must not fail then."""
+    """Keeps Python's own flush of both streams, when it ends, from failing."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -123,19 +123,19 @@ def _close_broken() -> None:
 
 
 def add_output(parser: ArgumentParser, *, required: bool = False) -> None:
-    """The options that say where items are written."""
+    """Adds the options that say where items are written."""
     parser.add_argument(
         "-o", "--output", type=Path, required=required, metavar="FILE",
         help="write the items to this file, .jsonl, .csv or .parquet; - is the standard output",
     )  # fmt: skip
     parser.add_argument(
         "--format", choices=[suffix.removeprefix(".") for suffix in FORMATS],
-        help="of the items; by default that of the file's suffix, and jsonl for -",
+        help="of the items; by default by the file's suffix, and jsonl for -",
     )  # fmt: skip
 
 
 def plain(text: str) -> str:
-    """``text`` with what could steer a terminal made harmless."""
+    """``text`` without what could control a terminal."""
     return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)
 
 
@@ -166,24 +166,24 @@ def task_table(tasks: Iterable[Progress]) -> Table:
 
 
 def status(task: Task, more: str = "") -> Text:
-    """How a task stands, or how it ended, in the colour of that."""
+    """A task's state, or its outcome if it has ended, in the matching colour."""
     word, tone = state_label(task.status)
     return Text(f"{word}{more}", STYLES[tone])
 
 
 def bar(known: Forecast, width: int) -> ProgressBar:
-    """How far a task is; it only shows that something happens while nobody knows."""
+    """A task's progress; while it is unknown, the bar only shows activity."""
     total = known.total and float(known.total)
     return ProgressBar(total, known.progress.ended_requests, width, pulse=total is None)
 
 
 def share(known: Forecast) -> str:
-    """``83 %``, ``about 26 % of 61 as last time``; "" when that cannot be told."""
+    """``83 %``, ``about 26 % of 61 as last time``; "" if unknown."""
     return f"{known.share} of {known.total:,} as last time" if known.is_estimate else known.share
 
 
 def time_left(known: Forecast, rate: float) -> str:
-    """``about 1:15 left``; "" when that cannot be told."""
+    """``about 1:15 left``; "" if unknown."""
     seconds = known.seconds(rate)
     if seconds is None:
         return ""
@@ -201,7 +201,7 @@ def facts_table(facts: Iterable[tuple[str, str]], title: str | None = None) -> T
 
 
 class TaskProgressView:
-    """What is shown of a running task: live on a terminal, one line otherwise."""
+    """What is shown of a running task: live on a terminal, otherwise one line at a time."""
 
     def __init__(self) -> None:
         self.meter = RateMeter()
@@ -255,9 +255,9 @@ def _numbers(now: Progress) -> dict[str, int]:
 def watch(
     task_id: int, console: Console, each_time: Callable[[Progress], None] = lambda _: None
 ) -> Progress:
-    """Shows a task until it has ended, and answers its last numbers.
+    """Shows a task until it has ended. Returns its last numbers.
 
-    ``each_time`` is called after each look; what it raises ends the watching."""
+    ``each_time`` is called after each refresh; an exception that it raises ends the watching."""
     view = TaskProgressView()
     if console.is_terminal:
         with Live(view, console=console, refresh_per_second=8):
@@ -291,11 +291,11 @@ def _follow(
             print_line()
         if progress is not None and ended:
             return progress
-        time.sleep(max(LIVE_EVERY, 10 * took))  # counting millions of items takes its time
+        time.sleep(max(LIVE_EVERY, 10 * took))  # counting millions of items takes long
 
 
 def _read_forecast(task_id: int) -> Forecast | None:
-    """None while the database is away: nodes wait for its return too."""
+    """None while the database is unreachable: nodes wait for it too."""
     try:
         return forecast(read([get_task(task_id)])[0])
     except DatabaseError:

@@ -19,14 +19,14 @@ from crawlservice.monitoring.nodes import Node
 from crawlservice.tasks.forecast import Forecast, forecasts
 from crawlservice.tasks.progress import Progress, RateMeter, read
 
-MAX_TASKS = 200  # tasks that are looked at, the latest ones
-WIDE = 100  # columns of a terminal from which there is room for bars
+MAX_TASKS = 200  # latest tasks that are read
+WIDE = 100  # least columns of a terminal for bars
 GOOD, BAD = ("live", "checking"), ("refused", nodes.OFFLINE)
 
 
 @dataclass
 class Meters:
-    """Of one task."""
+    """The rate meters of one task."""
 
     pages: RateMeter = field(default_factory=RateMeter)
     items: RateMeter = field(default_factory=RateMeter)
@@ -48,7 +48,7 @@ class ClusterView:
         self._meters: dict[int, Meters] = {}
 
     def refresh(self) -> None:
-        """A database or Redis that is away is a problem to show, not an end."""
+        """Reads the cluster. If the database or Redis is unreachable, that is the problem shown."""
         self.problem = ""
         known = nodes.by_generation()
         if known is None:
@@ -63,11 +63,11 @@ class ClusterView:
     def _refresh_tasks(self) -> None:
         rows = Task.objects.defer("seeds")
         active = list(rows.filter(state__in=Task.ACTIVE)[:MAX_TASKS])
-        # What a task did between the last look and its end counts too.
+        # What a task did between the last refresh and its end counts too.
         ended = rows.filter(pk__in=self._meters.keys() - {task.pk for task in active})
         found = read([*active, *ended])
         for now in found:
-            # What was done before the first look was not done in this moment.
+            # What was done before the first refresh does not count in the rates.
             if now.live or (now.ended and now.task.pk in self._meters):
                 self._meters.setdefault(now.task.pk, Meters()).show(now)
         self.tasks = forecasts(now for now in found if not now.ended)
@@ -76,7 +76,7 @@ class ClusterView:
                 del self._meters[now.task.pk]
 
     def rates(self) -> tuple[float, float, float]:
-        """Pages, items and errors in a second, over the last ten."""
+        """Pages, items and errors per second, over the last ten seconds."""
         meters = self._meters.values()
         pages = sum(one.pages.rate for one in meters)
         return pages, sum(one.items.rate for one in meters), sum(one.errors.rate for one in meters)
@@ -110,11 +110,11 @@ class ClusterView:
         yield Text()
         yield self._node_table()
         yield Text()
-        # As many as there is room for: a list that scrolls is not seen at a glance.
+        # Only as many rows as fit: a list that scrolls cannot be read at a glance.
         room = max(3, (options.max_height or console.height) - len(self.nodes) - 10)
         yield self._task_table(room, options.max_width >= WIDE)
         if any(known.is_estimate for known in self.tasks[:room]):
-            yield Text("~: of as many requests as the last run had", "dim")
+            yield Text("~: estimated from the requests of the last run", "dim")
 
     def _node_table(self) -> Table:
         table = _table("node", "state", "for", "code")

@@ -11,7 +11,7 @@ NAMED = 5  # ids named per difference
 
 
 def compare(task: Task, site: Site) -> tuple[bool, str]:
-    """Whether all is as generated, and a sentence about it."""
+    """Whether all items are as generated, and a sentence about it."""
     stored = Item.objects.filter(task=task).order_by().values_list("data", flat=True)
     times: Counter[int] = Counter()
     right: set[int] = set()

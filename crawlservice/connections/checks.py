@@ -1,5 +1,5 @@
-"""Start-up checks of Redis and the database: what would break the promise is refused
-(ConfigError), what weakens it is a warning. Both say what to do."""
+"""Start-up checks of Redis and the database: what would break the guarantees is refused
+(ConfigError), what weakens them is a warning. Both say what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Version = tuple[int, ...]
 
 OLDEST_REDIS = (6, 2)
 OLDEST_SQLITE = (3, 35)  # the first with RETURNING
-# Releases that close CVE-2025-49844 (a Lua script runs any code), the first of each line.
+# Releases that fix CVE-2025-49844 (a Lua script runs any code), the first of each line.
 LUA_MENDED: dict[str, tuple[Version, ...]] = {
     "Redis": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
     "Valkey": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
@@ -29,20 +29,21 @@ NETWORK_FILESYSTEMS = re.compile(
 )
 
 
-# Reading and writing keys, without what is @dangerous (FLUSHALL, KEYS, CONFIG, ...), scripts, and
-# what clients and the check at start ask. The last line: of a Redis Cluster only.
+# Reading and writing keys, without @dangerous commands (FLUSHALL, KEYS, CONFIG, ...); scripts; and
+# the queries of clients and of the start-up check. The last line is only for a Redis Cluster.
 RIGHTS = (
     "+@read +@write +@connection +@transaction -@dangerous -@scripting "
     "+eval +evalsha +script|load +script|exists +time +info +bgrewriteaof "
     "+command +cluster|slots +cluster|shards"
 )
-# What every verb of the frontier does: a script, whose text may have to be told, writes.
+# What every verb of the frontier does: it runs a script that writes, after sending its text if
+# needed.
 TRIAL = "redis.call('SET', KEYS[1], 1, 'PX', 1) return 1"
 FORBIDDEN = re.compile(r"unknown command|user executing the script|ACL failure")
 
 
 def check_redis(client: Redis, prefix: str = "cf") -> list[str]:
-    """The warnings about the server behind ``client``, or about every primary of a cluster.
+    """Returns the warnings about the server behind ``client``, or about every primary of a cluster.
     ``prefix`` is that of our keys. Raises ConfigError."""
     if isinstance(client, RedisCluster):
         servers = [client.get_redis_connection(node) for node in client.get_primaries()]
@@ -59,7 +60,7 @@ def rights(prefix: str) -> str:
 
 
 def missing_right(error: RedisError, prefix: str = "cf") -> str:
-    """What to say of an error that means that Redis does not let us, "" of another one."""
+    """The message for an error by which Redis denies us a right; "" for any other error."""
     if isinstance(error, NoPermissionError) or FORBIDDEN.search(str(error)):
         return (
             f"Redis forbids what is needed: {error}; this is enough: "
@@ -106,19 +107,19 @@ def check_info(info: dict[str, Any], private: bool) -> list[str]:
     policy = info.get("maxmemory_policy", "noeviction")
     if info.get("maxmemory") and policy != "noeviction":
         raise ConfigError(
-            f"{name} throws data away when it is full (maxmemory-policy {policy}), and with it "
+            f"{name} evicts data when it is full (maxmemory-policy {policy}), which loses "
             "requests; set maxmemory-policy noeviction, or use a Redis of its own"
         )
     warnings = []
     if not info.get("aof_enabled"):
         warnings.append(
-            f"{name} keeps no append-only file: after its crash, work since its last snapshot is "
+            f"{name} keeps no append-only file: after a crash, work since its last snapshot is "
             "rebuilt from the database, which takes time; set appendonly yes"
         )
     if not private and _has_lua_hole(name, version):
         warnings.append(
-            f"{name} {text} has known holes in its Lua (CVE-2025-49844) unless your distribution "
-            "mended it; upgrade, and keep it off networks you do not trust"
+            f"{name} {text} has known vulnerabilities in its Lua (CVE-2025-49844) unless your "
+            "distribution fixed them; upgrade, and keep it off networks you do not trust"
         )
     return warnings
 
@@ -131,7 +132,7 @@ def _check_sync(client: Redis, info: dict[str, Any]) -> list[str]:
     if not info.get("aof_enabled") or not {"no", b"no"} & set(answer.values()):
         return []
     return [
-        "Redis leaves it to the system when to write its append-only file (appendfsync no): a "
+        "Redis lets the system decide when to write its append-only file (appendfsync no): a "
         "power cut loses up to half a minute of it; set appendfsync everysec"
     ]
 
@@ -160,7 +161,7 @@ def check_database(connection: BaseDatabaseWrapper) -> list[str]:
         fsync, commit, encoding, replica, read_only = cursor.fetchone()
     if replica or read_only == "on":
         raise ConfigError(
-            "the database takes no writes (a replica or read-only); let DATABASE_URL name the "
+            "the database accepts no writes (a replica or read-only); let DATABASE_URL name the "
             "primary"
         )
     if encoding != "UTF8":
@@ -193,7 +194,7 @@ def _check_sqlite(path: Path) -> None:
 
 
 def network_filesystem(path: Path, mounts: str | None = None) -> str:
-    """The kind of network file system ``path`` lies on, "" when it is local or unknown."""
+    """The kind of network file system that ``path`` is on; "" if it is local or unknown."""
     listing = _mounts() if mounts is None else mounts
     parents = {str(parent) for parent in (path.resolve(), *path.resolve().parents)}
     nearest = kind = ""

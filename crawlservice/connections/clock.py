@@ -1,5 +1,5 @@
-"""Clock: the database's. Nodes and web may disagree about the time, and there is one database; so
-what is written into rows, and what is compared with it, is its time."""
+"""Clock: the database's. The clocks of nodes and web may differ, but there is one database; so its
+time is written into rows, and compared with theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings the database's tables up to date, once, before a command works with them."""
+"""Brings the database's tables up to date, once, before a command uses them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ MENDS = {  # kind of database -> words of a failure -> what to do
         "readonly database|unable to open|Permission denied|Read-only file system|No such file": (
             "make it and its directory writable, or set CRAWLFRAME_VAR_DIR"
         ),
-        "database is locked": "another process writes to it for long; let that come to its end",
-        "database or disk is full|disk I/O error": "make room on its disk",
+        "database is locked": "another process has been writing to it for long; wait until it ends",
+        "database or disk is full|disk I/O error": "free space on its disk",
         "not a database|malformed": "restore a copy, or name another file in DATABASE_URL",
     },
     "postgresql": {
@@ -34,17 +34,17 @@ MENDS = {  # kind of database -> words of a failure -> what to do
         ),
         "or later is required": "upgrade it, or name a newer one in DATABASE_URL",
         "too many (clients|connections)|connection slots": (
-            "let it take more connections, or end other programs"
+            "allow more connections, or stop other programs"
         ),
     },
 }
-ASIDE = "aside"  # Django's name for a connection to a file that is being made
-MIGRATION_LOCK = 0x637261776C  # the PostgreSQL advisory lock of whoever migrates
+ASIDE = "aside"  # Django's alias of the connection to a file that is being made
+MIGRATION_LOCK = 0x637261776C  # the PostgreSQL advisory lock of the process that migrates
 
 
 def prepare() -> list[str]:
-    """Checks the database and brings its tables up to date: by itself on SQLite, on PostgreSQL
-    only with CRAWLFRAME_AUTO_MIGRATE=1. Answers the warnings of the checks. Raises ConfigError."""
+    """Checks the database and brings its tables up to date: always on SQLite, on PostgreSQL only
+    with CRAWLFRAME_AUTO_MIGRATE=1. Returns the warnings of the checks. Raises ConfigError."""
     try:
         warnings = check_database(connection)
         if connection.vendor == "sqlite":
@@ -63,9 +63,9 @@ def prepare() -> list[str]:
 
 
 def _make_file(path: Path) -> None:
-    """The first start makes the file aside and then names it: Django's migrations are not noted in
-    the transaction that makes their tables, and who is killed in between would leave a file that
-    nobody can migrate any more."""
+    """Makes the file of a first start under another name, and renames it at the end: Django records
+    migrations outside of the transactions that make their tables, so a process killed in between
+    would leave a file that cannot be migrated any more."""
     if path.exists():
         return
     aside = path.with_name(f"{path.name}.new")
@@ -84,13 +84,13 @@ def _make_file(path: Path) -> None:
 
 
 def migrations() -> str:
-    """A mark that changes with every migration that is applied or taken back."""
+    """A mark that changes with every migration that is applied or reverted."""
     applied = MigrationRecorder(connection).migration_qs.aggregate(last=Max("id"), n=Count("id"))
     return "{last}/{n}".format(**applied)
 
 
 def is_there() -> bool:
-    """Whether to connect makes no empty file of SQLite."""
+    """Whether the database exists: connecting to a missing SQLite file would create it."""
     return connection.vendor != "sqlite" or Path(connection.settings_dict["NAME"]).exists()
 
 
@@ -101,7 +101,7 @@ def is_behind() -> bool:
 
 @contextmanager
 def _one_migrates() -> Iterator[None]:
-    """The second of two processes waits, and then finds nothing to migrate."""
+    """Of two processes, the second waits and then finds nothing to migrate."""
     if connection.vendor == "sqlite":
         with Path(f"{connection.settings_dict['NAME']}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -116,7 +116,7 @@ def _one_migrates() -> Iterator[None]:
 
 
 def hint(reason: str) -> str:
-    """What to do about a failure of the database, to stand behind its ``reason``; "" if unknown."""
+    """What to do about a failure of the database, to append to its ``reason``; "" if unknown."""
     mends = MENDS.get(connection.vendor, {}).items()
     return next((f"; {what}" for words, what in mends if re.search(words, reason)), "")
 

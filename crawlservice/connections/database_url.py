@@ -1,4 +1,4 @@
-"""DATABASE_URL: which database, and how it is opened. Only settings.py calls this."""
+"""DATABASE_URL: which database to open, and how. Only settings.py calls this."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SQLITE_OPTIONS = {
     "timeout": 20,  # seconds to wait for another writer
     # A transaction that reads first and writes later would fail at once instead of waiting.
     "transaction_mode": "IMMEDIATE",
-    # FULL: a commit must be on the disk before Redis is told of it. With NORMAL a power cut could
-    # take back ledger rows that Redis, whose file is synced apart, already counts as done.
+    # FULL: a commit must be on the disk before Redis learns of it. With NORMAL, a power cut could
+    # take back ledger rows that Redis, whose file is synced separately, already counts as done.
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL",
 }
 POSTGRES_OPTIONS = {
     "connect_timeout": 10,  # seconds
-    # A network that falls silent is noticed within a minute, not after hours.
+    # A network that falls silent is noticed within a minute instead of hours.
     "keepalives_idle": 30,  # seconds
     "keepalives_interval": 10,  # seconds
     "keepalives_count": 3,

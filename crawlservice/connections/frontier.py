@@ -17,11 +17,11 @@ from crawlframe.frontier.frontier import Frontier
 from crawlservice.connections import installation
 from crawlservice.connections.checks import network_filesystem
 
-CHECK = 5.0  # seconds between two looks whether Redis still belongs to this installation
-REREAD = 60.0  # seconds until the database is asked again for its id; it hardly ever changes
+CHECK = 5.0  # seconds between two checks whether Redis still belongs to this installation
+REREAD = 60.0  # seconds until the id is read from the database again; it hardly ever changes
 
-# By process, for a connection is never used after a fork; and by thread, for a frontier counts its
-# calls: two at the same time would look like one that Redis has lost, and begin an era.
+# Per process, because a connection is never used after a fork; and per thread, because a frontier
+# counts its calls: two at once would look as if Redis had lost one, and begin an era.
 _frontiers: dict[tuple[int, int], Frontier] = {}
 _next_check: dict[tuple[int, int], float] = {}
 _known: dict[tuple[int, int], tuple[str, float]] = {}  # the id of the database, and until when
@@ -46,17 +46,18 @@ def _check(here: tuple[int, int], mine: Frontier) -> None:
     """Raises OtherInstallation, each time."""
     known, until = _known.get(here, ("", 0.0))
     fresh = time.monotonic() < until
-    # Without the database nothing is submitted; whoever asks Redis next meets its trouble.
+    # Without the database nothing is submitted; errors of Redis show up in the next call.
     with suppress(DatabaseError, RedisError):
         found = installation.check(mine, known if fresh else "")
         if found != known or not fresh:
             _known[here] = found, time.monotonic() + REREAD
-    # After a failure too: a database that does not answer may take 10 s to say so.
+    # After a failure too: an unresponsive database may take 10 s to fail.
     _next_check[here] = time.monotonic() + CHECK
 
 
 def refusal() -> str:
-    """Why Redis is not used although it answers: it belongs to another installation. Else ""."""
+    """Why Redis is not used although it answers: it belongs to another installation. Otherwise
+    ""."""
     try:
         frontier()
     except installation.OtherInstallation as error:
@@ -67,7 +68,7 @@ def refusal() -> str:
 
 
 def use(mine: Frontier) -> None:
-    """From now on ``frontier()`` of this thread is this one."""
+    """Makes this the ``frontier()`` of this thread."""
     _frontiers[os.getpid(), threading.get_ident()] = mine
 
 
@@ -78,7 +79,7 @@ def redis_url() -> str:
         return url
     if filesystem := network_filesystem(settings.VAR_DIR):
         raise ConfigError(
-            f"{settings.VAR_DIR} lies on a network file system ({filesystem}), where the embedded "
+            f"{settings.VAR_DIR} is on a network file system ({filesystem}), where the embedded "
             "Redis cannot be shared safely; name a local directory in CRAWLFRAME_VAR_DIR, or a "
             "server in REDIS_URL"
         )

@@ -21,8 +21,8 @@ from crawlservice.security.sealing import SealError, seal, unseal
 
 log = logging.getLogger(__name__)
 
-KEY_CHECK = "the key of this installation"  # what the check value says
-TAKING = 60.0  # seconds that taking Redis over may last
+KEY_CHECK = "the key of this installation"  # the text that the check value encrypts
+TAKING = 60.0  # seconds that a take-over of Redis may last
 
 
 class OtherInstallation(FrontierError):
@@ -30,8 +30,8 @@ class OtherInstallation(FrontierError):
 
 
 def of_database() -> str:
-    """The id of this database, which the first who asks for it makes. "" while there is no
-    database. Raises django.db.Error."""
+    """The id of this database; the first call makes it. "" while there is no database. Raises
+    django.db.Error."""
     if not database.is_there():
         return ""
     row = Installation.objects.first()
@@ -44,8 +44,8 @@ def of_database() -> str:
 
 
 def check(frontier: Frontier, known: str = "") -> str:
-    """The id of this database. A Redis that belongs to none belongs to this one from now on.
-    ``known``: what this returned before; the database is not asked while Redis says the same.
+    """Returns the id of this database. A Redis that belongs to none is assigned to this one.
+    ``known``: what this returned before; while Redis agrees, the database is not queried.
 
     Raises OtherInstallation, redis.RedisError and django.db.Error."""
     theirs = frontier.eras.installation()
@@ -58,14 +58,14 @@ def check(frontier: Frontier, known: str = "") -> str:
     if theirs != mine:
         if settings.REDIS_URL or living(frontier):
             raise OtherInstallation(_refusal(frontier, mine, theirs))
-        # The private Redis of this directory, whose database was deleted or is another one now.
+        # The private Redis of this directory, whose database was deleted or replaced.
         take_over(frontier)
     return mine
 
 
 def check_key() -> str:
-    """Why the secrets of this database cannot be read with our SECRET_KEY, or "". The first who
-    asks leaves a check value. Raises django.db.Error."""
+    """Why the secrets of this database cannot be read with our SECRET_KEY; "" if they can. The
+    first call stores a check value. Raises django.db.Error."""
     if not of_database():
         return ""
     ours = Installation.objects.get()
@@ -75,8 +75,8 @@ def check_key() -> str:
         unseal(sealed)
     except SealError:
         return (
-            "CRAWLFRAME_SECRET_KEY is another one here than where this database was used first, so "
-            "webhooks cannot be told: give the web and all nodes the same one. If it was changed, "
+            "CRAWLFRAME_SECRET_KEY here is not the one this database was first used with, so "
+            "webhooks cannot be sent: give the web and all nodes the same one. If it was changed, "
             "name the former one in CRAWLFRAME_SECRET_KEY_FALLBACKS and run: "
             f"{command('reseal')}"
         )
@@ -85,12 +85,12 @@ def check_key() -> str:
 
 
 def keep_key() -> None:
-    """Our SECRET_KEY is the one of this database from now on. Raises django.db.Error."""
+    """Makes our SECRET_KEY the one of this database. Raises django.db.Error."""
     Installation.objects.update(key_check=seal(KEY_CHECK))
 
 
 def living(frontier: Frontier) -> list[str]:
-    """The names of nodes that live on this Redis, of whatever installation."""
+    """The names of nodes that live on this Redis, of any installation."""
     infos = {info.generation: info for info in frontier.leases.nodes()}
     here, found = processes.place(), []
     for generation, left in frontier.leases.left().items():
@@ -102,9 +102,9 @@ def living(frontier: Frontier) -> list[str]:
 
 
 def take_over(frontier: Frontier) -> str:
-    """Makes Redis belong to this database: what it holds is dropped, and a new era begins, for
-    which stewards fill it from this database. Safe to do again after it was broken off. Returns the
-    id that Redis had.
+    """Makes Redis belong to this database: its data is dropped, and a new era begins, for which
+    stewards fill it from this database. Can be repeated if it was interrupted. Returns the id that
+    Redis had.
 
     Raises OtherInstallation while nodes live on it, redis.RedisError and django.db.Error."""
     name = f"{frontier.store.keys[0].prefix}:steward"
@@ -130,7 +130,7 @@ def _take_over(frontier: Frontier) -> str:
     last = Era.objects.values_list("number", flat=True).first() or 0
     reason = f"Redis was taken over from installation {others}"
     era = Era.objects.create(number=max(last, *numbers) + 1, reason=reason)
-    frontier.eras.begin(era.number)  # nobody writes for the one before any more
+    frontier.eras.begin(era.number)  # nobody writes for the previous one any more
     frontier.eras.wipe(keep=OWN_AFFAIRS)
     frontier.eras.belong_to(mine, instead=True)
     log.warning("%s to %s; it is filled from the database", reason, mine)
@@ -138,10 +138,10 @@ def _take_over(frontier: Frontier) -> str:
 
 
 def renew(frontier: Frontier) -> tuple[str, str]:
-    """Gives this database another id, as a copy of one needs; returns both, the old one first.
+    """Gives this database another id, as a copy needs one; returns the old and the new id.
 
     Raises OtherInstallation while nodes live on the Redis that has its present id: then this is the
-    original, or a copy that still names the Redis of the original. Raises redis.RedisError and
+    original, or a copy that still uses the original's Redis. Raises redis.RedisError and
     django.db.Error."""
     if of_database() == frontier.eras.installation() and (nodes := living(frontier)):
         raise OtherInstallation(

@@ -1,4 +1,4 @@
-"""Watch: ends the wait for an answer of the database that never comes."""
+"""Watch: ends waits for an answer of the database that never comes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Watch: TypeAlias = "Watchdog | NoWatch"
 class NoWatch:
     """For SQLite, which runs in the process itself and always answers."""
 
-    waits = ""  # what somebody waits for
+    waits = ""  # what is waited for
 
     def start(self) -> Self:
-        """From now on, until the process ends."""
+        """Watches until the process ends."""
         return self
 
     def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *error: object) -> None:
-        """Ends it."""
+        """Stops watching."""
 
 
 def watch(limit: float, on_late: Callable[[str], None] = lambda waits: None) -> Watch:

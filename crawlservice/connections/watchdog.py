@@ -1,10 +1,10 @@
-"""Watchdog: the wait for an answer of PostgreSQL ends, also where the answer never comes.
+"""Watchdog: ends waits for an answer of PostgreSQL, even where the answer never comes.
 
-libpq waits for as long as the connection lives, and a proxy that swallows answers keeps it alive
-for ever. So each connection knows since when it waits, and a thread looks at them. After the limit
-it asks the server, on a connection of its own, whether it is still at work, as it is while somebody
-else holds a lock: then the wait goes on. Else the connection is ended on both sides; who waited
-gets an OperationalError, and finds out from the ledger what was done."""
+libpq waits as long as the connection lives, and a proxy that swallows answers keeps it alive for
+ever. So each connection records since when it waits, and a thread checks them. After the limit it
+asks the server, over a connection of its own, whether it is still working, for instance because
+somebody else holds a lock: then the wait goes on. Otherwise the connection is closed on both sides;
+the caller gets an OperationalError, and finds out from the ledger what was done."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from psycopg2 import extensions
 
 T = TypeVar("T")
 
-CHECK_EVERY = 1.0  # seconds between two looks
-LATE_AFTER = 5.0  # seconds without an answer that are worth telling; also between two questions
+CHECK_EVERY = 1.0  # seconds between two checks
+LATE_AFTER = 5.0  # seconds without an answer before it is reported; also between two questions
 QUESTION = 10.0  # seconds that the server may take to say whether it is at work
 SESSION = """
 SELECT state = 'active' AND wait_event_type IS DISTINCT FROM 'Client', state_change
 FROM pg_stat_activity WHERE pid = %s AND application_name = current_setting('application_name')
 """
-# Nothing was asked in the session since it was looked at.
+# Only if nothing was asked in the session since it was checked.
 END_SESSION = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND state_change = %s
 """
@@ -43,7 +43,7 @@ class Connection(extensions.connection):
 
     def __init__(self, dsn: str, *args: Any, **options: Any) -> None:
         self.since = self.asked = 0.0
-        self._given_up = 0.0  # seconds after which we did
+        self._given_up = 0.0  # seconds after which we gave up
         self._dsn = dsn
         super().__init__(dsn, *args, **options)
         with _lock:
@@ -69,7 +69,7 @@ class Connection(extensions.connection):
         self.wait(super().rollback)
 
     def is_at_work(self, since: float) -> bool:
-        """Whether the server still works on what it was asked then, or has answered meanwhile. If
+        """Whether the server is still working on what was asked then, or has answered by now. If
         neither, its session is ended."""
         try:
             other = psycopg2.connect(self._dsn)
@@ -99,7 +99,7 @@ class Connection(extensions.connection):
         return False
 
     def give_up(self, since: float) -> None:
-        """Whoever has waited since then gets an error now."""
+        """Ends a wait that began then with an error."""
         with suppress(psycopg2.Error, OSError), _line_of(self) as line:
             if self.since == since:  # else it may be another connection's by now
                 self._given_up = time.monotonic() - since
@@ -107,7 +107,7 @@ class Connection(extensions.connection):
 
 
 class Cursor(extensions.cursor):
-    """Of such a connection."""
+    """A cursor of such a connection."""
 
     connection: Connection
 
@@ -123,15 +123,15 @@ class Cursor(extensions.cursor):
 
 
 class Watchdog:
-    """``with Watchdog(60.0):`` or ``start``: looks after the connections of this process. ``limit``
-    in seconds. ``on_late`` is called repeatedly, in its thread, while one has waited for long."""
+    """``with Watchdog(60.0):`` or ``start``: watches the connections of this process. ``limit`` in
+    seconds. ``on_late`` is called repeatedly, in its thread, while a connection waits for long."""
 
     def __init__(self, limit: float, on_late: Callable[[str], None] = lambda waits: None) -> None:
         self._limit = limit
         self._on_late = on_late
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
-        self.waits = ""  # what somebody waits for
+        self.waits = ""  # what is waited for
 
     def start(self) -> Self:
         self._thread.start()
@@ -149,7 +149,7 @@ class Watchdog:
             self.check()
 
     def check(self) -> None:
-        """One look at all."""
+        """Checks all connections once."""
         with _lock:
             connections = [*_open]
         now = time.monotonic()
@@ -171,7 +171,7 @@ class Watchdog:
 
 
 def _line_of(connection: extensions.connection) -> socket.socket:
-    """The same socket once more, for another thread."""
+    """A duplicate of the connection's socket, for another thread."""
     return socket.socket(fileno=os.dup(connection.fileno()))
 
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 class DemoServer:
     """``with DemoServer(listings=500, error_rate=0.1) as demo: crawl(demo.url)``
 
-    Serves on a free loopback port unless ``port`` says otherwise. ``site`` tells what a crawl must
+    Serves on a free loopback port unless ``port`` says otherwise. ``site`` says what a crawl must
     find. The process ends with the block, and when this process dies, however that happens.
     Entering raises DemoSiteError when it cannot serve, the constructor ValueError on wrong
     parameters of the site."""
@@ -78,8 +78,8 @@ class DemoServer:
             self._process = None
 
     def stats(self) -> dict[str, Any]:
-        """What ``/_stats`` answers: ``requests``, ``statuses``, ``in_flight_max``, and in ``paths``
-        how often each path and query was asked."""
+        """The counters of ``/_stats``: ``requests``, ``statuses``, ``in_flight_max``, and in
+        ``paths`` how often each path and query was requested."""
         with urllib.request.urlopen(self.url + STATS, timeout=10) as answer:
             stats: dict[str, Any] = json.load(answer)
         return stats

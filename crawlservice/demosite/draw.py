@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Draw:
-    """An endless row of numbers that depends on nothing but the parts of its key."""
+    """An endless series of numbers that depends only on the parts of its key."""
 
     __slots__ = ("_key", "_pool", "_round")
 

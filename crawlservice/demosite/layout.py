@@ -66,7 +66,7 @@ def link(href: str, text: str, attributes: str = "") -> str:
 
 
 def script_json(data: Any) -> str:
-    """JSON that may stand inside a script element."""
+    """JSON that is safe inside a script element."""
     return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -88,7 +88,7 @@ def card(listing: Listing) -> str:
 
 
 class Layout:
-    """Renders whole documents for one site. ``size`` is the aimed size of a page in bytes."""
+    """Renders whole documents for one site. ``size`` is the target size of a page in bytes."""
 
     def __init__(
         self, seed: int, size: int, city: str, districts: dict[str, str], featured: list[Listing]

@@ -24,14 +24,14 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-DEFAULT_PORT = 8100  # beside 8000, on which `up` serves
+DEFAULT_PORT = 8100  # next to 8000, on which `up` serves
 STATS = "/_stats"
 SERVER_ERROR = SitePage(500, HTML, b"<!DOCTYPE html><title>500</title><h1>Please try again</h1>\n")
 
 
 class DemoApp:
-    """The ASGI application. ``GET /_stats`` tells how often each path was asked, as JSON, and
-    ``DELETE /_stats`` starts the counting, and with it the errors, anew.
+    """The ASGI application. ``GET /_stats`` returns how often each path was requested, as JSON, and
+    ``DELETE /_stats`` resets the counters, and with them the errors.
 
     ``latency`` is in milliseconds; ``jitter`` is the share by which it varies up and down.
     ``error_rate`` is the share of URLs whose first request answers 500. Raises ValueError."""
@@ -102,7 +102,7 @@ class DemoApp:
 
 
 class _Server(uvicorn.Server):
-    """Says where it is as soon as it answers."""
+    """Announces its address as soon as it answers."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)

@@ -20,7 +20,7 @@ MIN_SIZE, MAX_SIZE = 25, 200  # kB; below, the frame alone is larger, above, tex
 
 
 class Site:
-    """A city's houses for sale. ``size`` is the aimed size of an HTML page in kB; pages vary
+    """A city's houses for sale. ``size`` is the target size of an HTML page in kB; pages vary
     around it by a quarter. Raises ValueError naming the wrong parameter."""
 
     def __init__(
@@ -84,6 +84,6 @@ class Site:
 
 
 def slug_of(name: str) -> str:
-    """``Schöneberg`` -> ``schoneberg``: what stands for a name in a URL."""
+    """``Schöneberg`` -> ``schoneberg``: how a name appears in a URL."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")

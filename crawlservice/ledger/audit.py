@@ -1,4 +1,4 @@
-"""Audit: does the ledger agree with itself, with the items and with the task's counters?"""
+"""Audit: checks that the ledger agrees with itself, with the items and with the tasks' counters."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from crawlservice.tasks import stats
 
 ENDS = (Task.State.FINISHED, Task.State.CANCELLED)
 PART = 1_000_000  # ledger rows whose rids are held in memory at a time
-GROUP = 100_000  # ledger rows of the tasks that are looked at together, unless one has more
+GROUP = 100_000  # ledger rows of tasks that are audited together, unless one task has more
 MANY = 500  # tasks of a group, at most
 NAMED = 10  # offending requests named per problem
 CHUNK = 1000  # rows read at a time
 
 Found = dict[int, list[str]]  # task -> problems
 
-# Items that are not of the run of which the ledger tells, and those of requests without a row.
+# Items that are not of the run in the ledger, and those of requests without a row.
 STRANGE_ITEMS = f"""
 SELECT i.task_id, i.rid, p.id IS NULL OR p.task_id <> i.task_id
 FROM {Item._meta.db_table} i LEFT JOIN {Page._meta.db_table} p ON p.rid = i.rid
@@ -39,8 +39,8 @@ ORDER BY i.task_id, i.id
 
 
 def audit_cluster(frontier: Frontier) -> list[str]:
-    """Every way in which Redis breaks the promise at this instant, all tasks together: counters and
-    queues, holders, generations and eras."""
+    """Every way in which Redis breaks the guarantees at this instant, for all tasks together:
+    counters and queues, holders, generations and eras."""
     problems = frontier.audit()
     last = Generation.objects.values_list("pk", flat=True).first() or 0
     ahead = sorted(number for number in frontier.leases.left() if number > last)
@@ -59,18 +59,18 @@ def audit_cluster(frontier: Frontier) -> list[str]:
 
 
 def audit(task: Task) -> list[str]:
-    """``audit_group`` of one."""
+    """``audit_group`` for one task."""
     return audit_group([task])[task.pk]
 
 
 def audit_group(
     tasks: Collection[Task], done: Callable[[float], None] = lambda share: None
 ) -> Found:
-    """Every way in which tasks break the promise, in plain words; empty is good. Looks at all of
-    them at once: asked for each by itself, a database that does not know how its rows are spread
-    may read a whole table each time. ``done`` is told the share that was looked at.
+    """Every way in which tasks break the guarantees, in plain words; empty if there is none. Checks
+    all of them together: queried one by one, a database without statistics may read a whole table
+    each time. ``done`` is called with the share that was checked.
 
-    What must hold at every instant is looked at in one statement each, so a running task may be
+    What must hold at every instant is checked in one statement each, so a running task may be
     audited too; counters are compared once it has ended and all its rows are written."""
     found: Found = {task.pk: [] for task in tasks}
     ended = [t for t in tasks if t.state not in Task.ACTIVE and t.unwritten is None]
@@ -91,7 +91,7 @@ def audit_group(
 
 
 def sizes(tasks: Collection[int] = ()) -> dict[int, int]:
-    """How many ledger rows each of these tasks has; none are named: all tasks."""
+    """How many ledger rows each of these tasks has; without any, all tasks."""
     rows = Page.objects.order_by().values_list("task_id").annotate(n=Count("pk"))
     known = Task.objects.order_by("pk")
     if tasks:
@@ -100,7 +100,7 @@ def sizes(tasks: Collection[int] = ()) -> dict[int, int]:
 
 
 def groups(sizes: dict[int, int]) -> Iterator[list[int]]:
-    """Tasks that are looked at together, in the order of their numbers."""
+    """Tasks to audit together, in the order of their numbers."""
     group: list[int] = []
     rows = 0
     for task, n in sorted(sizes.items()):
@@ -114,7 +114,7 @@ def groups(sizes: dict[int, int]) -> Iterator[list[int]]:
 
 
 def _items_and_pages(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
-    """Items are those of exactly one run of each callback: all or none."""
+    """Items come from exactly one run of each callback: all or none."""
     stored = (
         # Not by task too: a rid is of one task, and SQLite would walk all its items per page.
         Item.objects.filter(rid=OuterRef("rid"))
@@ -146,13 +146,13 @@ def _strange_items(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
 
 
 def _ends(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
-    """A task ends once, and once more after each retry; each end is told once."""
+    """A task ends once, and once more after each retry; each end has one event."""
     told = Count("event", filter=Q(event__kind__in=Event.Kind.values))
     rows = Task.objects.filter(pk__in=tasks).annotate(told=told).order_by()
     for task, state, retries, times in rows.values_list("pk", "state", "retries", "told"):
         if times != retries + (state in ENDS):
             again = f", it was retried {retries} times" if retries else ""
-            yield task, f"it is {state}{again}, and its end was told {times} times"
+            yield task, f"it is {state}{again}, and its end was recorded {times} times"
 
 
 def _counters(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
@@ -177,12 +177,12 @@ def _counters(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
 
 
 def _stats(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
-    """What spiders counted is the sum of what their pages did."""
+    """What spiders counted is the sum over their pages."""
     return stats.wrong(tasks.keys())
 
 
 def strays(task: Task) -> int:
-    """Ledger rows of requests that neither the seeds nor any row led to."""
+    """The number of ledger rows of requests that neither the seeds nor any row led to."""
     return sum(len(there - promised) for there, promised in _parts(task))
 
 
@@ -222,7 +222,7 @@ def _parts_of(tasks: dict[int, Task]) -> Iterator[tuple[Task, Iterable[Part]]]:
 
 
 def _parts(task: Task) -> Iterator[Part]:
-    """A part of all rids at a time."""
+    """All rids, one part at a time."""
     rows = Page.objects.filter(task=task).order_by()
     for low, high in _ranges(1 + rows.count() // PART):
         there = {
@@ -242,7 +242,7 @@ def _promised(task: Task) -> Iterator[bytes]:
 
 
 def _rids(packed: bytes | memoryview | None) -> Iterator[bytes]:
-    """Of a list of admissions."""
+    """The rids of a packed list of admissions."""
     return map(itemgetter(0), msgpack.unpackb(packed) if packed else ())
 
 
@@ -258,7 +258,7 @@ def _some(task: Task, rids: set[bytes]) -> Iterator[tuple[int, str]]:
 
 
 def _report(what: str, offenders: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """One problem of each task, which names the first of its offenders."""
+    """One problem per task, which names the first of its offenders."""
     named: Found = defaultdict(list)
     for task, offender in offenders:
         if len(named[task]) <= NAMED:

@@ -1,8 +1,9 @@
 """Settlement: the ledger rows of requests that a cancelled task took out of Redis unfetched.
 
 The database knows every request that was ever admitted: seeds and recorded follow-ups. Those
-without a row get one, with the reason "cancelled", in the background; ``Task.unwritten`` says how
-many are to come. Redis is not asked, so it may be broken off at any point and begun again."""
+without a row get one, with the reason "cancelled", in the background; ``Task.unwritten`` is the
+number still to be written. Redis is not needed, so this may be interrupted and repeated at any
+point."""
 
 from __future__ import annotations
 
@@ -27,22 +28,22 @@ from crawlservice.tasks.task_rows import of_task
 log = logging.getLogger(__name__)
 
 REQUESTS_PER_STEP = 500  # requests at a time
-LISTS = 10  # rows whose follow-ups are read at a time: each may lead to very many
+LISTS = 10  # rows whose follow-ups are read at a time: each may lead to very many requests
 # Ended with requests that were cancelled; FINISHED when the spider closed it.
 SETTLED = (Task.State.CANCELLED, Task.State.FINISHED)
-SLICE = 1.0  # seconds of one turn: other chores wait meanwhile
+SLICE = 1.0  # seconds per turn: other chores wait meanwhile
 
 
 class Settler:
-    """Settles one task after the other, a slice of time in each turn. Of one leader: whoever leads
-    anew makes another, for others may have gone on meanwhile."""
+    """Settles one task after the other, for a slice of time in each turn. Each new leader makes its
+    own, because another one may have gone on in between."""
 
     def __init__(self) -> None:
         self._steps: Iterator[bool] = iter(())
 
     def tick(self, seconds: float = SLICE) -> None:
-        """Writes rows for about so long, if any are to be written. Raises LedgerAway,
-        LedgerRefused and django.db.Error; the next turn begins with the first row again then."""
+        """Writes rows for about ``seconds``, if there are any to write. Raises LedgerAway,
+        LedgerRefused and django.db.Error; the next turn then starts again from the first row."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             if not next(self._steps, False):
@@ -53,8 +54,8 @@ class Settler:
 
 
 def settle(task: Task) -> Iterator[bool]:
-    """Yields True after each batch. If a row came meanwhile at a place that was passed already, the
-    task is left as it is, to be settled once more. So it is if it was retried meanwhile."""
+    """Yields True after each batch. If a row was added at a place already passed, or the task was
+    retried, the task stays as it is, to be settled once more."""
     known = Known(task)
     for batch in known.batches():
         if not _write(task, batch):
@@ -65,8 +66,8 @@ def settle(task: Task) -> Iterator[bool]:
 
 
 class Known:
-    """Every request that was ever to be admitted, as the database knows it. ``lists``: rows whose
-    follow-ups were read."""
+    """Every request that was ever to be admitted, as the database knows it. ``lists``: number of
+    rows whose follow-ups were read."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -84,7 +85,7 @@ class Known:
         yield batch
 
     def _follow_ups(self) -> Iterator[bytes | memoryview]:
-        """Of each row, also of those that are written meanwhile."""
+        """The follow-ups of each row, including rows that are being written."""
         rows = _leading_rows()
         last = 0
         while some := [
@@ -103,10 +104,11 @@ def _leading_rows() -> QuerySet[Page]:
 
 @transaction.atomic
 def _write(walked: Task, batch: list[Admission]) -> bool:
-    """Gives those of a batch a row that have none. Returns False when no more are to be written.
+    """Writes rows for those of a batch that have none. Returns False when no more are to be
+    written.
 
-    What a page limit left out has no row. Which requests that was, only Redis knew: the first ones
-    to be recorded are taken to be those that were admitted, as when Redis is filled anew."""
+    Requests beyond the page limit have no row. Only Redis knew which those were: the first ones
+    recorded count as admitted, as when Redis is filled again."""
     if (task := _locked(walked)) is None:
         return False
     assert task.unwritten is not None
@@ -117,8 +119,7 @@ def _write(walked: Task, batch: list[Admission]) -> bool:
     written = len(missing)
     Task.objects.filter(pk=task.pk).update(
         unwritten=max(0, task.unwritten - written),
-        na=F("na")
-        + max(0, written - task.unwritten),  # led to by a row that Redis had not heard of
+        na=F("na") + max(0, written - task.unwritten),  # led to by a row that Redis did not know
     )
     return room > written or not limit
 
@@ -133,7 +134,7 @@ def _without_row(batch: list[Admission]) -> list[Admission]:
 def _outcome(task: int, admission: Admission) -> Outcome:
     outcome = Outcome(admission.rid, task, admission.host, admission.record, 0, 0)
     try:
-        # Not the whole record: the classes of its values are the spiders', which stewards lack.
+        # Not the whole record: its values have classes of the spiders, which stewards lack.
         outcome.url, outcome.depth, outcome.callback, _ = read_head(admission.record)
     except BadRequest as error:
         return outcome.end(Verdict.ERROR, CANCELLED, str(error))
@@ -142,8 +143,8 @@ def _outcome(task: int, admission: Admission) -> Outcome:
 
 @transaction.atomic
 def _end(task: Task, lists: int | None = None) -> None:
-    """All rows are there, and their numbers are the task's from now on. ``lists``: if so many lead
-    to others; then no row can come any more, for each request that they lead to has one."""
+    """Marks all rows as written and takes over their numbers. ``lists``: only if that many rows
+    lead to others; then no further row can come, because each request that they lead to has one."""
     if _locked(task) is None:
         return
     if lists is not None and lists != _leading_rows().filter(task=task).count():
@@ -167,8 +168,8 @@ def _end(task: Task, lists: int | None = None) -> None:
 
 
 def _locked(walked: Task) -> Task | None:
-    """The task as it is now, if it has rows to be written and was not retried since ``walked`` was
-    read; nobody changes it until the transaction ends."""
+    """The task as it is now, locked until the transaction ends, if it has rows to be written and
+    was not retried since ``walked`` was read."""
     waiting = Task.objects.filter(
         pk=walked.pk,
         state__in=SETTLED,

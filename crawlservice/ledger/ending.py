@@ -1,4 +1,4 @@
-"""Ending: tasks of which nothing is left are marked ended, each once, with how they ended."""
+"""Ending: tasks that have nothing left are marked as ended, each once, with their outcome."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ END = (
 
 
 def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
-    """In the transaction of the caller: ends those of which the ledger has every row, apart from
-    ``strays`` of each. Returns which have ended. Raises django.db.Error."""
+    """In the caller's transaction: ends the tasks of which the ledger has every row, apart from
+    ``strays`` rows of each. Returns which have ended. Raises django.db.Error."""
     pages = Page.objects.filter(task_id__in=tasks).values_list("task_id")
     deepest = Max("depth", filter=Q(state=Page.State.DONE))
     sums = pages.annotate(rows=Count("*"), sum=Sum("items"), deepest=deepest)
@@ -60,8 +60,8 @@ def end(tasks: Mapping[int, Counts], strays: int) -> set[int]:
 
 def _may_end(task: Task | None, missing: int, counts: Counts) -> bool:
     """``missing``: the number of admitted requests that have no ledger row yet. Those of cancelled
-    requests are written later (cancellation.py), and some of them had a row already: of a run whose
-    worker died before it told the frontier."""
+    requests are written later (cancellation.py); some of them already have a row, of a run whose
+    worker died before it reported to the frontier."""
     if task and task.state not in (Task.State.RUNNING, Task.State.PAUSED) and counts.cancelled:
         return missing <= counts.cancelled
     return missing == 0
@@ -99,13 +99,13 @@ def _decided(task: Task, ending: Ending) -> tuple[Task.State, Decision]:
 
 
 def summary_of(pk: int, counts: Counts) -> Summary | None:
-    """How a task ends of which nothing is left but its last request. Raises django.db.Error."""
+    """How a task ends that has only its last request left. Raises django.db.Error."""
     task = Task.objects.filter(pk=pk).defer("seeds").annotate(clock=Now()).first()
     if task is None:
         return None
     _, na, nf, ne, *_ = counts
     depth = None
-    if not counts.items:  # else it decides nothing, and looking for it takes its time
+    if not counts.items:  # otherwise it does not matter, and finding it is slow
         pages = Page.objects.filter(task=pk, state=Page.State.DONE).order_by()
         depth = pages.aggregate(deepest=Max("depth"))["deepest"]
     ending = Ending(na - 1, nf, ne, counts.items, counts.limited, depth, counts.cancelled)

@@ -1,4 +1,4 @@
-"""Reconcile: makes Redis know of a task what the database knows."""
+"""Reconcile: brings Redis up to what the database knows of a task."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from crawlservice.tasks.submit import SWEEP, limits_of
 log = logging.getLogger(__name__)
 
 REQUESTS_PER_STEP = 500  # requests at a time
-TELL_EVERY = 10.0  # seconds between two words about a long one
+TELL_EVERY = 10.0  # seconds between two log lines about a long one
 
 
 class Reconciliation:
-    """Of one task. ``admitted`` and ``completed`` count what Redis did not know."""
+    """The reconciliation of one task. ``admitted`` and ``completed`` count what Redis did not
+    know."""
 
     def __init__(
         self, task: Task, frontier: Frontier, still_here: Callable[[], None] = lambda: None
     ) -> None:
-        """``still_here`` is called again and again while it lasts."""
+        """``still_here`` is called repeatedly while it lasts."""
         self.task = task
         self.admitted = self.completed = 0
         self._frontier = frontier
@@ -35,14 +36,14 @@ class Reconciliation:
         self._started = self._told = time.monotonic()
 
     def run(self) -> Reconciliation:
-        """Opens the task if Redis does not know it, admits every request that seeds and ledger
-        name, completes those that have a row, and pauses or cancels it if it is. It may run beside
-        living nodes, and be broken off and done again. Raises redis.RedisError, FrontierError and
-        django.db.Error."""
+        """Opens the task if Redis does not know it, admits every request in seeds and ledger,
+        completes those that have a row, and pauses or cancels the task if the database has it so.
+        May run while nodes run, and be interrupted and repeated. Raises redis.RedisError,
+        FrontierError and django.db.Error."""
         task = self.task
         self.open()
         if task.settings.get("page_limit", 0) > 0:
-            # What was fetched comes first, so that it is not taken for what is above the limit.
+            # What was fetched comes first, so that it does not fall beyond the page limit.
             for batch in self._batches():
                 rows = self._rows(batch)
                 self._admit([admission for admission in batch if admission.rid in rows])
@@ -55,8 +56,8 @@ class Reconciliation:
         return self
 
     def open(self) -> None:
-        """Makes Redis know the task; doing it again changes nothing."""
-        # With seeds at once: a task that is open and has nothing left is taken for complete.
+        """Makes Redis know the task; repeating it changes nothing."""
+        # With seeds at once: an open task with nothing left would count as complete.
         seeds = unpack_admissions(self.task.seeds)[:REQUESTS_PER_STEP]
         self._frontier.open_task(self.task.pk, limits_of(self.task), seeds)
 
@@ -97,8 +98,8 @@ class Reconciliation:
 
 
 def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
-    """Completes those of some pending requests (rid -> host) that have a ledger row: whoever wrote
-    it did not come to tell Redis. Returns how many. Raises as ``Reconciliation.run`` does."""
+    """Completes those of some pending requests (rid -> host) that have a ledger row whose writer
+    did not report it to Redis. Returns how many. Raises as ``Reconciliation.run`` does."""
     done = 0
     for some in chunks([*pending]):
         completions = [
@@ -119,34 +120,34 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
 
 
 def replay(frontier: Frontier, generation: int) -> int:
-    """Declares a generation dead. What it had recorded is completed first, so that Redis counts all
-    that the ledger has; the rest is given back. Returns how many were given back. Raises as
+    """Declares a generation dead. What it had recorded is completed first, so that Redis counts
+    everything in the ledger; the rest is given back. Returns how many were given back. Raises as
     ``Reconciliation.run`` does; nothing is given back then."""
     complete_recorded(frontier, frontier.leases.strays(generation, ()))
     return frontier.leases.replay(generation)
 
 
 def rows_of(rids: Iterable[bytes]) -> dict[bytes, Page]:
-    """The ledger rows that some requests have, with what completing them takes."""
+    """The ledger rows of these requests, with what completing them needs."""
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])
     fields = ("rid", "task_id", "state", "reason", "follow_ups", "items")
     return {row.rid.bytes: row for row in rows.only(*fields)}
 
 
 def align(task: Task, frontier: Frontier, counts: Counts, seconds: float = SWEEP) -> None:
-    """What was decided while Redis was away, or forgot it, reaches Redis now. What waits of a
-    cancelled task is taken out of Redis for so many seconds."""
+    """Applies to Redis what was decided while it was unreachable, or what it forgot. Requests of a
+    cancelled task are removed from Redis for at most ``seconds``."""
     cancel = partial(frontier.cancel, seconds=seconds)
     changes: dict[str, Callable[[int], object]] = {
         "running": frontier.resume,
         "paused": frontier.pause,
         "cancelling": cancel,
-        "cancelled": cancel,  # but Redis still knows it: what has no row is not to be fetched
+        "cancelled": cancel,  # but Redis still knows it: what has no row must not be fetched
     }
     change = changes.get(task.state)
     if change is None or task.state == counts.state:
         return
-    if Task.objects.filter(pk=task.pk, state=task.state).exists():  # it was not decided just now
+    if Task.objects.filter(pk=task.pk, state=task.state).exists():  # it was not changed just now
         change(task.pk)
 
 

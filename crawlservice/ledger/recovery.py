@@ -1,4 +1,4 @@
-"""Era: a new one begins when Redis has lost something. All nodes start over, and Redis is filled
+"""Recovery: a new era begins when Redis has lost data. All nodes start over, and Redis is filled
 again from the database."""
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ FIRST = "the first"
 
 
 def is_whole(frontier: Frontier) -> bool:
-    """Does Redis hold the era that the database says is the present one, open everywhere?"""
+    """Whether Redis holds the latest era of the database, open in all partitions."""
     return frontier.eras.settled() == newest() != 0
 
 
 def renew(
     frontier: Frontier, still_here: Callable[[], None] = lambda: None, mistrust: str = ""
 ) -> Era:
-    """Begins a new era, or goes on with one that was broken off, until Redis is whole.
-    ``still_here`` is called again and again meanwhile; ``mistrust`` says why nothing that Redis
-    holds can be believed. Raises redis.RedisError, FrontierError and django.db.Error."""
+    """Begins a new era, or continues an interrupted one, until Redis is whole. ``still_here`` is
+    called repeatedly meanwhile; ``mistrust`` says why nothing in Redis can be trusted. Raises
+    redis.RedisError, FrontierError and django.db.Error."""
     started = time.monotonic()
     era = _begin(frontier, mistrust)
     frontier.eras.begin(era.number)
@@ -44,19 +44,19 @@ def renew(
         still_here()
     problems = frontier.audit()
     if problems:
-        # A power cut in the middle of a script: Redis 7.0 may do the first half of it later.
-        log.warning("Redis disagrees with itself and is filled anew: %s", problems[0])
+        # A power cut in the middle of a script: Redis 7.0 may have run only its first half.
+        log.warning("Redis is inconsistent and is filled again: %s", problems[0])
     if problems or mistrust:
         frontier.eras.wipe()
     known = frontier.open_tasks()
     admitted = completed = 0
-    # What has ended is completed too, or it would be fetched once more.
+    # Tasks that have ended too, or their requests would be fetched once more.
     for task in Task.objects.filter(Q(state__in=Task.ACTIVE) | Q(pk__in=known)).order_by("pk"):
         done = Reconciliation(task, frontier, still_here).run()
         admitted, completed = admitted + done.admitted, completed + done.completed
     frontier.eras.open()
     with suppress(RedisError):  # hosted servers may forbid it
-        frontier.store.redis.bgrewriteaof()  # a half script must not stay in the file
+        frontier.store.redis.bgrewriteaof()  # half a script must not stay in the file
     Era.objects.filter(pk=era.pk).update(opened_at=Now())
     log.log(
         logging.INFO if era.reason == FIRST else logging.WARNING,
@@ -71,12 +71,12 @@ def renew(
 
 
 def uncounted(frontier: Frontier) -> str:
-    """The first task of which the ledger has more rows than Redis counts, in words; "" when there
-    is none. Then Redis is an older copy than what nodes knew last.
+    """The first task of which the ledger has more rows than Redis counts, in words; "" if there is
+    none. If there is one, Redis is older than what nodes last knew.
 
-    Rows of requests in progress are no loss: their workers died before they told Redis. Tasks that
-    are being cancelled are left out. It may be asked beside living nodes: rows are counted first,
-    so what ends meanwhile makes Redis seem ahead, never behind. Raises redis.RedisError and
+    Rows of requests in progress are no loss: their workers died before they reported to Redis.
+    Tasks that are being cancelled are left out. Safe while nodes run: rows are counted first,
+    so requests that end meanwhile make Redis seem ahead, never behind. Raises redis.RedisError and
     django.db.Error."""
     active = Task.objects.filter(state__in=(Task.State.RUNNING, Task.State.PAUSED))
     tasks = sorted({*active.values_list("pk", flat=True)} & {*frontier.open_tasks()})
@@ -98,7 +98,7 @@ def _rows(tasks: list[int]) -> Counter[int]:
 
 
 def _rows_of(rids: Collection[bytes]) -> Counter[int]:
-    """How many of these requests have a row, by task."""
+    """The number of these requests that have a row, by task."""
     found: Counter[int] = Counter()
     for some in chunks([*rids]):
         pages = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in some])
@@ -110,7 +110,7 @@ def _begin(frontier: Frontier, mistrust: str) -> Era:
     found = {*frontier.eras.read()}
     last = newest()
     if found == {(last, CLOSED)}:
-        return Era.objects.get(pk=last)  # whoever began it did not come to its end
+        return Era.objects.get(pk=last)  # the process that began it did not finish
     numbers = [number for number, _ in found]
     if mistrust:
         reason = mistrust
@@ -124,5 +124,5 @@ def _begin(frontier: Frontier, mistrust: str) -> Era:
 
 
 def newest() -> int:
-    """The number of the last era that the database gave, 0 before the first."""
+    """The number of the latest era in the database; 0 before the first."""
     return Era.objects.values_list("number", flat=True).first() or 0

@@ -1,4 +1,4 @@
-"""Rows: pages and items of outcomes, as both databases take them. The unique rid decides which run
+"""Rows: inserts pages and items of outcomes into either database. The unique rid decides which run
 of a request counts."""
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ PAGE_COLUMNS = {
 Columns = dict[str, str]
 BYTES = ("follow_ups", "request")
 WITH_STATS = PAGE_COLUMNS | {"stats": "jsonb"}  # only where a page has some
-CALLBACK, REASON = 100, 60  # characters that the columns of these names take
+CALLBACK, REASON = 100, 60  # maximum characters of the columns of these names
 SMALL = 32767  # the largest smallint
 
 # PostgreSQL takes up to 256 MiB as one jsonb value.
 MAX_ARRAY = 16 << 20  # bytes of one JSON array of rows, unless a single row is larger
-MAX_PACKED = 16 << 20  # bytes of follow-ups, above which they go apart
+MAX_PACKED = 16 << 20  # bytes of follow-ups, above which they are written separately
 
 # One statement is one transaction and one round trip. An item goes in with its page, or not at all.
 POSTGRES = """
@@ -74,7 +74,7 @@ SQLITE_ITEMS = (
 
 def insert(outcomes: list[Outcome]) -> set[bytes]:
     """Writes the rows of requests that have none, and their items, in one transaction. Returns the
-    rids of those. Raises django.db.Error."""
+    rids of those requests. Raises django.db.Error."""
     columns = WITH_STATS if any(outcome.stats for outcome in outcomes) else PAGE_COLUMNS
     if default_connection.vendor == "postgresql":
         return _insert_postgres(outcomes, columns)
@@ -100,7 +100,7 @@ def _sqlite(columns: tuple[str, ...]) -> str:
 
 
 def _insert_postgres(outcomes: list[Outcome], columns: Columns) -> set[bytes]:
-    """What is not too long for one statement is one; else several are one transaction."""
+    """One statement if it is not too long, otherwise several in one transaction."""
     statement, chunks = _postgres((*columns.items(),)), [*_chunks(outcomes, columns)]
     simple = len(chunks) == 1 and not chunks[0].long
     with nullcontext() if simple else transaction.atomic(), default_connection.cursor() as cursor:
@@ -115,7 +115,7 @@ def _insert_postgres(outcomes: list[Outcome], columns: Columns) -> set[bytes]:
 
 
 class _Chunk(NamedTuple):
-    """Rows for one statement, as JSON objects. ``long``: follow-ups that go apart."""
+    """Rows for one statement, as JSON objects. ``long``: follow-ups that are written separately."""
 
     pages: list[bytes]
     items: list[bytes]
@@ -123,7 +123,7 @@ class _Chunk(NamedTuple):
 
 
 def _chunks(outcomes: list[Outcome], columns: Columns) -> Iterator[_Chunk]:
-    """Pieces of at most MAX_ARRAY bytes, if no single outcome has more."""
+    """Chunks of at most MAX_ARRAY bytes, unless a single outcome is larger."""
     chunk, size = _Chunk([], [], {}), 0
     for outcome in outcomes:
         row = dict(zip(columns, _row(outcome, columns), strict=True))
@@ -161,7 +161,8 @@ def _array(rows: list[bytes]) -> str:
 
 
 def _insert_sqlite(outcomes: list[Outcome], columns: Columns) -> set[bytes]:
-    """SQLite has one writer: in our transaction nobody adds a row between look and insert."""
+    """SQLite has one writer: in our transaction nobody else adds a row between select and
+    insert."""
     with transaction.atomic(), default_connection.cursor() as cursor:
         taken = set(read([outcome.rid for outcome in outcomes]))
         new = {outcome.rid: outcome for outcome in outcomes if outcome.rid not in taken}
@@ -219,7 +220,7 @@ def _version(outcome: Outcome) -> str:
 
 
 def read(rids: list[bytes]) -> dict[bytes, Recorded]:
-    """The rows that these requests have. Raises django.db.Error."""
+    """The existing rows of these requests. Raises django.db.Error."""
     if not rids:
         return {}
     rows = Page.objects.filter(rid__in=[UUID(bytes=rid) for rid in rids])

@@ -21,14 +21,14 @@ from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
 from crawlservice.tasks import stats
 
-TOO_MUCH = "54"  # class of PostgreSQL's errors: the statement is above a limit of the program
+TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 
 
 class DjangoLedger:
     """The engine's Ledger on this thread's Django connection."""
 
     def __init__(self, watch: Watch | None = None) -> None:
-        """``watch``: the one over this process's connections."""
+        """``watch``: the one that watches this process's connections."""
         self._watch = watch or NoWatch()
 
     @property
@@ -46,7 +46,7 @@ class DjangoLedger:
 
     def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         # Sorted, so that two workers with some of the same requests cannot deadlock. A request that
-        # came to this worker twice counts once.
+        # this worker got twice counts once.
         unique = {outcome.rid: outcome for outcome in outcomes}
         ordered = sorted(unique.values(), key=lambda outcome: outcome.rid)
         with _named_errors():
@@ -80,7 +80,7 @@ class DjangoLedger:
 
 
 def _write(outcomes: list[Outcome]) -> set[bytes]:
-    """Returns the rids of the rows that are ours."""
+    """Returns the rids of the rows that this call wrote."""
     more = [outcome for outcome in outcomes if outcome.stats or outcome.closing]
     with transaction.atomic() if more else nullcontext():
         stats.fit(more)
@@ -92,7 +92,7 @@ def _write(outcomes: list[Outcome]) -> set[bytes]:
 
 
 def _close(outcomes: Iterable[Outcome]) -> None:
-    """Tasks that their spider closed take no more. The first reason counts."""
+    """Closes tasks as their spiders decided. The first reason counts."""
     for task, reason in sorted({o.task: o.closing for o in outcomes if o.closing}.items()):
         Task.objects.filter(pk=task, state__in=(Task.State.RUNNING, Task.State.PAUSED)).update(
             state=Task.State.CANCELLING, closing=reason
@@ -101,13 +101,13 @@ def _close(outcomes: Iterable[Outcome]) -> None:
 
 @contextmanager
 def _named_errors() -> Any:
-    """Django's database errors as the engine's: away (try again) or refused (never)."""
+    """Turns Django's database errors into the engine's: away (try again) or refused (never)."""
     try:
         yield
     except (DataError, IntegrityError, ValueError, TypeError, OverflowError) as error:
-        # The last three: a value for which the driver has no form.
+        # The last three: a value that the driver cannot represent.
         raise LedgerRefused(" ".join(str(error).split())) from None
-    except Error as error:  # also a server that only reads, or whose tables are being changed
+    except Error as error:  # includes a read-only server, and one whose tables are being changed
         default_connection.close()
         text = " ".join(str(error).split())
         if (getattr(error.__cause__, "pgcode", None) or "").startswith(TOO_MUCH):

@@ -45,11 +45,13 @@ class Migration(migrations.Migration):
                 ("arguments", models.JSONField(blank=True, default=dict)),
                 (
                     "priority",
-                    models.SmallIntegerField(default=0, help_text="-100 to 100, higher is earlier"),
+                    models.SmallIntegerField(default=0, help_text="-100 to 100; higher runs first"),
                 ),
                 (
                     "settings",
-                    models.JSONField(blank=True, default=dict, help_text="limits, as published"),
+                    models.JSONField(
+                        blank=True, default=dict, help_text="limits, as the spider was published"
+                    ),
                 ),
                 (
                     "state",

@@ -17,7 +17,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "opened_at",
-                    models.DateTimeField(blank=True, help_text="Redis was whole again", null=True),
+                    models.DateTimeField(
+                        blank=True, help_text="when Redis was whole again", null=True
+                    ),
                 ),
             ],
             options={"ordering": ("-number",)},

@@ -49,12 +49,12 @@ class Migration(migrations.Migration):
                     "next_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="empty: no more tries",
+                        help_text="empty: no more attempts",
                         null=True,
                     ),
                 ),
                 ("delivered_at", models.DateTimeField(blank=True, null=True)),
-                ("problem", models.TextField(blank=True, help_text="of the last try")),
+                ("problem", models.TextField(blank=True, help_text="of the last attempt")),
             ],
             options={
                 "verbose_name_plural": "deliveries",
@@ -133,7 +133,7 @@ class Migration(migrations.Migration):
                     "priority",
                     models.SmallIntegerField(
                         default=0,
-                        help_text="-100 to 100, higher is earlier",
+                        help_text="-100 to 100; higher runs first",
                         validators=[
                             django.core.validators.MinValueValidator(-100),
                             django.core.validators.MaxValueValidator(100),
@@ -152,7 +152,7 @@ class Migration(migrations.Migration):
                     "every",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="seconds between two starts, instead of cron",
+                        help_text="seconds between two starts; instead of cron",
                         null=True,
                     ),
                 ),
@@ -166,10 +166,10 @@ class Migration(migrations.Migration):
                     "overlap",
                     models.CharField(
                         choices=[
-                            ("skip", "skip: none while the last one runs"),
-                            ("queue", "queue: after the last one has ended"),
-                            ("cancel", "cancel the last one, and start"),
-                            ("allow", "start beside it"),
+                            ("skip", "skip it while the last run is active"),
+                            ("queue", "start after the last run has ended"),
+                            ("cancel", "cancel the last run, and start"),
+                            ("allow", "start alongside the last run"),
                         ],
                         default="skip",
                         max_length=6,
@@ -183,7 +183,7 @@ class Migration(migrations.Migration):
                             ("skip", "not at all"),
                         ],
                         default="once",
-                        help_text="what to do about starts that fell due while no node was there",
+                        help_text="what to do about starts that were due while no node was running",
                         max_length=4,
                     ),
                 ),
@@ -280,7 +280,7 @@ class Migration(migrations.Migration):
                     "spider",
                     models.CharField(
                         blank=True,
-                        help_text="only of tasks of this spider; empty: of all",
+                        help_text="only events of this spider; empty: of all spiders",
                         max_length=100,
                     ),
                 ),

@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             model_name="event",
             name="delivered_at",
             field=models.DateTimeField(
-                blank=True, help_text="when webhooks were given it to deliver", null=True
+                blank=True, help_text="when its webhook deliveries were made", null=True
             ),
         ),
         migrations.AlterField(
@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
             field=models.JSONField(
                 blank=True,
                 default=list,
-                help_text='such as ["finished"]; none: all kinds of events',
+                help_text='such as ["finished"]; empty: all kinds of events',
             ),
         ),
         migrations.AddIndex(

@@ -1,5 +1,5 @@
-"""What models, fields and choices are called. The database knows nothing of it: only the state of
-the models changes, in one step for all."""
+"""Names of models, fields and choices. Only the state of the models changes, in one step for all;
+the database is not affected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS = {
 # Fields whose title is not their name.
 FIELDS = {
     "action": {"at": "time", "verb": "action"},
-    "delivery": {"delivered_at": "delivered", "next_at": "next try"},
+    "delivery": {"delivered_at": "delivered", "next_at": "next attempt"},
     "era": {"opened_at": "opened", "started_at": "started"},
     "event": {"created_at": "created", "delivered_at": "delivered"},
     "generation": {"pid": "process id", "started_at": "started"},
@@ -37,7 +37,7 @@ FIELDS = {
     },
     "page": {
         "created_at": "created",
-        "deliveries": "handed out",
+        "deliveries": "handed to workers",
         "fetch_ms": "fetch, ms",
         "rid": "request id",
         "status": "HTTP status",
@@ -65,7 +65,11 @@ UNNAMED = {  # no page shows them
     ("page", "follow_ups"), ("page", "request"), ("task", "seeds"), ("token", "digest"),
 }  # fmt: skip
 LABELLED = {("event", "kind"), ("page", "state"), ("run", "outcome"), ("task", "state")}
-HELP = {("page", "status"): "", ("task", "settings"): "as published", ("token", "start"): ""}
+HELP = {
+    ("page", "status"): "",
+    ("task", "settings"): "as the spider was published",
+    ("token", "start"): "",
+}
 
 
 class Rename(Operation):

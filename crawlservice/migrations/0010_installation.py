@@ -16,13 +16,13 @@ def make_installation(apps: Any, schema_editor: Any) -> None:
 
 
 def close_past_lives(apps: Any, schema_editor: Any) -> None:
-    """How they ended was not recorded. Those that live now are reported when they die, too."""
+    """How they ended was not recorded. Those that live now are reported if they die."""
     lives = apps.get_model("crawlservice", "Generation").objects
     lives.using(schema_editor.connection.alias).update(fate="unknown")
 
 
 def delete_events_without_task(apps: Any, schema_editor: Any) -> None:
-    """Backwards: each event had a task."""
+    """Backwards: an event needs a task."""
     connection = schema_editor.connection
     events = apps.get_model("crawlservice", "Event").objects.using(connection.alias)
     events.filter(task=None).delete()

@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
     dependencies = [("crawlservice", "0010_installation")]
     operations = [
         migrations.AddField("task", "outcome", outcome("how it ended; empty while it has not")),
-        migrations.AddField("task", "reason", reason("why it ended so")),
+        migrations.AddField("task", "reason", reason("why it has this outcome")),
         migrations.AddField(
             "task",
             "arguments_hash",

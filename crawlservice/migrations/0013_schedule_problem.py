@@ -43,7 +43,7 @@ class Migration(migrations.Migration):
                 db_default="",
                 default="",
                 editable=False,
-                help_text="why it cannot start; empty when the last start went well",
+                help_text="why it cannot start; empty if the last start succeeded",
                 verbose_name="problem",
             ),
         ),

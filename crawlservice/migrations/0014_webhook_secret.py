@@ -1,5 +1,5 @@
-"""Secrets of webhooks, and names and passwords in their addresses, are kept encrypted. The column
-keeps its name: processes with the code of before go on reading the table."""
+"""Secrets of webhooks, and names and passwords in their addresses, are stored encrypted. The column
+keeps its name: older processes still read the table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Tasks that have ended get an outcome, the hash of their arguments and the number of their
-cancelled requests; webhooks for all kinds go on getting the kinds that there were.
+cancelled requests; webhooks for all kinds keep getting the kinds that existed.
 
-In batches, each in a transaction of its own: the tables stay usable meanwhile. Doing it again after
-it was broken off goes on."""
+In batches, each in a transaction of its own, so that the tables stay usable. If interrupted,
+running it again continues."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ENDED = ("finished", "cancelled")
 
 
 def decide(apps: Any, schema_editor: Any) -> None:
-    """As events told it until now, and by the default share: failed when the start did, when
-    nothing but the start was fetched, or when more than half of the pages ended in error."""
+    """From their events, and by the default share: failed if the start did, if nothing but the
+    start was fetched, or if more than half of the pages ended in error."""
     pages = F("na") - 1 - F("cancelled")
     failed = Q(errors__gt=0) & (Q(nf__lte=1, items=0) | Q(errors__gt=pages / 2.0))
     outcome = Case(
@@ -39,7 +39,7 @@ def decide(apps: Any, schema_editor: Any) -> None:
 
 
 def hash_arguments(apps: Any, schema_editor: Any) -> None:
-    """Of the latest tasks, so that the next ones are compared with them."""
+    """Only for the latest tasks, so that the next ones are compared with them."""
     tasks = _rows(apps, schema_editor, "Task")
     for some in _batches(tasks, (tasks.aggregate(n=Max("pk"))["n"] or 0) - HASHED):
         rows = [*some.filter(arguments_hash=None).only("spider", "arguments")]
@@ -55,8 +55,8 @@ def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
 
 
 def count_cancelled(apps: Any, schema_editor: Any) -> None:
-    """Of tasks that have ended; those that run are counted by Redis. A cancelled task of which only
-    some requests were run again has finished, and has such rows all the same."""
+    """Only for tasks that have ended; Redis counts those of running tasks. A cancelled task of
+    which only some requests were run again has finished, but has such rows too."""
     tasks, pages = (_rows(apps, schema_editor, name) for name in ("Task", "Page"))
     for some in _batches(tasks):
         lacking = some.filter(state__in=ENDED, cancelled=0, ne__gt=0)
@@ -68,7 +68,7 @@ def count_cancelled(apps: Any, schema_editor: Any) -> None:
 
 
 def keep_kinds(apps: Any, schema_editor: Any) -> None:
-    """Receivers know events with a task only; an empty list means all kinds, the new ones too."""
+    """Receivers only know events with a task; an empty list would include the new kinds."""
     for webhook in _rows(apps, schema_editor, "Webhook"):
         if not webhook.kinds:
             webhook.kinds = KINDS

@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
             name="stats",
             field=models.JSONField(
                 blank=True,
-                help_text="what the spider counted here",
+                help_text="what the spider counted on this page",
                 null=True,
                 verbose_name="stats",
             ),
@@ -37,9 +37,9 @@ class Migration(migrations.Migration):
                 blank=True,
                 db_default="",
                 default="",
-                help_text="why its spider closed it; empty: it did not",
+                help_text="why its spider closed it; empty if it did not",
                 max_length=200,
-                verbose_name="closing",
+                verbose_name="closed because",
             ),
         ),
         migrations.AddField(
@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
             field=models.BooleanField(
                 db_default=False,
                 default=False,
-                help_text="its last request runs the spider's closed",
+                help_text="its last request runs the spider's closed()",
                 verbose_name="ends",
             ),
         ),

@@ -1,4 +1,5 @@
-"""The truth: tasks and schedules, the ledger and its items, the cluster, people, and the outbox."""
+"""The source of truth: tasks and schedules, the ledger and its items, the cluster, people, and the
+outbox."""
 
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.ledger import VERSION, Item, Page, Stat

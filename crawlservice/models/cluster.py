@@ -1,4 +1,4 @@
-"""The cluster: its installation, lives of nodes, eras of its Redis, and how much it did when."""
+"""The cluster: its installation, lives of nodes, eras of its Redis, and samples of its work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Installation(models.Model):
 
     id = models.SmallIntegerField(primary_key=True, default=1)
     uuid = models.UUIDField(default=uuid4)
-    # Sealed with the key of whoever came first: who cannot open it has another SECRET_KEY.
+    # Sealed with the key of the first process: one that cannot open it has another SECRET_KEY.
     key_check = models.TextField(default="", db_default="", blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now())
     signalled = models.BigIntegerField(null=True, help_text="last event that was sent as a signal")
@@ -30,7 +30,7 @@ class Generation(models.Model):
 
     class Fate(models.TextChoices):
         ALIVE = "", _("alive")
-        LEFT = "left", _("stopped")  # it was told to stop
+        LEFT = "left", _("stopped")  # it was asked to stop
         DIED = "died", _("died")  # its lease ended before it left
         REPLACED = "replaced", _("replaced")  # by the next life of its node
         UNKNOWN = "unknown", _("unknown")  # it began before this was recorded
@@ -81,13 +81,13 @@ class Generation(models.Model):
 
 
 class Era(models.Model):
-    """One life of the data in Redis. A new one begins when Redis has lost some of it."""
+    """One life of the data in Redis. A new one begins when Redis has lost data."""
 
     number = models.BigIntegerField(_("number"), primary_key=True)
     reason = models.TextField(_("reason"))
     started_at = models.DateTimeField(_("started"), db_default=Now())
     opened_at = models.DateTimeField(
-        _("opened"), null=True, blank=True, help_text=_("Redis was whole again")
+        _("opened"), null=True, blank=True, help_text=_("when Redis was whole again")
     )
 
     class Meta:
@@ -100,7 +100,7 @@ class Era(models.Model):
 
 
 class Sample(models.Model):
-    """Numbers at one instant, of a task or (without one) of the whole cluster: what charts show."""
+    """Numbers at one instant, of a task or (without one) of the whole cluster, for charts."""
 
     at = models.DateTimeField(db_default=Now())
     task = models.ForeignKey(Task, models.CASCADE, null=True, db_index=False)

@@ -1,4 +1,4 @@
-"""The ledger and what its requests brought: one Page per request that ended, its items, and what
+"""The ledger and the results of its requests: one Page per request that ended, its items, and what
 spiders counted."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ VERSION = 40  # characters of the label of a code version
 
 
 def _version_field() -> models.CharField[str, str]:
-    # With a default of the database: a node of before this column may still be writing.
+    # With a default of the database: a node of an older version may still be writing.
     return models.CharField(
         _("code version"),
         max_length=VERSION,
@@ -46,7 +46,7 @@ class Page(models.Model):
     status = models.SmallIntegerField(_("HTTP status"), null=True)
     depth = models.IntegerField(_("depth"))
     attempts = models.SmallIntegerField(_("attempts"))
-    deliveries = models.SmallIntegerField(_("handed out"))
+    deliveries = models.SmallIntegerField(_("handed to workers"))
     size = models.BigIntegerField(_("size"), help_text=_("bytes of the body after decompression"))
     fetch_ms = models.IntegerField(_("fetch, ms"))
     items = models.IntegerField(_("items"))
@@ -55,7 +55,7 @@ class Page(models.Model):
     follow_ups = models.BinaryField(null=True, help_text="msgpack list of admissions")
     request = models.BinaryField(null=True, help_text="record of a request that failed")
     stats = models.JSONField(
-        _("stats"), null=True, blank=True, help_text=_("what the spider counted here")
+        _("stats"), null=True, blank=True, help_text=_("what the spider counted on this page")
     )
 
     class Meta:
@@ -64,7 +64,7 @@ class Page(models.Model):
         ordering = ("-id",)
         indexes = (
             models.Index(fields=("task", "id"), name="page_task"),
-            # With the reason, so that errors are grouped without a look at their rows.
+            # With the reason, so that errors are grouped without reading their rows.
             models.Index(
                 fields=("task", "id"),
                 condition=models.Q(state="error"),
@@ -104,14 +104,14 @@ class Item(models.Model):
 
 
 class Stat(models.Model):
-    """What the pages of a task counted under one name: a sum, or the largest value. Written in the
+    """What the pages of a task counted under one name: a sum, or a maximum. Written in the
     transactions of the pages."""
 
     class Kind(models.TextChoices):
         COUNTER = "counter", _("counter")
         MAXIMUM = "maximum", _("maximum")
 
-    # Without a constraint: an older process deletes tasks without knowing of this table.
+    # Without a constraint: an older process deletes tasks without knowing this table.
     task = models.ForeignKey(
         Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
     )

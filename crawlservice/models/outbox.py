@@ -1,4 +1,4 @@
-"""The outbox: what happened to tasks, schedules and nodes, and who is told of it."""
+"""The outbox: what happened to tasks, schedules and nodes, and the webhooks that report it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from crawlservice.models.task import REASON, SPIDER, Schedule, Task
 
 
 class Event(models.Model):
-    """Outbox: what happened to a task, a schedule or a node, written in the transaction that made
-    it happen. ``detail``: what else there is to say of it."""
+    """What happened to a task, a schedule or a node, written in the transaction in which it
+    happened. ``detail``: further facts."""
 
     class Kind(models.TextChoices):
         FINISHED = "finished", _("finished")  # with errors or without
@@ -40,7 +40,7 @@ class Event(models.Model):
     reason = models.CharField(_("reason"), max_length=REASON, blank=True, default="", db_default="")
     created_at = models.DateTimeField(_("created"), db_default=Now())
     delivered_at = models.DateTimeField(
-        _("delivered"), null=True, blank=True, help_text=_("when webhooks were given it to deliver")
+        _("delivered"), null=True, blank=True, help_text=_("when its webhook deliveries were made")
     )
 
     class Meta:
@@ -59,18 +59,18 @@ class Event(models.Model):
 
     @property
     def spider(self) -> str | None:
-        """That of its task or schedule."""
+        """The spider of its task or schedule."""
         of = self.task or self.schedule
         return of.spider if of else None
 
 
 class Webhook(models.Model):
-    """An address that is told of events, by a POST signed with the secret."""
+    """An address that receives events, each in a POST signed with the secret."""
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     url = models.URLField(_("URL"), max_length=500)
-    # Encrypted, see sealing.py. The column has its name from before: older processes read it. The
-    # login is user:password of the URL, where ``url`` has a mask.
+    # Encrypted, see sealing.py. The column keeps its old name, because older processes read it. The
+    # login is user:password of the URL, which ``url`` has masked.
     sealed_secret = models.TextField(_("secret"), editable=False, db_column="secret")
     sealed_login = models.TextField(
         _("login"), default="", db_default="", blank=True, editable=False
@@ -79,13 +79,13 @@ class Webhook(models.Model):
         _("spider"),
         max_length=SPIDER,
         blank=True,
-        help_text=_("only of tasks of this spider; empty: of all"),
+        help_text=_("only events of this spider; empty: of all spiders"),
     )
     kinds = models.JSONField(
         _("kinds of events"),
         default=list,
         blank=True,
-        help_text=_('such as ["finished"]; none: all kinds of events'),
+        help_text=_('such as ["finished"]; empty: all kinds of events'),
     )
     enabled = models.BooleanField(_("enabled"), default=True)
 
@@ -107,10 +107,10 @@ class Delivery(models.Model):
     event = models.ForeignKey(Event, models.CASCADE, verbose_name=_("event"))
     attempts = models.SmallIntegerField(_("attempts"), default=0)
     next_at = models.DateTimeField(
-        _("next try"), null=True, db_default=Now(), help_text=_("empty: no more tries")
+        _("next attempt"), null=True, db_default=Now(), help_text=_("empty: no more attempts")
     )
     delivered_at = models.DateTimeField(_("delivered"), null=True, blank=True)
-    problem = models.TextField(_("problem"), blank=True, help_text=_("of the last try"))
+    problem = models.TextField(_("problem"), blank=True, help_text=_("of the last attempt"))
 
     class Meta:
         verbose_name = _("delivery")

@@ -1,4 +1,4 @@
-"""Who may do what: tokens of programs, and the journal of what everybody did."""
+"""Who may do what: the tokens of programs, and the journal of all actions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlservice.models.task import Task
 
 
 class Token(models.Model):
-    """Lets a program act for a user. Of the token itself only its digest is kept."""
+    """Lets a program act for a user. Only the token's digest is stored."""
 
     class Scope(models.TextChoices):
         READ = "read", _("read")
@@ -38,7 +38,7 @@ class Token(models.Model):
 
 
 class Submission(models.Model):
-    """The Idempotency-Key of a submission, so that it is not made twice."""
+    """The Idempotency-Key of a submission, which prevents a second one."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     key = models.CharField(max_length=200)
@@ -54,7 +54,7 @@ class Submission(models.Model):
 
 
 class Action(models.Model):
-    """The journal: what somebody did, and with what success."""
+    """The journal: what somebody did, and whether it succeeded."""
 
     at = models.DateTimeField(_("time"), db_default=Now(), db_index=True)
     user = models.ForeignKey(
@@ -99,7 +99,8 @@ class Action(models.Model):
 
 
 class SetupLink(models.Model):
-    """Lets whoever has its token make the first administrator, once. Only a digest is kept."""
+    """Lets the holder of its token create the first administrator, once. Only a digest is
+    stored."""
 
     digest = models.CharField(max_length=64, unique=True)
     expires_at = models.DateTimeField()

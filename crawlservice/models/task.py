@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from crawlframe.request import MAX_TASK_PRIORITY
 
 SPIDER = 100  # characters of a spider's name
-REASON = 200  # characters of why a task ended as it did
+REASON = 200  # characters of the reason for a task's outcome
 USER = settings.AUTH_USER_MODEL
 
 
@@ -34,13 +34,15 @@ class Task(models.Model):
     spider = models.CharField(_("spider"), max_length=SPIDER)
     arguments = models.JSONField(_("arguments"), default=dict, blank=True)
     priority = models.SmallIntegerField(
-        _("priority"), default=0, help_text=_("-100 to 100, higher is earlier")
+        _("priority"), default=0, help_text=_("-100 to 100; higher runs first")
     )
-    settings = models.JSONField(_("limits"), default=dict, blank=True, help_text=_("as published"))
+    settings = models.JSONField(
+        _("limits"), default=dict, blank=True, help_text=_("as the spider was published")
+    )
     state = models.CharField(
         _("state"), max_length=12, choices=State, default=State.RUNNING, db_index=True
     )
-    # With defaults of the database: a node of before these columns may still be writing.
+    # With defaults of the database: a node of an older version may still be writing.
     outcome = models.CharField(
         _("outcome"),
         max_length=20,
@@ -56,21 +58,21 @@ class Task(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text=_("why it ended so"),
+        help_text=_("why it has this outcome"),
     )
     closing = models.CharField(
-        _("closing"),
+        _("closed because"),
         max_length=REASON,
         blank=True,
         default="",
         db_default="",
-        help_text=_("why its spider closed it; empty: it did not"),
+        help_text=_("why its spider closed it; empty if it did not"),
     )
     ends = models.BooleanField(
         _("ends"),
         default=False,
         db_default=False,
-        help_text=_("its last request runs the spider's closed"),
+        help_text=_("its last request runs the spider's closed()"),
     )
     seeds = models.BinaryField(help_text="msgpack list of admissions: what the task starts with")
     created_at = models.DateTimeField(_("created"), db_default=Now())
@@ -152,23 +154,23 @@ class Task(models.Model):
 
     @property
     def errors(self) -> int:
-        """Requests that ended in error, without those that were cancelled with the task."""
+        """Requests that ended in error, without those cancelled with the task."""
         return self.ne - self.cancelled
 
     @property
     def status(self) -> str:
-        """The one word that people see: the outcome of an ended task, else its state."""
+        """The one word that is shown: the outcome of an ended task, else its state."""
         return self.outcome or self.state
 
 
 class Schedule(models.Model):
-    """When a spider is submitted again and again: ``cron`` or ``every``, one of them."""
+    """When a spider is submitted repeatedly: by ``cron`` or by ``every``, one of them."""
 
     class Overlap(models.TextChoices):
-        SKIP = "skip", _("skip: none while the last one runs")
-        QUEUE = "queue", _("queue: after the last one has ended")
-        CANCEL = "cancel", _("cancel the last one, and start")
-        ALLOW = "allow", _("start beside it")
+        SKIP = "skip", _("skip it while the last run is active")
+        QUEUE = "queue", _("start after the last run has ended")
+        CANCEL = "cancel", _("cancel the last run, and start")
+        ALLOW = "allow", _("start alongside the last run")
 
     class Missed(models.TextChoices):
         ONCE = "once", _("once, however many were missed")
@@ -181,7 +183,7 @@ class Schedule(models.Model):
         _("priority"),
         default=0,
         validators=(MinValueValidator(-MAX_TASK_PRIORITY), MaxValueValidator(MAX_TASK_PRIORITY)),
-        help_text=_("-100 to 100, higher is earlier"),
+        help_text=_("-100 to 100; higher runs first"),
     )
     cron = models.CharField(
         _("cron"),
@@ -193,7 +195,7 @@ class Schedule(models.Model):
         _("every"),
         null=True,
         blank=True,
-        help_text=_("seconds between two starts, instead of cron"),
+        help_text=_("seconds between two starts; instead of cron"),
     )
     timezone = models.CharField(
         _("time zone"), max_length=64, default="UTC", help_text=_("such as Asia/Shanghai")
@@ -204,7 +206,7 @@ class Schedule(models.Model):
         max_length=4,
         choices=Missed,
         default=Missed.ONCE,
-        help_text=_("what to do about starts that fell due while no node was there"),
+        help_text=_("what to do about starts that were due while no node was running"),
     )
     enabled = models.BooleanField(_("enabled"), default=True)
     user = models.ForeignKey(
@@ -212,14 +214,14 @@ class Schedule(models.Model):
     )
     created_at = models.DateTimeField(_("created"), db_default=Now(), editable=False)
     next_at = models.DateTimeField(_("next"), null=True, blank=True, editable=False, db_index=True)
-    # With a default of the database: a node of before this column may still be writing.
+    # With a default of the database: a node of an older version may still be writing.
     problem = models.TextField(
         _("problem"),
         blank=True,
         default="",
         db_default="",
         editable=False,
-        help_text=_("why it cannot start; empty when the last start went well"),
+        help_text=_("why it cannot start; empty if the last start succeeded"),
     )
     problem_since = models.DateTimeField(_("since"), null=True, blank=True, editable=False)
 
@@ -233,14 +235,14 @@ class Schedule(models.Model):
 
 
 class Run(models.Model):
-    """What became of one time at which a schedule was due. Unique, so that no second steward
+    """The outcome of one time at which a schedule was due. Unique, so that no second steward
     submits it again."""
 
     class Outcome(models.TextChoices):
-        WAITING = "waiting", _("waiting")  # for the last one to end
+        WAITING = "waiting", _("waiting")  # for the last run to end
         SUBMITTED = "submitted", _("submitted")
-        SKIPPED = "skipped", _("skipped")  # the last one still ran
-        MISSED = "missed", _("missed")  # nobody was there when it was due
+        SKIPPED = "skipped", _("skipped")  # the last run was still active
+        MISSED = "missed", _("missed")  # no node was running when it was due
         FAILED = "failed", _("failed")
 
     schedule = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""Charts: how much was done when, from samples."""
+"""Charts: the work done over time, from samples."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from crawlservice.models import Sample, Task
 from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.tasks.progress import Progress
 
-POINTS = 300  # of a chart, at most
-GAP = timedelta(minutes=2)  # without a sample: nobody led, or nothing was done
-RECENT = timedelta(seconds=20)  # at least, what a rate of now is the mean of
-FEW = 5  # samples among which the one before that is
+POINTS = 300  # most points of a chart
+GAP = timedelta(minutes=2)  # without a sample: no leader, or nothing was done
+RECENT = timedelta(seconds=20)  # least time that a current rate is averaged over
+FEW = 5  # latest samples that are searched for one as old as that
 
 Chart = dict[str, list[Any]]
 
 
 @ttl_cache(seconds=5)
 def of_cluster(span: timedelta) -> Chart:
-    """The last ``span``. For each point its time (``at``, Unix milliseconds); pages, errors and
-    items per second since the point before (None: not known); how many requests were ready, in
-    progress, delayed and parked, and together remaining. ``nf``, ``errors_total`` and ``cancelled``
-    are totals until then. A cancelled request is neither a page nor an error."""
+    """The last ``span``. For each point: its time (``at``, Unix milliseconds); pages, errors and
+    items per second since the previous point (None: unknown); how many requests were ready, in
+    progress, delayed and parked, and their sum, remaining. ``nf``, ``errors_total`` and
+    ``cancelled`` are totals up to then. A cancelled request is neither a page nor an error."""
     rows = Sample.objects.filter(task=None, at__gte=timezone.now() - span).order_by("at")
     return points(thinned(rows.iterator(chunk_size=2000), span))
 
 
 def of_task(progress: Progress) -> Chart:
-    """The same of a task, from its submission until now."""
+    """The same for a task, from its submission until now."""
     task = progress.task
     rows = Sample.objects.filter(task=task).order_by("at")
     last = _sample(task, task.finished_at or timezone.now(), progress)
@@ -43,7 +43,7 @@ def of_task(progress: Progress) -> Chart:
 
 
 def rate(progress: Progress) -> float:
-    """Pages per second of a task: over the last RECENT or so, or over all its time when it has
+    """Pages per second of a task: over about the last RECENT, or over its whole run if it has
     ended."""
     done, task = progress.worked, progress.task
     if progress.ended:
@@ -81,7 +81,7 @@ def points(samples: Iterable[Sample]) -> Chart:
         errors, items = _errors(after) - _errors(before), after.items - before.items
         pages = after.nf - before.nf + errors
         for name, done in (("pages", pages), ("errors", errors), ("items", items)):
-            # What was deleted, or is run again, is not done backwards.
+            # Deleted or retried requests do not count as negative work.
             chart[name].append(round(max(0, done) / seconds, 2) if known else None)
         for name in ("nf", "cancelled", "ready", "in_progress", "delayed", "parked"):
             chart[name].append(getattr(after, name))

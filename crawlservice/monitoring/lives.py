@@ -1,5 +1,5 @@
-"""Lives: how the lives of nodes began and ended. The database keeps it, so that a node that died is
-shown until it comes back or is forgotten, whatever becomes of Redis."""
+"""Lives: how the lives of nodes began and ended. Kept in the database, so that a node that died is
+shown until it comes back or is forgotten, whatever happens to Redis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from crawlservice.models import Event, Generation
 
 log = logging.getLogger(__name__)
 
-SHOWN = 200  # offline nodes, the latest ones
+SHOWN = 200  # most offline nodes shown, the latest ones
 Fate = Generation.Fate
 
 
@@ -34,8 +34,8 @@ def begin(
 ) -> int:
     """Records a new life of a node and returns its number. It replaces the earlier ones, except
     those of the processes ``beside`` (pids on the same machine): they go on until they leave or
-    die, for the new life may be refused. A node that was offline is back, which is one event.
-    ``once``: it ends when no task is left, so nobody misses it when it dies. Raises
+    die, because the new life may be refused. If the node was offline, it is back, which is one
+    event. ``once``: it ends when no task is left, so its death is not reported. Raises
     django.db.Error."""
     with transaction.atomic():
         life = Generation.objects.create(node=node, machine=machine, pid=pid, once=once)
@@ -49,14 +49,14 @@ def begin(
 
 
 def leave(generation: int) -> None:
-    """The node was told to stop, and has. Raises django.db.Error."""
+    """Records that the node was asked to stop, and has stopped. Raises django.db.Error."""
     Generation.objects.filter(pk=generation, fate=Fate.ALIVE).update(fate=Fate.LEFT, ended_at=Now())
 
 
 def die(generation: int, held: int) -> bool:
-    """The life is over without having left; ``held`` requests are given back. Returns whether that
-    makes its node offline, which is one event, however many report it: not while another life of
-    the node goes on. Raises django.db.Error."""
+    """Records that the life ended without leaving; ``held`` requests are given back. Returns
+    whether its node is offline now, which is one event, however many report it; it is not if
+    another life of the node goes on. Raises django.db.Error."""
     with transaction.atomic():
         life = Generation.objects.filter(pk=generation).first()
         if life is None:
@@ -67,7 +67,7 @@ def die(generation: int, held: int) -> bool:
             return False
         life.given_back = held
         others = Generation.objects.filter(node=life.node)
-        # Of nodes that began before fates were recorded nobody knows which newer life goes on.
+        # For nodes that began before fates were recorded, it is unknown which newer life goes on.
         unknown = life.fate == Fate.UNKNOWN
         others = others.filter(pk__gt=generation) if unknown else others.filter(fate=Fate.ALIVE)
         if life.once or others.exists():
@@ -84,10 +84,10 @@ def offline() -> list[Generation]:
 
 
 def forget(node: str) -> None:
-    """The offline node is not shown any more. Raises UnknownNode and django.db.Error."""
+    """Removes the offline node from the list. Raises UnknownNode and django.db.Error."""
     if not _offline().filter(node=node).update(offline=False):
         raise UnknownNode(
-            f"no node {node!r} is offline; list them: {command('nodes')}. A node that lives is "
+            f"no node {node!r} is offline; list them: {command('nodes')}. A running node is "
             "stopped, not forgotten"
         )
 
@@ -102,7 +102,7 @@ def forget_old() -> int:
 
 
 class LivesMonitor:
-    """Finds lives that ended while Redis could not say so: it was emptied, or their deaths were not
+    """Finds lives whose end Redis could not report: it was emptied, or their deaths were not
     recorded. ``lease``: seconds that a life must be missing."""
 
     def __init__(self, lease: float) -> None:
@@ -121,8 +121,8 @@ class LivesMonitor:
 
 
 def _lock(node: str) -> None:
-    """Until the transaction ends, no other one begins or ends a life of this node. Of two lives
-    that die at the same time, the second one is the last."""
+    """Until the transaction ends, nobody else begins or ends a life of this node. Of two lives that
+    die at the same time, the second one counts as the last."""
     lives = Generation.objects.filter(node=node, fate=Fate.ALIVE).order_by("pk")
     list(lives.select_for_update().values_list("pk"))
 

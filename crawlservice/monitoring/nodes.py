@@ -1,4 +1,4 @@
-"""Nodes: who lives, which code each one runs, and how its last reload went."""
+"""Nodes: which live, which code each one runs, and how its last reload went."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from crawlservice.monitoring import lives
 
 OFFLINE, LEAVING, LOADING = "offline", "leaving", "loading"
 ABNORMAL, BUSY, IDLE = "abnormal", "busy", "idle"
-LATE_BEATS = 2.5  # times as long as between two beats, after which a node is late
-DEATHS = 3  # of workers, which are no accident any more
-ROLLOUT = timedelta(minutes=15)  # after which versions should not differ any more
+LATE_BEATS = 2.5  # heartbeat intervals after which a node is late
+DEATHS = 3  # of workers, from which on a node is abnormal
+ROLLOUT = timedelta(minutes=15)  # after which versions should no longer differ
 
 
 @dataclass(frozen=True)
 class Node:
     """One life of a node, as the cluster knows it at this moment.
 
-    ``state``: loading (no code yet), live, checking (live, and a candidate is being tried), refused
-    (live, and the candidate was not taken), leaving (ends what it has), or offline (its lease is
-    over: dead, or cut off). ``problem``: file, line and error of what was refused, or of what does
-    not load in the live version; a traceback may follow. ``since``: of the code's state, or of the
-    death of a node of which others have taken the requests, ``given_back`` in number. ``skew``: see
+    ``state``: loading (no code yet), live, checking (live, and trying a candidate), refused (live,
+    and the candidate was not accepted), leaving (finishes what it has), or offline (its lease has
+    expired: dead, or cut off). ``problem``: file, line and error of what was refused, or of what
+    does not load in the live version; a traceback may follow. ``since``: of the code's state, or of
+    the death of a node whose requests others have taken, ``given_back`` in number. ``skew``: see
     ``read``; ``apart``: for longer than a rollout takes. ``holds``: requests in progress. ``late``:
-    seconds since its last beat, when one should have come since, else 0; ``left``: of its lease,
-    then. ``missing``, ``deaths``, ``waits``: as it tells its health."""
+    seconds since its last heartbeat if one is overdue, else 0; ``left``: then, the seconds left of
+    its lease. ``missing``, ``deaths``, ``waits``: as it reports its health."""
 
     node: str
     generation: int
@@ -50,7 +50,7 @@ class Node:
     candidate: str
     problem: str
     since: datetime | None
-    seconds: float  # the last reload took, from the last write on; 0 before the first
+    seconds: float  # duration of the last reload, from the last write on; 0 before the first
     reloads: int
     follows: str
     pulled: str
@@ -67,8 +67,8 @@ class Node:
 
     @property
     def condition(self) -> str:
-        """How it is, in one word: offline, leaving, loading, abnormal (code was refused, does not
-        load or was not pulled, or there are troubles), busy or idle."""
+        """Its condition, in one word: offline, leaving, loading, abnormal (code was refused, does
+        not load or was not pulled, or there are troubles), busy or idle."""
         if self.state in (OFFLINE, LEAVING):
             return self.state
         if self.state == "refused" or self.problem or self.pull_problem or self.troubles:
@@ -79,7 +79,7 @@ class Node:
 
     @property
     def counts(self) -> bool:
-        """Does it work, with code that has loaded?"""
+        """Whether it works, with code that has loaded."""
         return bool(self.version) and self.state not in (OFFLINE, LEAVING)
 
     @property
@@ -96,32 +96,32 @@ class Node:
 
     @property
     def troubles(self) -> list[str]:
-        """What is wrong with it beside its code, in the reader's language, a line each."""
+        """What is wrong with it apart from its code, in the reader's language, one line each."""
         return [] if self.state in (OFFLINE, LEAVING) else [*self._troubles()]
 
     def _troubles(self) -> Iterator[str]:
         if self.late:
             yield gettext(
-                "It has not been heard of for {silent} s; in {left} s its lease is over, and others"
-                " take its requests. Is its machine overloaded, or cut off from Redis?"
+                "No heartbeat for {silent} s; in {left} s its lease expires, and other nodes take"
+                " its requests. Check whether its machine is overloaded or cut off from Redis."
             ).format(silent=round(self.late), left=round(self.left))
         if self.waits:
-            yield gettext("Its results or chores wait: {problem}").format(problem=self.waits)
+            yield gettext("Its results or chores are waiting: {problem}").format(problem=self.waits)
         if self.missing:
             yield ngettext(
-                "{n} of its {workers} workers is missing: the log of the node tells why",
-                "{n} of its {workers} workers are missing: the log of the node tells why",
+                "{n} of its {workers} workers is missing: see the log of the node",
+                "{n} of its {workers} workers are missing: see the log of the node",
                 self.missing,
             ).format(n=self.missing, workers=self.workers)
         if self.deaths >= DEATHS:
             yield gettext(
-                "{n} of its workers died or were killed in the last {minutes} minutes: the log of "
-                "the node tells why"
+                "{n} of its workers died or were killed in the last {minutes} minutes: see the "
+                "log of the node"
             ).format(n=self.deaths, minutes=round(DEATHS_WITHIN / 60))
         if self.apart:
             yield gettext(
                 "It has run another version than other nodes for more than {minutes} minutes; "
-                "python manage.py rollout brings all to one"
+                "python manage.py rollout brings all nodes to one"
             ).format(minutes=round(ROLLOUT.total_seconds() / 60))
 
 
@@ -129,11 +129,11 @@ def read() -> list[Node]:
     """Every life of a node that the cluster knows, by name and age, and the last lives of those
     that died and have neither come back nor been forgotten.
 
-    Skew: a node is marked when it does not run the version that most working nodes run. When no
-    version leads, nobody can say who is behind, and all are marked. Nodes that are offline, leave
-    or still load have no say and are not marked. So while a new version goes round, the nodes
-    that have it are marked first, and those that lack it last; no mark is left when all have it.
-    When nothing has changed for longer than a rollout takes, those marked are apart.
+    Skew: a node is marked if it does not run the version that most working nodes run. If no version
+    leads, it is unknown who is behind, and all are marked. Nodes that are offline, leaving or still
+    loading do not count and are not marked. So during a rollout, the nodes that have the new
+    version are marked first, and those that lack it last; no mark is left when all have it. When
+    nothing has changed for longer than a rollout takes, those marked are apart.
 
     Raises RedisError and CrawlframeError."""
     leases = frontier().leases
@@ -165,12 +165,12 @@ def unreadable() -> int:
 
 
 def why_unknown() -> str:
-    """What to say where ``by_generation`` is None."""
+    """The message where ``by_generation`` is None."""
     return refusal() or gettext("Redis does not answer")
 
 
 def by_generation() -> dict[int, Node] | None:
-    """``read`` by generation; None while Redis is away."""
+    """``read`` by generation; None while Redis is unreachable."""
     try:
         return {node.generation: node for node in read()}
     except (RedisError, CrawlframeError):
@@ -178,7 +178,7 @@ def by_generation() -> dict[int, Node] | None:
 
 
 def versions(nodes: Iterable[Node]) -> dict[str, list[str]]:
-    """The versions that run, the most frequent first, each with the names of its nodes."""
+    """The running versions, the most frequent first, each with the names of its nodes."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for node in nodes:
         if node.counts:
@@ -187,7 +187,7 @@ def versions(nodes: Iterable[Node]) -> dict[str, list[str]]:
 
 
 def skew_line(nodes: Iterable[Node]) -> str:
-    """``2 versions run: 1f00c0ffee00 (alpha, beta), …``; "" when there is no skew."""
+    """``2 versions run: 1f00c0ffee00 (alpha, beta), …``; "" if there is no skew."""
     running = versions(nodes)
     if len(running) < 2:
         return ""
@@ -256,7 +256,7 @@ def _late(info: NodeInfo) -> float:
 
 
 def _is_resting(nodes: Iterable[Node]) -> bool:
-    """Did no code change anywhere for longer than a rollout takes?"""
+    """Whether no code has changed anywhere for longer than a rollout takes."""
     changes = [node.since for node in nodes if node.counts and node.since]
     return bool(changes) and max(changes) < timezone.now() - ROLLOUT
 

@@ -1,4 +1,4 @@
-"""Overview: the cluster at a glance. What is long is looked at as far as its latest rows."""
+"""Overview: the cluster at a glance. Of long tables, only the latest rows are read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from crawlservice.monitoring.ttl_cache import ttl_cache
 from crawlservice.tasks import progress
 from crawlservice.tasks.forecast import Forecast, forecasts
 
-OPEN = 1_000  # tasks whose numbers are summed
-SHOWN = 20  # tasks, and hosts
-ENDED = 8  # tasks that ended last
-ROWS = 20_000  # ledger rows of which hosts are judged
-LOOKED = 400_000  # ledger rows among which these are looked for: many may be cancelled
-SEEN = 5  # pages from which a host is called slow
+OPEN = 1_000  # open tasks whose numbers are summed
+SHOWN = 20  # most tasks, and hosts, shown
+ENDED = 8  # last ended tasks shown
+ROWS = 20_000  # ledger rows by which hosts are judged
+LOOKED = 400_000  # ledger rows searched for these: many may be cancelled
+SEEN = 5  # pages from which on a host may be called slow
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Totals:
 @dataclass(frozen=True)
 class Overview:
     """``running``: the latest SHOWN of the open tasks; ``ended``: the last ENDED that have ended,
-    the latest first; ``known``: nodes, or None while Redis is away. ``partial``: more than OPEN
-    tasks are open, and the totals are of the latest OPEN. ``failing``: schedules that cannot start,
-    SHOWN at most. ``refusal``: why Redis is not used although it answers. ``unreadable``: rows of
-    Redis that were set aside."""
+    the latest first; ``known``: nodes, or None while Redis is unreachable. ``partial``: more than
+    OPEN tasks are open, and the totals cover the latest OPEN. ``failing``: schedules that cannot
+    start, at most SHOWN. ``refusal``: why Redis is not used although it answers. ``unreadable``:
+    rows of Redis that were set aside."""
 
     totals: Totals
     running: list[Forecast]
@@ -61,7 +61,7 @@ class Overview:
 
     @property
     def troubled(self) -> list[Node]:
-        """Nodes of which there is a problem to tell."""
+        """Nodes that have a problem."""
         return [
             node for node in self.known or () if node.problem or node.pull_problem or node.troubles
         ]
@@ -69,7 +69,7 @@ class Overview:
 
 @dataclass
 class Host:
-    """What the latest pages tell of a host."""
+    """A host, judged by the latest pages."""
 
     name: str
     pages: int = 0
@@ -79,22 +79,22 @@ class Host:
 
     @property
     def mean(self) -> float:
-        """Milliseconds per fetch."""
+        """Mean milliseconds per fetch."""
         return self.milliseconds / self.pages
 
     @property
     def share(self) -> float:
-        """Percent of the pages that are errors."""
+        """Percentage of the pages that are errors."""
         return 100 * self.errors / self.pages
 
     @property
     def reason(self) -> str:
-        """The most frequent one."""
+        """The most frequent reason of its errors."""
         return self.reasons.most_common(1)[0][0] if self.reasons else ""
 
 
 class Hosts(NamedTuple):
-    """The slowest and the most failing ones of the latest ``rows`` pages."""
+    """The slowest hosts, and those with the most errors, among the latest ``rows`` pages."""
 
     rows: int
     slowest: list[Host]
@@ -125,7 +125,7 @@ def snapshot() -> Overview:
 
 
 def _nodes() -> tuple[list[Node] | None, int]:
-    """The nodes, or None while Redis is away, and how many of its rows were set aside."""
+    """The nodes, or None while Redis is unreachable, and how many of its rows were set aside."""
     try:
         return nodes.read(), nodes.unreadable()
     except (RedisError, CrawlframeError):
@@ -133,7 +133,7 @@ def _nodes() -> tuple[list[Node] | None, int]:
 
 
 def _ended() -> list[Task]:
-    """By their events, which are in the order of the ends. One that runs again is left out."""
+    """By their events, which are in the order of the ends. Tasks that run again are left out."""
     events = Event.objects.filter(outcome__in=Task.Outcome.values).order_by("-pk")
     numbers = [*dict.fromkeys(events.values_list("task", flat=True)[: 2 * ENDED])]
     found = Task.objects.defer("seeds", "arguments", "settings").in_bulk(numbers)
@@ -143,7 +143,7 @@ def _ended() -> list[Task]:
 
 @ttl_cache(seconds=15)
 def hosts() -> Hosts:
-    """Which hosts are slow, and which fail."""
+    """The slow hosts and the failing hosts."""
     newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
     fetched = Page.objects.exclude(url__in=(ROOT_URL, END_URL)).exclude(reason=CANCELLED)
     rows = fetched.filter(pk__gt=newest - LOOKED).order_by("-pk")

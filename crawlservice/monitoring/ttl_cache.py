@@ -1,4 +1,4 @@
-"""A cache of results that cost something and are good for some seconds."""
+"""A cache for results that are expensive and stay valid for some seconds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 class TtlCached(Generic[P, T]):
-    """A function whose answer is given again to the same arguments, by this process, for so many
-    seconds. Whoever asks meanwhile waits for the one who looks."""
+    """A function whose result is returned again for the same arguments, in this process, for some
+    seconds. Concurrent callers wait for the one that computes it."""
 
     def __init__(self, function: Callable[P, T], seconds: float) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""Canary: does a version run pages without errors of a new kind? The ledger tells."""
+"""Canary: whether a version runs pages without errors of a new kind, according to the ledger."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from crawlservice.models import Page
 
-LOOK_BACK = 200_000  # ledger rows in which other versions may have met the same error
-# Rows by which commits may overtake each other: a row may appear below a later one.
+LOOK_BACK = 200_000  # ledger rows searched for the same error of other versions
+# Rows by which commits may overtake each other: a row may appear before a later one.
 OVERTAKING_ROWS = 5_000
 EXAMPLES = 1_000  # rows of one reason whose tracebacks are compared
-NOT_OURS = ("cancelled",)  # reasons that no code is to blame for
+NOT_OURS = ("cancelled",)  # reasons that are no fault of the code
 
 
 class Kind(NamedTuple):
@@ -27,7 +27,7 @@ class Kind(NamedTuple):
 
 
 class NewError(NamedTuple):
-    """An error of a kind that no other version met."""
+    """An error of a kind that no other version had."""
 
     kind: Kind
     url: str
@@ -35,8 +35,8 @@ class NewError(NamedTuple):
 
 
 class CanaryTrial:
-    """The pages that one version runs from now on. Reads the ledger by primary key, and in it only
-    what is new. Raises django.db.Error."""
+    """The pages that one version runs from now on. Reads only new rows of the ledger, by primary
+    key. Raises django.db.Error."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -46,11 +46,12 @@ class CanaryTrial:
 
     @property
     def pages(self) -> int:
-        """How many the version ran, as far as ``check`` has seen."""
+        """How many pages the version ran, as of the last ``check``."""
         return len(self._seen)
 
     def check(self) -> NewError | None:
-        """Reads on. Answers the first error of a kind that is new with this version."""
+        """Reads new rows. Returns the first error of a kind that is new with this version, or
+        None."""
         newest = _newest()
         rows = (
             Page.objects.filter(
@@ -75,7 +76,7 @@ class CanaryTrial:
         return None
 
     def _met_before(self, kind: Kind, newest: int) -> bool:
-        """Did another version meet it, before or meanwhile?"""
+        """Whether another version had it, before or meanwhile."""
         rows = Page.objects.filter(
             pk__gt=newest - LOOK_BACK,
             state=Page.State.ERROR,

@@ -1,5 +1,5 @@
-"""Rollout: a revision is announced to the nodes that follow its branch, and waited for until each
-one runs it or has said why not; on a canary first, if one is named."""
+"""Rollout: announces a revision to the nodes that follow its branch, and waits until each one runs
+it or has reported why not; on a canary first, if one is named."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ COMMAND = command("rollout")
 
 
 class RolloutFailed(CrawlframeError):
-    """Not every node runs the revision. The message says what stands, and how to go on."""
+    """Not every node runs the revision. The message says what each node runs, and how to go on."""
 
 
 @dataclass
 class RolloutRun:
     """One rollout of ``revision`` (40 hex digits).
 
-    ``branch``: "" takes the only one that is followed. ``back``: nodes may go back to it.
-    ``canary``: the node that runs ``pages`` pages with it before the others are told. ``timeout``:
-    seconds that each wait may take. ``show`` is called with what stands and a note."""
+    ``branch``: "" takes the only one that is followed. ``back``: nodes may go back to the revision.
+    ``canary``: the node that runs ``pages`` pages with it before it is announced to the others.
+    ``timeout``: seconds that each wait may take. ``show`` is called with the statuses and a
+    note."""
 
     revision: str
     show: Callable[[list[NodeStatus], str], None]
@@ -45,8 +46,8 @@ class RolloutRun:
     canary: str = ""
     pages: int = 100
     timeout: float = 300.0
-    _told: Rollout | None = field(default=None, init=False)  # the last that was announced
-    _before: str = field(default="", init=False)  # what the canary had
+    _told: Rollout | None = field(default=None, init=False)  # the last one announced
+    _before: str = field(default="", init=False)  # what the canary ran before
     _asked: set[str] = field(default_factory=set, init=False)
     _last: dict[str, NodeStatus] = field(default_factory=dict, init=False)
 
@@ -64,12 +65,12 @@ class RolloutRun:
         failed = [one for one in self._answers() if one.phase is not Phase.LIVE]
         if failed:
             raise RolloutFailed(
-                f"{_listed(failed)}. These go on with the code they had. Mend it and roll out the "
-                f"next revision, or take all back: {COMMAND} REVISION --back"
+                f"{_listed(failed)}. These keep the code they had. Fix it and roll out the "
+                f"next revision, or take all nodes back: {COMMAND} REVISION --back"
             )
 
     def describe(self) -> str:
-        """What was announced so far, for somebody who stops watching."""
+        """What was announced so far, for a user who stops watching."""
         told = self._told
         if told is None:
             return "nothing was announced"
@@ -81,7 +82,7 @@ class RolloutRun:
         text += ", and is not taken back"
         if whom and not told.back:
             text += f".\n{self._how_to_go_on()}"
-        return f"{text}\nWhat becomes of it: {COMMAND} --status"
+        return f"{text}\nSee its progress: {COMMAND} --status"
 
     # -- the canary -------------------------------------------------------------------------------
 
@@ -104,7 +105,8 @@ class RolloutRun:
     def _run_canary(self, node: NodeInfo) -> None:
         """Returns when the canary has proved the revision. Raises RolloutFailed."""
         self._before = self._had(node)
-        trial = CanaryTrial(self.revision[:SHORT])  # before it is told: it may run pages at once
+        # Before it is announced: it may run pages at once.
+        trial = CanaryTrial(self.revision[:SHORT])
         told = Rollout(self.revision, self.branch, (self.canary,), self.back, self._before)
         self._announce(told)
         self._wait_for_answers()
@@ -114,31 +116,31 @@ class RolloutRun:
         if not self._until(lambda: self._proved(trial), lambda: self._count(trial)):
             raise RolloutFailed(
                 f"canary {self.canary} ran {self._count(trial)} with {self.revision[:SHORT]} in "
-                f"{self.timeout:g} s, without a new kind of error. It stays as it is and no other "
-                f"node was told.\n{self._how_to_go_on()}"
+                f"{self.timeout:g} s, without a new kind of error. It stays as it is, and no other "
+                f"node was affected.\n{self._how_to_go_on()}"
             )
 
     def _had(self, node: NodeInfo) -> str:
-        """The revision that the canary goes back to; "" when it cannot be known."""
+        """The revision that the canary goes back to; "" if it is unknown."""
         version = node.code.version.partition("+")[0]
-        if version == self.revision[:SHORT]:  # it is tried once more
+        if version == self.revision[:SHORT]:  # it is tried again
             told = frontier().rollouts.of(self.canary, self.branch)
             return told.before if told is not None and told.revision == self.revision else ""
         checkout = Checkout.around(settings.BASE_DIR)
-        # A node finds it by its first digits too.
+        # A node resolves its first digits too.
         return (checkout.resolve(version) if checkout and version else "") or version
 
     def _proved(self, trial: CanaryTrial) -> bool:
         mine = self._last[self.canary]
         if mine.version not in ("", self.revision[:SHORT]):
             raise RolloutFailed(
-                f"canary {self.canary} runs {mine.version} now: somebody else changed its code. No "
-                "other node was told"
+                f"canary {self.canary} runs {mine.version} now: somebody else changed its code. "
+                "No other node was affected"
             )
         try:
             finding = trial.check()
         except DatabaseError:
-            connection.close()  # nodes wait for its return too
+            connection.close()  # nodes wait for it too
             return False
         if finding is not None:
             self._take_back(self._describe(finding))
@@ -150,15 +152,15 @@ class RolloutRun:
     def _describe(self, finding: NewError) -> str:
         lines = finding.detail.strip().splitlines()
         return (
-            f"canary {self.canary} met an error with {self.revision[:SHORT]} that no other version "
-            f"met: {finding.kind}, for instance {finding.url}" + (f": {lines[-1]}" if lines else "")
+            f"canary {self.canary} had an error with {self.revision[:SHORT]} that no other version "
+            f"had: {finding.kind}, for instance {finding.url}" + (f": {lines[-1]}" if lines else "")
         )
 
     def _take_back(self, why: str) -> None:
         """Brings the canary back to what it had. Raises RolloutFailed."""
         if not self._before or self._before.startswith(self.revision[:SHORT]):
             raise RolloutFailed(
-                f"{why}.\nWhat it ran before is not known, and no other node was told. Take it "
+                f"{why}.\nWhat it ran before is unknown, and no other node was affected. Take it "
                 f"back: {COMMAND} REVISION --back"
             )
         untouched = self._last[self.canary].phase is Phase.NOT_PULLED
@@ -171,14 +173,15 @@ class RolloutRun:
             phase = self._last[self.canary].phase
             end = f"It is back on {short}"
             if phase is not Phase.LIVE:
-                end = f"It was told to go back to {short} and is still {phase}"
-        raise RolloutFailed(f"{why}.\n{end}, and no other node was told")
+                end = f"It was asked to go back to {short} and is still {phase}"
+        raise RolloutFailed(f"{why}.\n{end}, and no other node was affected")
 
     def _how_to_go_on(self) -> str:
         try_on = f"{COMMAND} {self.revision[:SHORT]} --canary {self.canary} --pages {self.pages}"
         back = f"{COMMAND} {self._before[:SHORT] or 'REVISION'} --back"
         return (
-            f"Wait on: {try_on}\nTell all nodes: {COMMAND} {self.revision[:SHORT]}\nGo back: {back}"
+            f"Wait longer: {try_on}\n"
+            f"Roll out to all nodes: {COMMAND} {self.revision[:SHORT]}\nGo back: {back}"
         )
 
     # -- announcing and waiting -------------------------------------------------------------------
@@ -193,7 +196,7 @@ class RolloutRun:
             raise RolloutFailed(f"after {self.timeout:g} s: {_listed(waiting)}.\n{self.describe()}")
 
     def _until(self, ready: Callable[[], bool], note: Callable[[], str]) -> bool:
-        """Shows what stands until it is ready; false when the time is over."""
+        """Shows the statuses until it is ready; returns False if the time is over."""
         deadline = time.monotonic() + self.timeout
         while True:
             try:
@@ -217,7 +220,7 @@ class RolloutRun:
                 one = one._replace(why=f"follows {node.code.follows}")
             self._last[one.node] = one
             if mine and named and one.phase is not Phase.OFFLINE:
-                self._asked.add(one.node)  # also one that came meanwhile
+                self._asked.add(one.node)  # also one that joined meanwhile
         for name in self._last.keys() - nodes.keys():
             self._last[name] = self._last[name]._replace(phase=Phase.OFFLINE, why="")
 
@@ -227,7 +230,7 @@ class RolloutRun:
             return
         if not newest.nodes or self._asked & set(newest.nodes):
             raise RolloutFailed(
-                f"somebody announced {newest.revision[:SHORT]} meanwhile; what becomes of it: "
+                f"somebody announced {newest.revision[:SHORT]} meanwhile; see its progress: "
                 f"{COMMAND} --status"
             )
 
@@ -240,8 +243,8 @@ class RolloutRun:
 
 
 def the_branch(nodes: Iterable[NodeInfo], wanted: str = "") -> str:
-    """The branch that living nodes follow. Raises ArgumentError when there is none, when there are
-    several and none is wanted, or when nobody follows the wanted one."""
+    """The branch that living nodes follow. Raises ArgumentError if there is none, if there are
+    several and none was given, or if nobody follows the given one."""
     followed = sorted({branch_of(node.code.follows) for node in nodes if node.code.follows})
     if not followed:
         raise ArgumentError(
@@ -261,20 +264,20 @@ def the_branch(nodes: Iterable[NodeInfo], wanted: str = "") -> str:
 
 
 def full_revision(text: str) -> str:
-    """The 40 hex digits of what a user typed: those, or what git makes of it in the checkout of
-    this service. Raises ArgumentError."""
+    """The 40 hex digits of a revision as a user typed it: those, or what git resolves in the
+    checkout of this service. Raises ArgumentError."""
     if len(text) in WHOLE and not text.lower().strip("0123456789abcdef"):
         return text.lower()
     checkout = Checkout.around(settings.BASE_DIR)
     if checkout is None:
         raise ArgumentError(
-            f"{text!r} cannot be looked up, for {settings.BASE_DIR} is no git checkout; give all "
+            f"{text!r} cannot be resolved: {settings.BASE_DIR} is no git checkout; give all "
             "40 hex digits of the revision"
         )
     if revision := checkout.resolve(text):
         return revision
     raise ArgumentError(
-        f"there is no revision {text!r} in {checkout.root}, or it is short and fits several; run "
+        f"there is no revision {text!r} in {checkout.root}, or it is ambiguous; run "
         "git fetch there, or give all 40 hex digits"
     )
 

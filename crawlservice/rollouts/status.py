@@ -1,4 +1,4 @@
-"""NodeStatus: how far each node is with the revision that was announced to it."""
+"""NodeStatus: the progress of each node with the revision that was announced to it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from crawlservice.connections.frontier import frontier
 
 
 class Phase(StrEnum):
-    """How far a node is."""
+    """The progress of a node."""
 
     ANNOUNCED = "announced"  # it has not answered yet
     NOT_PULLED = "not pulled"  # its checkout is as it was
     PULLED = "pulled"
     CHECKING = "checking"
-    REFUSED = "refused"  # checked; the code it had goes on
+    REFUSED = "refused"  # checked and refused; the previous code stays live
     LIVE = "live"
     OFFLINE = "offline"
     NOT_TOLD = "not told"
@@ -27,7 +27,7 @@ class Phase(StrEnum):
 
     @property
     def settled(self) -> bool:
-        """Will it stay so?"""
+        """Whether it is final."""
         return self in (Phase.NOT_PULLED, Phase.REFUSED, Phase.LIVE)
 
 
@@ -41,13 +41,13 @@ class NodeStatus(NamedTuple):
 
     @classmethod
     def of(cls, node: NodeInfo, told: Rollout | None) -> NodeStatus:
-        """``told``: the last that was announced to it; None when nothing was."""
+        """``told``: the last rollout announced to it; None if there was none."""
         phase, why = _phase(node, told)
         return cls(node.node, node.code.version, phase, why.partition("\n")[0])
 
 
 def lives() -> dict[str, NodeInfo]:
-    """The life of each node that counts, by the node's name: rather one that takes requests than
+    """The life that counts of each node, by the node's name: one that takes requests rather than
     one that leaves or is dead, and the latest of those. Raises redis.RedisError."""
     nodes = frontier().leases.nodes()
     nodes.sort(key=lambda node: (node.lease_left > 0, not node.leaving, node.generation))
@@ -56,7 +56,7 @@ def lives() -> dict[str, NodeInfo]:
 
 
 def node_statuses() -> list[NodeStatus]:
-    """Every node with what it was told last. Raises redis.RedisError."""
+    """Every node, with what was last announced to it. Raises redis.RedisError."""
     rollouts = frontier().rollouts
     return [
         NodeStatus.of(node, rollouts.of(node.node, branch_of(node.code.follows)))

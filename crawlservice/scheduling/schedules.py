@@ -1,9 +1,9 @@
-"""Schedules: submits spiders when they are due. The leading steward does it, once each second.
+"""Schedules: submits spiders when they are due. The leading steward does it, once per second.
 
-The database's clock decides what is due: nodes may disagree about the time, and there is only one
-of it. A due time is claimed, submitted and told of in one transaction that holds the row of its
-schedule: so it is submitted once or not at all, whoever dies when and however many stewards believe
-to lead. What Redis was not told of the new task, the steward tells it later."""
+The database's clock decides what is due: clocks of nodes may differ, and there is only one
+database. A due time is claimed, submitted and recorded in one transaction that locks the row of its
+schedule: so it is submitted once or not at all, whichever process dies and however many stewards
+believe that they lead. If Redis missed the new task, the steward adds it later."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from crawlservice.tasks import submit
 
 log = logging.getLogger(__name__)
 
-MISSED_AFTER = timedelta(seconds=60)  # after which a start is missed: fail-over is quicker by far
-MAX_WAITING = 100  # runs of one schedule that wait for the last one to end
-MISSED = "no node was there at that time"
+MISSED_AFTER = timedelta(seconds=60)  # then a start counts as missed; fail-over is much faster
+MAX_WAITING = 100  # runs of one schedule that may wait for the last one to end
+MISSED = "no node was running at that time"
 
 Found = SpiderInfo | UnknownSpider
 
 
 def start_due(still_here: Callable[[], None] = lambda: None) -> None:
-    """Starts what is due, and what waited for the last one to end. ``still_here`` is called again
-    and again meanwhile.
+    """Starts what is due, and runs that waited for the last one to end. ``still_here`` is called
+    repeatedly meanwhile.
 
     Raises redis.RedisError, FrontierError and django.db.Error; what is left is due next time."""
     due = Schedule.objects.filter(Q(next_at=None) | Q(next_at__lte=Now()), enabled=True)
@@ -55,8 +55,8 @@ def start_due(still_here: Callable[[], None] = lambda: None) -> None:
 
 
 def plan(schedule: Schedule) -> None:
-    """Decides when it is due next, from now on; whoever made it or changed its timing calls this.
-    Starts that it has missed are forgotten. Raises BadTiming."""
+    """Decides when it is due next, counting from now; called when it is added or its timing
+    changes. Missed starts are dropped. Raises BadTiming."""
     timing = timing_of(schedule)
     with transaction.atomic():
         row, now = _lock(schedule)
@@ -78,15 +78,15 @@ def upcoming(schedule: Schedule, count: int) -> list[datetime]:
 
 
 def run_now(schedule: Schedule, user: User | None = None) -> Run:
-    """As if it were due at this moment, enabled or not. When it is due next does not change.
+    """Starts it as if it were due now, enabled or not. Its next time does not change.
 
-    Raises UnknownSpider, ArgumentError, and FrontierError; when that comes after the task was
-    recorded, it says so."""
+    Raises UnknownSpider, ArgumentError, and FrontierError; if the task was recorded by then, the
+    message says so."""
     info = submit.published(schedule.spider)
     with transaction.atomic():
         row, now = _lock(schedule)
         if row is None:
-            raise ArgumentError(_("there is no such schedule any more"))
+            raise ArgumentError(_("this schedule no longer exists"))
         run = _start(row, now, info, user=user)
         if run.outcome == Run.Outcome.FAILED:
             raise ArgumentError(run.problem)
@@ -94,8 +94,8 @@ def run_now(schedule: Schedule, user: User | None = None) -> Run:
 
 
 def _look_up(spider: str) -> Found | None:
-    """The spider, or why there is none. None: no node has ever said what it has, so it is asked
-    again. Before the transaction, for it must not wait for Redis."""
+    """The spider, or why there is none. None: no node has ever published its spiders, so it is
+    looked up again later. Called before the transaction, which must not wait for Redis."""
     try:
         return submit.published(spider)
     except submit.NothingPublished:
@@ -105,8 +105,8 @@ def _look_up(spider: str) -> Found | None:
 
 
 def _lock(schedule: Schedule) -> tuple[Schedule | None, datetime]:
-    """The schedule as it is now, for nobody else to change until the transaction ends, and the
-    time. On SQLite the transaction itself has that effect."""
+    """The current row of the schedule, locked until the transaction ends, and the time. On SQLite
+    the transaction itself is the lock."""
     rows = Schedule.objects.select_for_update().annotate(clock=Now())
     row = rows.filter(pk=schedule.pk).first()
     return row, row.clock if row else schedule.created_at
@@ -123,7 +123,7 @@ def _start_due(schedule: Schedule, found: Found) -> None:
         return  # it was changed just now
     try:
         timing = timing_of(row)
-    except BadTiming as error:  # it came past the form, or the time zone is gone from this machine
+    except BadTiming as error:  # not checked by a form, or this machine lacks the time zone
         _record(row, now, Run.Outcome.FAILED, str(error))
         _mark(row, now, str(error))
         Schedule.objects.filter(pk=row.pk).update(enabled=False, next_at=None)
@@ -167,14 +167,16 @@ def _start_waiting(schedule: Schedule, found: Found) -> None:
 def _start(
     schedule: Schedule, due: datetime, found: Found, *, note: str = "", user: User | None = None
 ) -> Run:
-    """What the overlap policy wants, in the transaction that holds the schedule."""
+    """Applies the overlap policy, in the transaction that locks the schedule."""
     active, policy = _active(schedule), schedule.overlap
     if active and policy == Schedule.Overlap.SKIP:
-        return _record(schedule, due, Run.Outcome.SKIPPED, f"task {active[0]} still ran")
+        return _record(schedule, due, Run.Outcome.SKIPPED, f"task {active[0]} was still running")
     if policy == Schedule.Overlap.QUEUE:
         waiting = schedule.runs.filter(outcome=Run.Outcome.WAITING).count()
         if waiting >= MAX_WAITING:
-            return _record(schedule, due, Run.Outcome.SKIPPED, f"{waiting} waited already")
+            return _record(
+                schedule, due, Run.Outcome.SKIPPED, f"{waiting} runs were waiting already"
+            )
         if active or waiting:
             return _record(schedule, due, Run.Outcome.WAITING, note)
     run = Run(schedule=schedule, due_at=due, problem=note)
@@ -210,15 +212,15 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
 
 
 def clear(schedule: Schedule) -> None:
-    """Nothing is known any more that keeps it from starting."""
+    """Clears the problem: nothing is known to keep it from starting."""
     if schedule.problem:
         Schedule.objects.filter(pk=schedule.pk).update(problem="", problem_since=None)
         schedule.problem, schedule.problem_since = "", None
 
 
 def _mark(schedule: Schedule, due: datetime, problem: str) -> None:
-    """Remembers why it cannot start. The first time is an event; the next ones, until it has
-    started or was changed, are not."""
+    """Stores why it cannot start. The first time is an event; further failures are not, until it
+    has started or was changed."""
     row = Schedule.objects.filter(pk=schedule.pk)
     if schedule.problem:
         row.update(problem=problem)

@@ -1,4 +1,4 @@
-"""Timing: when a schedule falls due, by cron in its time zone, or every so many seconds."""
+"""Timing: when a schedule is due, by cron in its time zone, or at a fixed interval."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 from crawlframe.errors import CrawlframeError
 
 FIELDS = 5  # of a cron expression
-FIRST_LOOK = timedelta(minutes=1)  # how far back the last due time is looked for, then further
+FIRST_LOOK = timedelta(minutes=1)  # how far back the last due time is searched at first
 
 
 class BadTiming(CrawlframeError):
-    """A schedule can never fall due like this. ``field`` names what is wrong."""
+    """A schedule with this timing could never be due. ``field`` names what is wrong."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -27,12 +27,12 @@ class BadTiming(CrawlframeError):
 
 @dataclass(frozen=True)
 class Timing:
-    """``cron`` or ``every``, one of them. All moments are given and answered in UTC.
+    """``cron`` or ``every``, one of them. All times are given and returned in UTC.
 
-    Daylight saving, as Debian's cron has it. A time of day (neither minute nor hour begins with
-    ``*``) that the clock jumps over comes when the jump is over, and one that the clock shows twice
-    comes the first time. Others go with the clock on the wall: nothing in the gap, and twice in the
-    doubled hour. ``every`` knows no clock on the wall."""
+    Daylight saving works as in Debian's cron. A time of day (neither minute nor hour begins with
+    ``*``) that the clock skips is due right after the gap, and one that the clock shows twice is
+    due the first time. Others follow the wall clock: not due in the gap, and due twice in the
+    repeated hour. ``every`` does not depend on the wall clock."""
 
     cron: str
     every: int | None
@@ -44,7 +44,7 @@ class Timing:
         try:
             zone = ZoneInfo(timezone)
         except (KeyError, ValueError, OSError):  # unknown, no name of one, and a directory
-            text = _("there is no time zone %(name)r; write one such as Asia/Shanghai or UTC")
+            text = _("there is no time zone %(name)r; give one such as Asia/Shanghai or UTC")
             raise BadTiming("timezone", text % {"name": timezone}) from None
         timing = cls(" ".join(cron.split()), every, zone)
         timing._check()
@@ -60,14 +60,15 @@ class Timing:
                 moment += timedelta(seconds=self.every)
                 yield moment
         for local in CronSim(self.cron, moment.astimezone(self.zone)):
-            # Of a doubled hour the first one is given, which may lie before a moment in the second.
+            # In a repeated hour, the first time is returned, which may be before a moment in the
+            # second.
             due = local.astimezone(UTC)
             if due > moment:
                 moment = due
                 yield due
 
     def latest(self, first: datetime, until: datetime) -> datetime:
-        """The last time due up to ``until``; ``first`` is one that is due and not after it."""
+        """The last due time up to ``until``; ``first`` is a due time that is not after it."""
         if self.every is not None:
             return first + (until - first) // timedelta(seconds=self.every) * timedelta(
                 seconds=self.every
@@ -85,7 +86,7 @@ class Timing:
             span *= 4
 
     def upcoming(self, first: datetime, count: int) -> list[datetime]:
-        """``first``, which is due, and those after it."""
+        """``first``, which is a due time, and those after it."""
         return [first, *islice(self.all_after(first), count - 1)]
 
     def _check(self) -> None:
@@ -100,7 +101,7 @@ class Timing:
         count = len(self.cron.split())
         if count != FIELDS:
             text = _(
-                "%(cron)r has %(count)d fields; write five: minute, hour, day of month, month, day "
+                "%(cron)r has %(count)d fields; give five: minute, hour, day of month, month, day "
                 "of week, such as 0 6 * * 1-5"
             )
             raise BadTiming("cron", text % {"cron": self.cron, "count": count})
@@ -111,4 +112,4 @@ class Timing:
             text = _("the %(part)s of %(cron)r is wrong")
             raise BadTiming("cron", text % {"part": part, "cron": self.cron}) from None
         if due is None:
-            raise BadTiming("cron", _("no such day ever comes"))
+            raise BadTiming("cron", _("there is no such day"))

@@ -11,7 +11,7 @@ LOCALES = {"zh": "zh_CN"}  # of cron_descriptor, by the beginning of Django's; e
 
 
 def in_words(cron: str, every: int | None) -> str:
-    """The timing must be a good one."""
+    """The timing in words; it must be valid."""
     return _cron(cron) if every is None else _every(every)
 
 
@@ -29,18 +29,18 @@ def _every(seconds: int) -> str:
 
 
 def _cron(cron: str) -> str:
-    # Named here: without it Options looks for that of the system, and warns where there is none.
+    # Given here: otherwise Options looks for the system's, and warns where there is none.
     options = Options(locale_code=LOCALES.get((get_language() or "")[:2], "en_US"))
     options.use_24hour_time_format = True
     try:
         words: str = ExpressionDescriptor(cron, options).get_description()
-    except FormatException:  # it knows fewer forms than we do
+    except FormatException:  # cron_descriptor knows fewer forms than we do
         return cron
     return _named(words)
 
 
 def _named(words: str) -> str:
-    """It gives the names of days and months in English."""
+    """Translates the names of days and months, which cron_descriptor leaves in English."""
     for names in (WEEKDAYS, MONTHS):
         for number, name in names.items():
             with override("en"):

@@ -1,5 +1,5 @@
-"""What must not be reachable from other machines: pages that tell everything, keys that can be
-guessed. It is asked before Django is set up, so it imports nothing of the project."""
+"""What must not be reachable from other machines: pages that reveal everything, keys that can be
+guessed. Checked before Django is set up, so this imports nothing of the project."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from crawlframe.program import command
 
 SHORTEST_KEY = 32  # characters
-FEWEST_MARKS = 8  # different characters of a key
+FEWEST_MARKS = 8  # least number of different characters in a key
 KEY, FORMER_KEYS = "CRAWLFRAME_SECRET_KEY", "CRAWLFRAME_SECRET_KEY_FALLBACKS"
 MENDS = {
     KEY: "make one: openssl rand -hex 32",
@@ -20,7 +20,7 @@ CHECKED = "WEB_CHECKED_BY_CRAWLFRAME"  # set for the processes of a web that pas
 
 
 def weakness(key: str) -> str:
-    """Why the text is no secret key; "" when it is one."""
+    """Why the text is unsuitable as a secret key; "" if it is suitable."""
     if len(key) < SHORTEST_KEY:
         return f"has {len(key)} characters, at least {SHORTEST_KEY} are needed"
     if len(set(key)) < FEWEST_MARKS:
@@ -29,26 +29,25 @@ def weakness(key: str) -> str:
 
 
 def refusal(hosts: Iterable[str], environment: Mapping[str, str] = os.environ) -> str:
-    """Why the web must not listen at these addresses with what the environment says; "" when it
-    may."""
+    """Why the web must not listen at these addresses with this environment; "" if it may."""
     debug = is_on(environment.get("CRAWLFRAME_DEBUG", ""))
     return problem(hosts, debug=debug, keys=configured_keys(environment))
 
 
 def is_on(text: str) -> bool:
-    """Of the value of a variable that is 1 or 0."""
+    """Whether a variable that is 1 or 0 is on."""
     return text.strip().lower() in ("1", "yes", "on", "true")
 
 
 def configured_keys(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Variables and secret keys: the present one, if it is not generated, and former ones."""
+    """Variables and secret keys: the current one, unless it was generated, and former ones."""
     present = environment.get(KEY, "").strip()
     former = environment.get(FORMER_KEYS, "").replace(",", " ").split()
     return [(KEY, present)] * bool(present) + [(FORMER_KEYS, key) for key in former]
 
 
 def problem(hosts: Iterable[str], *, debug: bool, keys: Iterable[tuple[str, str]]) -> str:
-    """Why the web must not listen at these addresses; "" when it may. ``keys``: as of
+    """Why the web must not listen at these addresses; "" if it may. ``keys``: as from
     ``configured_keys``."""
     public = [host for host in hosts if not is_loopback(host)]
     if not public:
@@ -67,7 +66,7 @@ def problem(hosts: Iterable[str], *, debug: bool, keys: Iterable[tuple[str, str]
 
 
 def is_loopback(host: str) -> bool:
-    """Of an IP address, a host name or the path of a unix socket."""
+    """Whether an IP address, a host name or the path of a unix socket is local."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -75,5 +74,5 @@ def is_loopback(host: str) -> bool:
 
 
 def is_checked() -> bool:
-    """Whether this is a process of a web whose addresses were looked at."""
+    """Whether this is a process of a web whose addresses were checked."""
     return os.environ.get(CHECKED) == "1"

@@ -1,6 +1,6 @@
 """Sealing: secrets that must be read again are encrypted at rest (Fernet: AES-128-CBC with
 HMAC-SHA256). The key is derived from SECRET_KEY by HKDF (RFC 5869), so a copy of the database alone
-opens nothing."""
+reveals nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PURPOSE = b"crawlframe sealed secrets 1"
 
 
 class SealError(ConfigError):
-    """A secret was encrypted with another key than ours."""
+    """A secret was encrypted with another key."""
 
 
 def seal(text: str) -> str:
@@ -27,7 +27,7 @@ def seal(text: str) -> str:
 
 
 def unseal(sealed: str) -> str:
-    """What was sealed with SECRET_KEY or one of SECRET_KEY_FALLBACKS. Raises SealError."""
+    """The text sealed with SECRET_KEY or one of SECRET_KEY_FALLBACKS. Raises SealError."""
     try:
         return _box().decrypt(sealed.encode()).decode() if sealed else ""
     except InvalidToken:

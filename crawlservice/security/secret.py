@@ -1,4 +1,4 @@
-"""The secret key of an installation that was given none, and the directory that it is kept in."""
+"""The generated secret key of an installation that was given none, and the directory it is in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlframe.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-# What is in a var directory: of this module, databaseurl, embedded, services and localnode.
+# What a var directory contains: from this module, databaseurl, embedded, services and localnode.
 OURS = re.compile(
     r"(\.?secret_key|crawlframe\.sqlite3|redis$|bytecode$|log$|lost\+found$|\.gitignore$|\.gitkeep$)"
 )
@@ -39,9 +39,10 @@ def secret_key(var_dir: Path) -> str:
 
 
 def private_directory(var_dir: Path) -> None:
-    """Takes the rights of others away from a var directory of ours, and from the secrets in it, and
-    logs that. One that everybody writes to, as /tmp, is left alone, and so is one that holds other
-    things than ours, as a home directory: others may need it. What cannot be changed is, too."""
+    """Makes a var directory of ours, and the secrets in it, inaccessible to others, and logs that.
+    A directory that everybody may write to, such as /tmp, is left alone, and so is one that
+    contains other things, such as a home directory: others may need it. What cannot be changed is
+    left, too."""
     try:
         for name in SECRETS:
             _tighten(var_dir / name, 0o600)
@@ -57,16 +58,16 @@ def _close(var_dir: Path, *, others_enter: bool) -> None:
     if foreign := sorted(name for name in names if not OURS.match(name)):
         if others_enter:
             log.warning(
-                "others may enter %s, which CRAWLFRAME_VAR_DIR names; it is not closed to them, "
-                "for it holds other things too (%s). Name a directory of its own, or run: "
+                "other users may enter %s, which CRAWLFRAME_VAR_DIR names; it is left open, "
+                "because it contains other things too (%s). Name a directory of its own, or run: "
                 "chmod 700 %s", var_dir, ", ".join(foreign[:3]), var_dir,
             )  # fmt: skip
     elif _tighten(var_dir, 0o700):
-        log.warning("%s was closed to others: its mode is 0700 now", var_dir)
+        log.warning("%s was closed to other users: its mode is 0700 now", var_dir)
 
 
 def _tighten(path: Path, mode: int) -> bool:
-    """Returns whether the rights were others."""
+    """Returns whether the mode was different."""
     if not path.exists():
         return False
     found = path.stat()

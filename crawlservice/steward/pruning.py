@@ -1,5 +1,5 @@
-"""Pruning: rows that nobody will ask for any more are deleted, some at a time. The leading steward
-does it. What the ledger holds is never pruned so; see removal.py for that."""
+"""Pruning: deletes rows that are no longer needed, in batches. The leading steward does it. Data of
+the ledger is never pruned; see removal.py for that."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from crawlservice.monitoring import lives
 from crawlservice.steward import sampling
 from crawlservice.tasks import bulk_submit
 
-EVERY = 60.0  # seconds between two looks at everything
+EVERY = 60.0  # seconds between two rounds over all kinds
 ROWS_PER_DELETE = 5_000  # rows deleted at a time
-LIVES = timedelta(days=90)  # how long a node's life is kept that is over
+LIVES = timedelta(days=90)  # how long ended lives of nodes are kept
 
 Rows = QuerySet[Any]
-Kind = Callable[[], Rows]  # what may go now, the oldest first
+Kind = Callable[[], Rows]  # rows to delete now, the oldest first
 
 
 class Pruner:
-    """``lives`` answers the generations that the frontier knows: those are kept."""
+    """``lives`` returns the generations that the frontier knows: those are kept."""
 
     def __init__(self, lives: Callable[[], Collection[int]]) -> None:
         self._lives = lives
@@ -60,13 +60,13 @@ class Pruner:
 
 @transaction.atomic
 def delete(rows: Rows) -> int:
-    """Deletes the first ROWS_PER_DELETE of them; returns how many it deleted. Rows that another
-    transaction has locked are left alone."""
+    """Deletes the first ROWS_PER_DELETE rows; returns how many. Rows that another transaction has
+    locked are skipped."""
     locked = rows.select_for_update(of=("self",), skip_locked=True)
     found = [*locked.values_list("pk", flat=True)[:ROWS_PER_DELETE]]
     if found:
-        # By their numbers alone: what else the rows had to be, they are, and locked. No row is
-        # loaded, for what refers to these is gone already.
+        # By their numbers alone: the rows met all other conditions, and are locked. No row is
+        # loaded, because what refers to these is gone already.
         of_model = rows.model._default_manager.filter(pk__in=found)
         of_model._raw_delete(of_model.db)
     return len(found)
@@ -82,7 +82,7 @@ def old_keys() -> Rows:
 
 
 def old_runs() -> Rows:
-    """But for the last one of each schedule, and those that wait."""
+    """All but the last one of each schedule, and those that wait."""
     later = Run.objects.filter(schedule=OuterRef("schedule"), due_at__gt=OuterRef("due_at"))
     old = _before(settings.KEEP_RUNS)
     rows = Run.objects.alias(later=_one(later)).filter(created_at__lt=old, later__isnull=False)
@@ -90,15 +90,15 @@ def old_runs() -> Rows:
 
 
 def old_deliveries() -> Rows:
-    """That arrived, or were given up."""
+    """Deliveries that arrived or were given up."""
     old = _before(settings.KEEP_EVENTS)
     rows = Delivery.objects.filter(event__created_at__lt=old, next_at=None)
     return rows.order_by("event__created_at")
 
 
 def old_events() -> Rows:
-    """That webhooks were handed, and that no delivery is left of. The newest is kept: readers of
-    the stream begin behind it."""
+    """Events that were handed to webhooks and have no delivery left. The newest is kept: readers of
+    the stream begin after it."""
     newest = Event.objects.aggregate(pk=Max("pk"))["pk"] or 0
     rows = Event.objects.filter(created_at__lt=_before(settings.KEEP_EVENTS), pk__lt=newest)
     rows = rows.alias(left=_one(Delivery.objects.filter(event=OuterRef("pk"))))
@@ -110,14 +110,14 @@ def old_actions() -> Rows:
 
 
 def old_tokens() -> Rows:
-    """That have opened nothing for so long, and that the journal does not name any more."""
+    """Tokens that have been invalid for that long, and that the journal no longer names."""
     old = _before(settings.KEEP_JOURNAL)
     over = Q(expires_at__lt=old) | Q(revoked_at__lt=old)
     return Token.objects.filter(over, ~Exists(Action.objects.filter(token=OuterRef("pk"))))
 
 
 def ended_lives(living: Collection[int]) -> Rows:
-    """The newest is kept, for the numbers of lives never repeat, and the audit looks at it."""
+    """The newest is kept, because the numbers of lives never repeat, and the audit checks it."""
     newest = Generation.objects.aggregate(pk=Max("pk"))["pk"] or 0
     rows = Generation.objects.filter(started_at__lt=Now() - LIVES, pk__lt=newest)
     rows = rows.filter(offline=False)
@@ -130,11 +130,11 @@ KINDS: tuple[Kind, ...] = (
 
 
 def _one(rows: Rows) -> Subquery:
-    """Is there one? Asked row by row: for EXISTS a database may read all of both tables, though a
-    batch is all that is wanted."""
+    """Whether there is one, as a subquery per row: for EXISTS a database may read both tables
+    completely, though only a batch is needed."""
     return Subquery(rows.values("pk")[:1])
 
 
 def _before(days: int) -> Combinable | datetime:
-    """A time by the database's clock. 0 days: kept for ever, for nothing is so old."""
+    """A time by the database's clock. 0 days: kept for ever, because nothing is that old."""
     return Now() - timedelta(days=days) if days else datetime.fromtimestamp(0, UTC)

@@ -1,4 +1,4 @@
-"""Sampling: how much the cluster and each of its tasks had done at which instant, for charts."""
+"""Sampling: records how much the cluster and each of its tasks had done, for charts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crawlservice.models import Sample, Task
 EVERY = 10.0  # seconds
 KEPT = timedelta(days=7)  # then they are pruned
 FINENESS = (
-    360  # a task's samples lie its age / FINENESS apart: a long crawl has no more than needed
+    360  # a task's samples are its age / FINENESS apart: a long crawl has no more than needed
 )
 DONE = ("nf", "ne", "cancelled", "items")
 WAITING = ("ready", "in_progress", "delayed", "parked")
@@ -23,21 +23,21 @@ WAITING = ("ready", "in_progress", "delayed", "parked")
 class Sampler:
     """Writes samples every EVERY seconds.
 
-    NF, NE and items of the cluster are those of all tasks there are, ended or not, so that any two
-    samples tell what was done between them, whoever led the cluster."""
+    The cluster's NF, NE and items are the sums over all existing tasks, ended or not, so that any
+    two samples show what was done between them, whichever node led."""
 
     def __init__(self) -> None:
         self._next = 0.0
         self._last: dict[int, Sample] = {}
-        self._settled = 0, dict.fromkeys(DONE, 0)  # all tasks below this number have done so much
+        self._settled = 0, dict.fromkeys(DONE, 0)  # the sums of all tasks below this number
 
     def tick(self, found: dict[int, Counts | None]) -> None:
-        """``found``: what the frontier says of the active tasks. Raises django.db.Error."""
+        """``found``: the frontier's counts of the active tasks. Raises django.db.Error."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY
         at = clock.now()
-        # Read after the counts: what has ended meanwhile has its last numbers here.
+        # Read after the counts: tasks that ended meanwhile have their last numbers here.
         tasks = Task.objects.only("created_at", *DONE).in_bulk([*found])
         samples = {pk: _sample(task, at, found[pk]) for pk, task in tasks.items()}
         new = {pk: one for pk, one in samples.items() if self._is_due(tasks[pk], one)}
@@ -67,7 +67,7 @@ class Sampler:
 
 
 def _sample(task: Task, at: datetime, counts: Counts | None) -> Sample:
-    """Never less than the task's row has: after a retry the frontier counts from 0 again."""
+    """Never below the numbers in the task's row: after a retry the frontier counts from 0 again."""
     done = {name: max(getattr(task, name), getattr(counts, name, 0)) for name in DONE}
     waiting = {name: getattr(counts, name, 0) for name in WAITING}
     return Sample(at=at, task=task, **done, **waiting)

@@ -1,4 +1,4 @@
-"""Steward: the chores that need one of us. Every node has one; a lock in Redis says who leads."""
+"""Steward: cluster chores that one node does. Every node has one; a Redis lock says which leads."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TURN = 1.0  # seconds between two rounds of chores
-MIGRATIONS = 5.0  # seconds between two looks which migrations are applied
-LONG = 2.5  # seconds without a round that could replay the dead
+MIGRATIONS = 5.0  # seconds between two checks of the applied migrations
+LONG = 2.5  # seconds without a round that could replay dead generations
 LEADER_FOR = 5.0  # seconds a silent leader keeps the lock
-STILL = 30.0  # seconds in which a task with requests to claim may stand still unexamined
+STILL = 30.0  # seconds without progress after which a task with requests to claim is examined
 
 
 class Steward:
-    """Replays dead generations, ends tasks, brings back what Redis lost, starts what is due, writes
-    down how much was done, and deletes what is old."""
+    """Replays dead generations, ends tasks, restores what Redis lost, starts what is due, writes
+    samples, and deletes old rows."""
 
     def __init__(self, settings: Settings, frontier: Frontier) -> None:
         self._frontier = frontier
@@ -72,13 +72,13 @@ class Steward:
         self._lease = settings.lease
         self._last_good = time.monotonic()  # end of the last round that could replay the dead
         self._patient_until = 0.0
-        self._trouble = ""  # what the last round failed of
-        self._run: str | None = None  # which life of the server that is
-        self._still: dict[int, tuple[Counts, float]] = {}  # what stands still, and since when
+        self._trouble = ""  # why the last round failed
+        self._run: str | None = None  # the server's run_id
+        self._still: dict[int, tuple[Counts, float]] = {}  # tasks without progress, and since when
         self._beat: Callable[[], object] = lambda: None
         self._send: Callable[[messages.FromSteward], object] = lambda message: None
         self._next_beat = self._next_check = 0.0
-        self._migrations = ""  # the mark that the master was told last
+        self._migrations = ""  # the mark last sent to the master
 
     def run(self, channel: messages.FromChildLine) -> None:
         """Does a round every second until the master says retire or is gone."""
@@ -109,8 +109,8 @@ class Steward:
         self.resign()
 
     def tick(self) -> None:
-        """One round, if it is ours. What fails waits for the next round. All chores need what
-        ``_check_nodes`` does; otherwise none holds up another."""
+        """One round, if this steward leads. What fails waits for the next round. All chores need
+        ``_check_nodes``; apart from that, none blocks another."""
         problems = [self._attempt(self._check_migrations), self._attempt(self._check_nodes)]
         if not problems[-1]:
             if self._leading:
@@ -122,7 +122,7 @@ class Steward:
         self._trouble = trouble
 
     def _attempt(self, chore: Callable[[], object]) -> str:
-        """Why it failed; "" when it did not."""
+        """Why it failed; "" if it did not."""
         try:
             chore()
         except (RedisError, DatabaseError, FrontierError, LedgerAway, LedgerRefused) as error:
@@ -131,7 +131,7 @@ class Steward:
         return ""
 
     def _check_nodes(self) -> None:
-        # First, for the lock that leads is in Redis.
+        # First, because the lock that decides who leads is in Redis.
         self._installation = installation.check(self._frontier, self._installation)
         if self._lead():
             self._check_redis()
@@ -163,7 +163,7 @@ class Steward:
         if self._leading:
             try:
                 self._lock.reacquire()
-                # This is all that a full Redis takes; it would let nobody renew a lease.
+                # A full Redis accepts that, but no renewal of a lease, and not this write.
                 self._frontier.store.redis.set(f"{self._name}:well", 1, px=round(1000 * LEADER_FOR))
                 return True
             except LockError:
@@ -174,7 +174,7 @@ class Steward:
         return self._leading
 
     def _check_migrations(self) -> None:
-        """Its supervisor may have a framework that waits for some. SQLite's come by themselves."""
+        """The framework of its supervisor may wait for some. Those of SQLite come by themselves."""
         now = time.monotonic()
         if connection.vendor == "sqlite" or now < self._next_check:
             return
@@ -186,7 +186,7 @@ class Steward:
 
     def _check_redis(self) -> None:
         run = self._frontier.store.redis.info("server").get("run_id")
-        if run != self._run:  # it was started again, or another one took over
+        if run != self._run:  # it was restarted, or another server took over
             if self._run and (self._frontier.audit() or uncounted(self._frontier)):
                 self._frontier.eras.doubt()
             self._run = run
@@ -197,13 +197,13 @@ class Steward:
         leases = self._frontier.leases.left()
         now = time.monotonic()
         if now - self._last_good > LONG:
-            # The living could not renew their leases either, and shall have the time to.
+            # Living nodes could not renew their leases either, and get the time to do so.
             self._patient_until = now + self._lease
         for generation, left in leases.items():
             if left < 0 and now >= self._patient_until:
                 self._still_here()
                 held = self._frontier.leases.held([generation])[generation]
-                lives.die(generation, held)  # first, so that it never vanishes
+                lives.die(generation, held)  # first, so that it never disappears from the list
                 moved = replay(self._frontier, generation)
                 log.warning("generation %d is dead: %d requests replayed", generation, moved)
         if now >= self._patient_until:
@@ -227,17 +227,17 @@ class Steward:
         self._end(tasks, {pk: counts for pk, counts in found.items() if counts and counts.nr == 0})
         for pk in tasks.keys() - known:
             self._restore(tasks[pk])
-        # Ended in the database, but whoever ended them died before it told the frontier. Read
-        # again, for some may have been submitted just now.
+        # Ended in the database, but the process that ended them died before it updated the
+        # frontier. Read again, because some may have been submitted just now.
         left = Task.objects.filter(pk__in=known - tasks.keys()).exclude(state__in=Task.ACTIVE)
         self._frontier.close_tasks(left.values_list("pk", flat=True))
         self._sampler.tick({pk: found.get(pk) for pk in tasks})
 
     def _steer(self, task: Task, counts: Counts, seconds: float) -> None:
-        """``seconds`` are left of this round for what waits of cancelled tasks."""
+        """``seconds`` are left of this round for requests of cancelled tasks."""
         align(task, self._frontier, counts, seconds)
         if counts.state == Task.State.CANCELLING and counts.delayed and seconds:
-            self._frontier.cancel(task.pk, seconds)  # one in flight went to wait for its retry
+            self._frontier.cancel(task.pk, seconds)  # one in flight was delayed for its retry
 
     def _examine_still(self, found: dict[int, Counts | None]) -> None:
         """Requests that wait while none is in progress may wait for their hosts' next times; or
@@ -251,13 +251,13 @@ class Steward:
         if any(now - since > STILL for _, since in self._still.values()):
             self._still.clear()
             if problems := self._frontier.audit():
-                log.error("Redis disagrees with itself: %s", problems[0])
+                log.error("Redis is inconsistent: %s", problems[0])
                 self._frontier.eras.doubt()
 
     def _end(self, tasks: dict[int, Task], ready: dict[int, Counts]) -> None:
         if self._frontier.store.partitions > 1:
-            # One of them may have lost requests whose parents another completed. Numbers agree
-            # then, and nobody has noticed yet. Of a cancelled task the database finds them later.
+            # A task may have lost requests whose parents another process completed. The numbers
+            # agree, so nobody has noticed. For a cancelled task the database finds them later.
             ready = {
                 pk: counts
                 for pk, counts in ready.items()
@@ -269,8 +269,8 @@ class Steward:
                 self._end_after_loss(tasks[pk], ready[pk])
 
     def _begin_last(self, task: Task) -> None:
-        """The worker that came to it died, is of an older release, or there are several
-        partitions: then counters may agree though requests were lost, as in ``_end``."""
+        """Needed if the worker that came to it died or is of an older release, or with several
+        partitions: counters may agree there though requests were lost, as in ``_end``."""
         if self._frontier.store.partitions > 1:
             if not self._frontier.holds_last(task.pk):
                 return
@@ -279,13 +279,13 @@ class Steward:
         self._frontier.begin_last(task.pk)
 
     def _end_after_loss(self, task: Task, counts: Counts) -> None:
-        """Redis has done all that the ledger names, and more: the database has lost rows."""
+        """Redis has completed more than the ledger names: the database has lost rows."""
         stray = strays(task)
         if stray and self._ledger.finish({task.pk: counts}, stray):
             self._frontier.close_tasks([task.pk])
             log.error(
                 "task %d ended with %d pages that nothing leads to: the database lost the pages "
-                "that did, and they were other ones when they were fetched again; the audit names "
+                "that led to them, which differed when they were fetched again; the audit names "
                 "them",
                 task.pk,
                 stray,
@@ -294,11 +294,9 @@ class Steward:
             self._distrust(f"the database has lost pages of task {task.pk}")
 
     def _distrust(self, reason: str) -> None:
-        """What was recorded may be gone, and workers drop links that they know to be recorded: all
-        start over with what the database has."""
-        log.error(
-            "%s: was a standby promoted that was behind? It is the truth all the same", reason
-        )
+        """Makes all nodes start over with what the database has: recorded rows may be gone, and
+        workers drop links that they know to be recorded."""
+        log.error("%s; was a standby promoted that lagged behind? Its data is used anyway", reason)
         renew(self._frontier, self._still_here, reason)
 
     def _bring_back(self, task: Task) -> int:
@@ -309,7 +307,7 @@ class Steward:
 
     def _restore(self, task: Task) -> None:
         """Makes the frontier know a task that it never got, or lost."""
-        # Whoever ends a task tells the database first, so this look comes after that of Redis.
+        # A task is ended in the database first, so this check comes after that of Redis.
         if not Task.objects.filter(pk=task.pk, state__in=Task.ACTIVE).exists():
             return
         done = Reconciliation(task, self._frontier, self._still_here)
@@ -317,7 +315,7 @@ class Steward:
             if not task.retries:  # Redis knew it, and closed it when it ended
                 self._distrust(f"the database has forgotten the end of task {task.pk}")
                 return
-            # Else nodes fetched again what is about to be completed. It is resumed at the end.
+            # Otherwise nodes fetch again what is about to be completed. Resumed at the end.
             done.open()
             self._frontier.pause(task.pk)
         done.run()
@@ -339,11 +337,11 @@ class Steward:
         self._webhook_sender.keep_going()
 
     def _still_here(self) -> None:
-        """In the middle of a long chore: the master and the other stewards need not take over."""
+        """Called during a long chore, so that neither the master nor other stewards take over."""
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + TURN
             self._beat()
             try:
                 self._lock.reacquire()
             except LockError:
-                log.info("another steward leads now; both bring the same back, once")
+                log.info("another steward leads now; both restore the same requests, once")

@@ -1,5 +1,5 @@
-"""Spider arguments: text of a command line becomes values, and both are checked against the schema
-that the spider published. The one place where arguments enter."""
+"""Spider arguments: converts text of a command line to values, and checks both against the schema
+that the spider published. The only place where arguments enter."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from crawlframe.spider import SpiderInfo
 
 Schema = dict[str, Any]
 
-MAX_SIZE = 64 * 1024  # bytes of all arguments of a task, as JSON
-SHOWN_SIZE = 2000  # characters of them in lists
-SHOWN_VALUE = 200  # characters of one of those that are cut
-SHOWN_VALUES = 20  # of those that are cut
+MAX_SIZE = 64 * 1024  # most bytes of all arguments of a task, as JSON
+SHOWN_SIZE = 2000  # characters of arguments shown in lists
+SHOWN_VALUE = 200  # characters of one value, when they are shortened
+SHOWN_VALUES = 20  # values shown, when they are shortened
 
 BOOLEANS = {"true": True, "yes": True, "on": True, "1": True} | {
     "false": False, "no": False, "off": False, "0": False
@@ -59,7 +59,7 @@ _formats = FormatChecker(formats=["uuid", "regex"])
 
 
 def _check_format(name: str, read: Callable[[str], object]) -> None:
-    """Text is of this format when ``read`` does not raise."""
+    """Declares text to be of this format if ``read`` does not raise."""
 
     def is_read(value: object) -> bool:
         if isinstance(value, str):
@@ -81,7 +81,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise ArgumentError(gettext("{!r} is no argument; write name=value").format(pair))
+            raise ArgumentError(gettext("{!r} is not an argument; give name=value").format(pair))
         if name in given:
             raise ArgumentError(gettext("argument {!r} is given twice").format(name))
         given[name] = value
@@ -135,7 +135,7 @@ def _check_size(info: SpiderInfo, given: dict[str, Any]) -> None:
 
 
 def shortened(arguments: dict[str, Any]) -> dict[str, Any]:
-    """For lists: where they are long, each long value as the beginning of its JSON, with "…"."""
+    """For lists: long arguments, with each long value as the beginning of its JSON, with "…"."""
     if len(json.dumps(arguments)) <= SHOWN_SIZE:
         return arguments
     shown = list(arguments.items())[:SHOWN_VALUES]
@@ -148,8 +148,8 @@ def _short(value: Any) -> Any:
 
 
 def read(info: SpiderInfo, name: str, text: str) -> Any:
-    """Text as a value of the type that this argument asks for; its limits are not looked at.
-    Raises ArgumentError."""
+    """Text as a value of the type that this argument asks for; its limits are not checked. Raises
+    ArgumentError."""
     try:
         return _read(text, info.arguments["properties"][name], info.arguments)
     except ValueError:
@@ -157,12 +157,12 @@ def read(info: SpiderInfo, name: str, text: str) -> Any:
 
 
 def problems(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[str, str]:
-    """What is wrong with each argument, by its name; ``check`` raises the first that it finds."""
+    """What is wrong with each argument, by its name; ``check`` raises the first of them."""
     found: dict[str, str] = {}
     properties: Schema = info.arguments.get("properties", {})
     for name in info.arguments.get("required", ()):
         if name not in given:
-            found[name] = gettext("this is needed: {}").format(
+            found[name] = gettext("This field is required: {}").format(
                 accepted(properties[name], info.arguments)
             )
     lenient = replace(info, arguments={**info.arguments, "required": []})
@@ -278,7 +278,7 @@ def _read_list(text: str, schema: Schema, root: Schema) -> list[Any]:
 
 
 def resolve(schema: Schema, root: Schema) -> Schema:
-    """A schema, with what it refers to in it."""
+    """The schema that a reference points to."""
     if "$ref" not in schema:
         return schema
     found: Schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
@@ -286,7 +286,7 @@ def resolve(schema: Schema, root: Schema) -> Schema:
 
 
 def _storable(value: Any) -> bool:
-    """PostgreSQL's jsonb takes neither U+0000 nor lone surrogates; JSON knows no NaN."""
+    """Whether PostgreSQL's jsonb and JSON can store it: no U+0000, lone surrogates or NaN."""
     if isinstance(value, str):
         return "\0" not in value and not any("\ud800" <= mark <= "\udfff" for mark in value)
     if isinstance(value, float):

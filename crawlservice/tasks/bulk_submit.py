@@ -1,4 +1,4 @@
-"""Submissions by programs: one or many tasks, all or none, and once even if they are sent twice."""
+"""Submissions by programs: one or many tasks, all or none, and only once even if sent twice."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from crawlservice.connections import clock
 from crawlservice.models import Submission, Task
 from crawlservice.tasks.submit import RedisNotUpdated, published, submit
 
-KEPT = timedelta(hours=24)  # how long a key is remembered; then it is pruned
+KEPT = timedelta(hours=24)  # how long a key is kept; then it is pruned
 
 log = logging.getLogger(__name__)
 
 
 class Wanted(NamedTuple):
-    """A task to be submitted."""
+    """A task to submit."""
 
     spider: str
     arguments: dict[str, Any]
@@ -33,11 +33,11 @@ class Wanted(NamedTuple):
 
 
 class KeyReused(CrawlframeError):
-    """This Idempotency-Key came with another submission before; take a new key."""
+    """This Idempotency-Key was already used with a different request body; use a new key."""
 
 
 class Refused(CrawlframeError):
-    """One of many tasks cannot be submitted, so none was. ``place``: which, from 0."""
+    """One of several tasks cannot be submitted, so none was. ``place``: which one, from 0."""
 
     def __init__(self, place: int, cause: CrawlframeError) -> None:
         super().__init__(f"task {place} of the list: {cause}")
@@ -47,7 +47,7 @@ class Refused(CrawlframeError):
 def submit_many(
     wanted: Sequence[Wanted], user: User, recorded: Callable[[Task], None]
 ) -> list[Task]:
-    """Creates and starts all tasks, or none; answers them. ``recorded`` is called with each, in the
+    """Creates and starts all tasks, or none; returns them. ``recorded`` is called with each, in the
     transaction that makes them. Raises Refused, UnknownSpider and FrontierError."""
     known = _published(wanted)
     with _redis_later(), transaction.atomic():
@@ -61,8 +61,8 @@ def submit_once(
     user: User,
     recorded: Callable[[Task], None],
 ) -> tuple[list[Task], bool]:
-    """The same, once for each key of a user: who comes again gets the same tasks, as far as they
-    are still there. Answers them, and whether they are new. Raises KeyReused too."""
+    """The same, once for each key of a user: repeating it returns the same tasks, as far as they
+    still exist. Returns them, and whether they are new. Raises KeyReused too."""
     digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
     if (before := _before(user, key, digest)) is not None:
         return before, False
@@ -70,7 +70,7 @@ def submit_once(
     try:
         with _redis_later(), transaction.atomic():
             tasks = _submit(wanted, known, user, recorded)
-            # Another with the same key waits here until we have ended, and is undone.
+            # Another transaction with the same key waits here until ours ends, and is rolled back.
             numbers = [task.pk for task in tasks]
             Submission.objects.create(user=user, key=key, digest=digest, tasks=numbers)
     except IntegrityError:
@@ -104,7 +104,7 @@ def _submit(
 
 @contextmanager
 def _redis_later() -> Iterator[None]:
-    """What Redis did not take is submitted all the same: the nodes tell it."""
+    """Tasks that did not get into Redis count as submitted: the nodes add them later."""
     try:
         yield
     except RedisNotUpdated as error:
@@ -112,7 +112,7 @@ def _redis_later() -> Iterator[None]:
 
 
 def _before(user: User, key: str, digest: str) -> list[Task] | None:
-    """The tasks that were submitted with this key. Raises KeyReused."""
+    """The tasks that were submitted with this key, or None. Raises KeyReused."""
     row = Submission.objects.filter(user=user, key=key).first()
     if row is None:
         return None

@@ -20,8 +20,8 @@ from crawlservice.tasks.task_rows import of_task
 
 STDOUT = Path("-")
 CHUNK = 2000  # items in memory at a time
-# A spreadsheet runs a cell that starts like this; a plain number is harmless.
-# Full-width signs are read as the others, and blanks before them are passed over.
+# A spreadsheet runs a cell that starts like this; a plain number is harmless. Full-width signs
+# count like the others, and leading blanks are ignored.
 FORMULA = re.compile(
     r"[\t\r\n\v\f\x85\u2028\u2029]|[\s\ufeff\u200b-\u200d\u2060]*[=+\-@|%＝＋－＠｜％﹦﹢﹣﹫﹪−]"
 )
@@ -36,13 +36,13 @@ class ExportError(CrawlframeError):
 
 def check_target(path: Path, chosen: str | None = None) -> str:
     """The suffix in FORMATS of what ``export`` will write. ``path``: STDOUT or a file; ``chosen``:
-    the format by its name, else the suffix of the path says it.
+    the name of the format; by default, the path's suffix decides.
 
     Raises ExportError when items cannot be written there, and ParquetMissing."""
     suffix = f".{chosen}" if chosen else ".jsonl" if path == STDOUT else path.suffix.lower()
     if suffix not in FORMATS:
         raise ExportError(
-            f"{path}: the suffix says the format, and {path.suffix or 'none'!r} is none of "
+            f"{path}: the suffix decides the format, and {path.suffix or 'none'!r} is none of "
             f"{', '.join(FORMATS)}"
         )
     if suffix == ".parquet":
@@ -61,7 +61,7 @@ def _check_place(path: Path) -> None:
     if path.is_dir():
         raise ExportError(f"{path} is a directory; name a file")
     if path.exists() and not path.is_file():
-        raise ExportError(f"{path} is no regular file; name one, or - for standard output")
+        raise ExportError(f"{path} is not a regular file; name one, or - for standard output")
     with suppress(FileNotFoundError):
         _draft_of(path).lstat()  # its name is longer, and may be too long
     try:
@@ -79,7 +79,8 @@ def export(
 ) -> int:
     """Writes all items of a task; returns how many. ``path`` and ``chosen``: see ``check_target``.
 
-    A file appears when it is complete. Raises ExportError, and BrokenPipeError when the reader of
+    A file appears only when it is complete. Raises ExportError, and BrokenPipeError when the reader
+    of
     the standard output has gone."""
     write = FORMATS[check_target(path, chosen)]
     items = Items(task)
@@ -98,7 +99,7 @@ def export(
 
 
 def place_of(path: Path) -> str:
-    """A target in words."""
+    """The name of a target for messages."""
     return "standard output" if path == STDOUT else str(path)
 
 
@@ -123,15 +124,15 @@ def _unwritable(path: Path, error: Exception) -> ExportError:
 
 
 def stream(task: Task, suffix: str) -> Iterator[bytes]:
-    """The file in pieces. ``suffix`` is one of FORMATS. Raises ParquetMissing."""
+    """The file, in pieces. ``suffix`` is one of FORMATS. Raises ParquetMissing."""
     if suffix == ".parquet":
         check_installed()
     return FORMATS[suffix](Items(task).chunks)
 
 
 class Items:
-    """The items that a task has now. What is stored later does not appear, so that one may go over
-    them twice. ``given``: how many there were the last time."""
+    """The items that a task has now. Items stored later do not appear, so that reading them twice
+    gives the same. ``given``: how many there were the last time."""
 
     def __init__(self, task: Task) -> None:
         self.given = 0
@@ -140,7 +141,7 @@ class Items:
         self._last = newest.values_list("pk", flat=True).first() or 0
 
     def chunks(self) -> Iterator[list[Any]]:
-        """All of them, some at a time, each time read anew."""
+        """All items in chunks, read again each time."""
         self.given = after = 0
         until = Item.objects.filter(pk__lte=self._last).values_list("pk", "data")
         while some := [*of_task(until, self._task, after=after)[:CHUNK]]:

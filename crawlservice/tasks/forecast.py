@@ -1,5 +1,5 @@
-"""Forecast: how many requests a task will have had when it ends, where that can be told. While
-links are still being found, the requests that are known are no measure."""
+"""Forecast: how many requests a task will have had when it ends, where that is known. While links
+are still being found, the number of known requests does not show it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from django.utils.translation import ngettext
 from crawlservice.models import Sample, Task
 from crawlservice.tasks.progress import Progress
 
-QUIET = 100  # requests that ended without any new one, at least, before their number is final
-QUIET_SHARE = 0.25  # of all that ended, likewise
+QUIET = 100  # requests that must end without a new one before their number counts as final
+QUIET_SHARE = 0.25  # the same, as a share of all that ended
 GROUP = 100  # tasks in one query: SQLite takes an OR of less than 1000 terms
 DONE = F("nf") + F("ne")
 ADMITTED = DONE + F("ready") + F("in_progress") + F("delayed") + F("parked")
 
 
 class Basis(StrEnum):
-    """What a forecast rests on."""
+    """What a forecast is based on."""
 
     UNKNOWN = ""
     ADMITTED = "admitted"  # no further requests are expected
@@ -33,7 +33,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True)
 class Forecast:
-    """``total``: requests in all; None: not known."""
+    """``total``: requests in total; None: unknown."""
 
     progress: Progress
     total: int | None = None
@@ -41,7 +41,7 @@ class Forecast:
 
     @property
     def percent(self) -> int | None:
-        """Of the requests; 100 only when all have ended."""
+        """Percentage of the requests that have ended; 100 only when all have."""
         return (
             None if self.total is None else 100 * self.progress.ended_requests // max(1, self.total)
         )
@@ -55,7 +55,7 @@ class Forecast:
 
     @property
     def left(self) -> int | None:
-        """Requests that are still to end."""
+        """Requests that have not ended yet."""
         return None if self.total is None else self.total - self.progress.ended_requests
 
     @property
@@ -63,7 +63,7 @@ class Forecast:
         return self.basis == Basis.LAST_RUN
 
     def seconds(self, rate: float) -> float | None:
-        """Until the end at so many requests per second; None: not known, or nothing runs."""
+        """Seconds until the end at ``rate`` requests per second; None: unknown, or nothing runs."""
         runs = self.progress.task.state == Task.State.RUNNING
         return self.left / rate if self.left is not None and runs and rate > 0 else None
 
@@ -86,12 +86,12 @@ class Forecast:
 
 
 def forecast(progress: Progress) -> Forecast:
-    """Of one task. Raises django.db.Error."""
+    """The forecast of one task. Raises django.db.Error."""
     return next(iter(forecasts([progress])))
 
 
 def forecasts(found: Iterable[Progress]) -> list[Forecast]:
-    """Of each task, with one query for GROUP tasks of which samples decide. Raises
+    """The forecast of each task, with one query per GROUP of tasks that need samples. Raises
     django.db.Error."""
     found = [*found]
     grown = dict(_grown([one for one in found if _may_grow(one)]))
@@ -99,8 +99,8 @@ def forecasts(found: Iterable[Progress]) -> list[Forecast]:
 
 
 def _forecast(now: Progress, grown: int | None) -> Forecast:
-    """``grown``: requests that had ended when the last one was admitted, at most; None: no sample
-    tells."""
+    """``grown``: at most how many requests had ended when the last one was admitted; None: no
+    sample shows it."""
     quiet = -1 if grown is None else now.ended_requests - grown
     if now.ended or _is_full(now) or quiet >= max(QUIET, QUIET_SHARE * now.ended_requests):
         return Forecast(now, now.na, Basis.ADMITTED)
@@ -111,7 +111,7 @@ def _forecast(now: Progress, grown: int | None) -> Forecast:
 
 
 def _is_full(now: Progress) -> bool:
-    """Its page limit takes no more; the runs of its start and closed do not count for that."""
+    """Whether its page limit is reached; the runs of its start and closed do not count as pages."""
     return now.live and 0 < now.task.settings.get("page_limit", 0) < now.na - now.task.ends
 
 
@@ -120,8 +120,8 @@ def _may_grow(now: Progress) -> bool:
 
 
 def _grown(found: Sequence[Progress]) -> Iterator[tuple[int, int]]:
-    """For each task how many requests had ended at the first sample that has as many requests
-    admitted as there are now."""
+    """For each task, how many requests had ended at the first sample in which as many requests had
+    been admitted as now."""
     for start in range(0, len(found), GROUP):
         group = found[start : start + GROUP]
         same = reduce(or_, (Q(task=one.task.pk, admitted=one.na) for one in group))

@@ -19,8 +19,8 @@ from crawlservice.models import Event, Page, Task
 from crawlservice.models.task import REASON
 from crawlservice.tasks.task_rows import of_task
 
-COMPARED = 5  # of the latest runs, whose items are compared
-EXAMINED = 1_000  # errors of a task of which the most frequent reason is told
+COMPARED = 5  # latest runs whose items are compared
+EXAMINED = 1_000  # errors of a task in which the most frequent reason is searched
 EXIT_CODES = {Task.Outcome.FAILED: 1, Task.Outcome.CANCELLED: 3}  # 2 is that of a wrong call
 KINDS = {
     Task.Outcome.FINISHED: Event.Kind.FINISHED,
@@ -31,7 +31,7 @@ KINDS = {
 
 
 class Unsuccessful(CrawlframeError):
-    """A task has failed or was cancelled. ``exit_code``: of a command that waited for it."""
+    """A task has failed or was cancelled. ``exit_code``: for a command that waited for it."""
 
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class Unsuccessful(CrawlframeError):
 
 
 class Decision(NamedTuple):
-    """An outcome, and in a sentence why it is that one; "" where there is nothing to say."""
+    """An outcome, and the reason for it in a sentence; "" if there is nothing to say."""
 
     outcome: Task.Outcome
     reason: str = ""
@@ -47,9 +47,9 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Ending:
-    """The last numbers of a task, without its last request. ``limited``: links that its page limit
-    refused; ``deepest``: links from a start page to the deepest page that was fetched, None when
-    none was; ``cancelled``: those of NE that ended because the task was cancelled."""
+    """The final numbers of a task, without its last request. ``limited``: links that its page limit
+    refused; ``deepest``: links from a start page to the deepest page fetched, None if none was;
+    ``cancelled``: those of NE that ended because the task was cancelled."""
 
     na: int
     nf: int
@@ -60,7 +60,7 @@ class Ending:
     cancelled: int = 0
 
     def without(self, last: Page) -> Ending:
-        """Without the task's last request, which tells of its end, and its items."""
+        """These numbers without the task's last request, which reports its end, and its items."""
         cancelled = last.is_cancelled
         done = last.state == Page.State.DONE
         return replace(
@@ -74,7 +74,7 @@ class Ending:
 
     @property
     def pages(self) -> int:
-        """The run of the spider's start is a request, but no page."""
+        """The number of pages: the run of the spider's start is a request, but no page."""
         return max(0, self.na - 1 - self.cancelled)
 
     @property
@@ -83,7 +83,7 @@ class Ending:
 
 
 def decide(task: Task, end: Ending) -> Decision:
-    """How a task has ended that is not cancelled. Raises django.db.Error."""
+    """The outcome of a task that was not cancelled. Raises django.db.Error."""
     if task.closing:
         return _closed(task, end)
     if problem := _problem(task, end):
@@ -94,7 +94,7 @@ def decide(task: Task, end: Ending) -> Decision:
 
 
 def with_last(decision: Decision, last: Page) -> Decision:
-    """What the last request of a task changes in how it ended: an error there is one."""
+    """The outcome after the last request of a task: an error in it counts as one."""
     if last.state == Page.State.DONE or last.is_cancelled:
         return decision
     outcome, reason = decision
@@ -105,7 +105,7 @@ def with_last(decision: Decision, last: Page) -> Decision:
 
 
 def _closed(task: Task, end: Ending) -> Decision:
-    """By its spider: what it had not come to is no fault."""
+    """The outcome of a task closed by its spider: what it did not reach is no failure."""
     if end.errors == 0:
         return Decision(Task.Outcome.FINISHED, task.closing)
     failed = end.errors > _share(task) * end.pages
@@ -114,17 +114,17 @@ def _closed(task: Task, end: Ending) -> Decision:
 
 
 def _share(task: Task) -> float:
-    """The part of its pages above which errors make a task failed."""
+    """The share of error pages above which a task counts as failed."""
     share: float = task.settings.get("failed_share", settings.FAILED_SHARE)
     return share
 
 
 def _problem(task: Task, end: Ending) -> str:
-    """Why the task has failed, or ""."""
+    """Why the task has failed; "" if it has not."""
     if end.nf == 0:
         return _start_failed(task)
     if end.pages == 0 and end.items == 0:
-        return "start led to no request; are its URLs in allowed_domains?"
+        return "start led to no request; check that its URLs are in allowed_domains"
     if end.errors > _share(task) * end.pages or (end.nf == 1 and end.errors and not end.items):
         return _errors(task, end)
     if end.items:
@@ -143,7 +143,7 @@ def _start_failed(task: Task) -> str:
 
 
 def _last_line(detail: str) -> str:
-    """Of a traceback: what was raised."""
+    """The last line of a traceback: what was raised."""
     return detail.strip().rpartition("\n")[2].strip()
 
 
@@ -174,7 +174,7 @@ def _but(task: Task, end: Ending) -> str:
 
 
 def _fewer_items(task: Task) -> str:
-    """Why no item is too few, compared with earlier runs; "" when it is not."""
+    """Why having no items is too few, compared with earlier runs; "" if it is not."""
     same = Task.objects.filter(spider=task.spider)
     for rows in (same.filter(arguments_hash=task.arguments_hash), same):
         before = _completed(rows).filter(pk__lt=task.pk)
@@ -185,7 +185,7 @@ def _fewer_items(task: Task) -> str:
 
 
 def _without_last(runs: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
-    """(task, items), but for the items of their last requests. Of (task, items, has it one)."""
+    """(task, items) without the items of last requests, from (task, items, has a last request)."""
     rids = {UUID(bytes=end_rid(task)): task for task, _, ends in runs if ends}
     rows = Page.objects.filter(rid__in=rids).values_list("rid", "items") if rids else ()
     of_last = {rids[rid]: items for rid, items in rows}
@@ -199,13 +199,13 @@ def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
 
 
 def previous_na(hash_: int) -> int | None:
-    """How many requests the last run had that finished with the arguments of this hash."""
+    """How many requests the last finished run with these arguments had. ``hash_``: their hash."""
     rows = _completed(Task.objects.filter(arguments_hash=hash_))
     return rows.values_list("na", flat=True).first()
 
 
 def _completed(tasks: QuerySet[Task]) -> QuerySet[Task]:
-    """Those that finished, with errors or without, the latest first."""
+    """Those that finished, with or without errors, the latest first."""
     return tasks.filter(outcome__in=Task.COMPLETED).order_by("-pk")
 
 

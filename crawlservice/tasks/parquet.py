@@ -10,7 +10,7 @@ from typing import Any
 
 from crawlframe.errors import CrawlframeError
 
-MIN_INT, MAX_INT = -(2**63), 2**63 - 1  # of a whole number in a column
+MIN_INT, MAX_INT = -(2**63), 2**63 - 1  # range of whole numbers in a column
 
 NUMBERS = {"integer", "number"}
 
@@ -20,7 +20,7 @@ class ParquetMissing(CrawlframeError):
 
 
 def check_installed() -> None:
-    """Raises ParquetMissing when pyarrow, an optional dependency, is not there."""
+    """Raises ParquetMissing if pyarrow, an optional dependency, is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise ParquetMissing
 
@@ -30,7 +30,7 @@ def parquet(chunks: Callable[[], Iterator[list[Any]]]) -> Iterator[bytes]:
     columns. A column whose values are all of one kind has it: text, whole numbers, numbers, true or
     false. Values of any other column are JSON as text. Raises ParquetMissing."""
     check_installed()
-    import pyarrow as pa  # takes its time, and only this needs it
+    import pyarrow as pa  # importing it is slow, and nothing else needs it
     import pyarrow.parquet as pq
 
     types = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64()}

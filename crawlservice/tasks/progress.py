@@ -18,8 +18,8 @@ from crawlservice.models import Task
 
 @dataclass(frozen=True)
 class Progress:
-    """One task at one instant. ``live``: the numbers are those of Redis; a task that is active but
-    not live has not been told to Redis yet, or Redis is away."""
+    """One task at one instant. ``live``: the numbers are from Redis. If a task is active but not
+    live, Redis does not know it yet, or is unreachable."""
 
     task: Task
     live: bool
@@ -41,12 +41,12 @@ class Progress:
 
     @property
     def worked(self) -> int:
-        """Requests that were run: done, or an error. What a rate is made of."""
+        """Requests that were run: done, or an error. Rates are computed from it."""
         return self.nf + self.errors
 
     @property
     def written(self) -> int:
-        """Ledger rows of a cancelled task that are there already."""
+        """Ledger rows of a cancelled task that have been written."""
         return self.task.na - (self.task.unwritten or 0)
 
     @property
@@ -55,7 +55,7 @@ class Progress:
 
     @property
     def ended_requests(self) -> int:
-        """Those that are done, ended in error or were cancelled. People see nf as "done"."""
+        """Requests that are done, ended in error or were cancelled. Users see nf as "done"."""
         return self.nf + self.ne
 
     @property
@@ -64,7 +64,7 @@ class Progress:
 
     @property
     def settled(self) -> bool:
-        """It has ended, and no row of it is to be written any more."""
+        """Whether it has ended and all its rows are written."""
         return self.ended and self.task.unwritten is None
 
     @property
@@ -104,7 +104,7 @@ def _combine(task: Task, counts: Counts | None) -> Progress:
 
 
 class RateMeter:
-    """Requests per second over the last ``window`` seconds of what it was shown."""
+    """Requests per second over the last ``window`` seconds, from the numbers it is given."""
 
     def __init__(self, window: float = 10.0) -> None:
         self.window = window

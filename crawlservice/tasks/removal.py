@@ -1,5 +1,4 @@
-"""Removal: ended tasks go for good, with all that they brought. Only people ask for that: the data
-is theirs."""
+"""Removal: deletes ended tasks with all their data. This only happens when a user asks for it."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ GROUP = 500  # tasks at most
 
 
 class Extent(NamedTuple):
-    """How much there is."""
+    """How much data there is."""
 
     tasks: int = 0
     pages: int = 0
@@ -33,22 +32,22 @@ def ended_before(moment: datetime, spider: str = "") -> QuerySet[Task]:
 
 
 def extent(tasks: QuerySet[Task]) -> Extent:
-    """As the tasks tell it, without counting."""
+    """From the numbers in the tasks' rows, without counting."""
     pages = Sum(F("nf") + F("ne"), default=0)
     found = tasks.order_by().aggregate(n=Count("pk"), pages=pages, of_items=Sum("items", default=0))
     return Extent(found["n"], found["pages"], found["of_items"])
 
 
 def remove(tasks: QuerySet[Task]) -> Iterator[Extent]:
-    """Removes them, the oldest first; tells after each transaction what went with it.
+    """Removes tasks, the oldest first; yields after each transaction what it deleted.
 
-    One that is large goes piece by piece. If that is cut short, the task has fewer pages and items
-    until it is removed again. One that was retried meanwhile stays, and one that Redis has requests
-    of.
+    A large task is deleted in several transactions. If interrupted, it has fewer pages and items
+    until it is removed again. Tasks that were retried meanwhile stay, and so do tasks that have
+    requests in Redis.
 
     Raises django.db.Error, redis.RedisError and FrontierError."""
     for found, rows in _groups(tasks):
-        frontier().close_tasks(found)  # whoever ended them may have died before
+        frontier().close_tasks(found)  # the process that ended them may have died first
         group = [task for task, left in frontier().counts_of(found).items() if left is None]
         if rows > ROWS_PER_DELETE:
             for task in group:
@@ -57,7 +56,8 @@ def remove(tasks: QuerySet[Task]) -> Iterator[Extent]:
 
 
 def _groups(tasks: QuerySet[Task]) -> Iterator[tuple[list[int], int]]:
-    """Numbers of tasks that together have about ROWS_PER_DELETE rows, or of one that has more."""
+    """Numbers of tasks that together have about ROWS_PER_DELETE rows, or of one task that has
+    more."""
     group: list[int] = []
     size = last = 0
     columns = tasks.order_by("pk").values_list("pk", F("nf") + F("ne") + F("items"))
@@ -73,8 +73,8 @@ def _groups(tasks: QuerySet[Task]) -> Iterator[tuple[list[int], int]]:
 
 
 def _thin_out(task: int) -> Iterator[Extent]:
-    """All of the task's pages and items but for less than ROWS_PER_DELETE of each."""
-    # Rows that are still to be written are not, or they would come back.
+    """Deletes the task's pages and items, except fewer than ROWS_PER_DELETE of each."""
+    # Rows still to be written are given up, or they would come back.
     Task.objects.filter(pk=task, state__in=ENDED).update(unwritten=None)
     for model, told in ((Item, "items"), (Page, "pages")):
         number = ROWS_PER_DELETE
@@ -101,11 +101,11 @@ def _remove(group: list[int]) -> Extent:
 
 
 def _ended(group: list[int]) -> list[int]:
-    """Those that are not running again; nobody changes them until the transaction ends."""
+    """Those that do not run again; locked until the transaction ends."""
     tasks = Task.objects.select_for_update().filter(pk__in=group, state__in=ENDED)
     return [*tasks.values_list("pk", flat=True)]
 
 
 def _delete(rows: QuerySet[Any]) -> int:
-    """In one statement. What refers to them is seen to here; the journal goes on to name tasks."""
+    """In one statement. Referring rows are handled here; the journal keeps naming tasks."""
     return rows.order_by()._raw_delete(rows.db) or 0

@@ -22,12 +22,12 @@ ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
 
 
 def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
-    """The task runs again, with those of its requests that ended in error, all or the named ones;
-    answers how many. Their rows and items are gone then. The leading steward sees within a second
-    that Redis does not know the task, and tells it everything.
+    """Runs a task again, with those of its requests that ended in error: all, or the given ones.
+    Returns how many. Their rows and items are deleted. Within a second the leading steward sees
+    that Redis does not know the task, and restores it there.
 
-    Raises UnknownTask, WrongState when the task has not ended or nothing of it has failed, and
-    FrontierError; nothing is changed then."""
+    Raises UnknownTask, WrongState if the task has not ended or none of it has failed, and
+    FrontierError; then nothing was changed."""
     if (task := get_task(task_id)).state not in ENDED or task.unwritten is not None:
         raise _not_ended(task)
     _make_forgotten(task_id)
@@ -49,7 +49,7 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
         if not failed:
             which = "none of the named requests" if rids is not None else "none of its requests"
             raise WrongState(f"task {task_id} has nothing to retry: {which} ended in error")
-        # It runs once more, for the task ends once more. If it failed, it is gone already.
+        # It runs again, because the task ends again. If it failed, it is deleted already.
         of_last, _ = Item.objects.filter(rid__in=last.values("rid")).delete()
         done, _ = last.delete()
         Task.objects.filter(pk=task_id).update(
@@ -64,8 +64,8 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
 
 
 def _make_forgotten(task_id: int) -> None:
-    """Whoever ended the task may have died before Redis forgot it; what Redis knows to be done, it
-    would not take again."""
+    """Makes Redis forget the task: the process that ended it may have died before doing so, and
+    Redis would not accept again what it knows to be done."""
     try:
         frontier().close_tasks([task_id])
         left = frontier().counts(task_id)
@@ -79,7 +79,7 @@ def _make_forgotten(task_id: int) -> None:
 
 
 def _keep_follow_ups(task_id: int, errors: QuerySet[Page]) -> None:
-    """What an errback led to stays recorded: those requests have rows of their own."""
+    """Keeps what an errback led to recorded: those requests have rows of their own."""
     led = errors.filter(follow_ups__isnull=False).order_by("pk")
     more = [one for packed in led.values_list("follow_ups", flat=True) for one in _read(packed)]
     if more:
@@ -96,7 +96,7 @@ def _not_ended(task: Task) -> WrongState:
     if task.unwritten is not None:
         return WrongState(
             f"task {task.pk} is cancelled, and {task.unwritten:,} of its {task.na:,} requests are "
-            "still to be written down; retry it when that is done. Nodes do it: while none runs, "
+            "still to be recorded; retry it when that is done. Nodes do it: while none runs, "
             f"start one with {command('runcrawler')}"
         )
     return WrongState(

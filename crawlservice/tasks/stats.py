@@ -1,5 +1,5 @@
-"""Stats: what spiders count. A page's numbers stand in its row, and are added to those of its task
-in the transaction that writes the row; so each page counts once."""
+"""Stats: what spiders count. The numbers of a page are in its row, and are added to those of its
+task in the transaction that writes the row; so each page counts once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TaskStats(NamedTuple):
 
 
 def of_tasks(tasks: Collection[int]) -> dict[int, TaskStats]:
-    """Those that have any. Raises django.db.Error."""
+    """The stats of those tasks that have any. Raises django.db.Error."""
     found: dict[int, TaskStats] = {}
     rows = Stat.objects.filter(task_id__in=tasks).order_by("task_id", "name")
     for task, kind, name, value in rows.values_list("task_id", "kind", "name", "value"):
@@ -49,8 +49,8 @@ def of_tasks(tasks: Collection[int]) -> dict[int, TaskStats]:
 
 
 def fit(outcomes: Iterable[Outcome]) -> None:
-    """Lets the names of what is about to be written be those that their tasks have room for:
-    reasons of dropped items become one. Raises LedgerRefused for others, and django.db.Error."""
+    """Fits the names of new stats into the room that their tasks have: reasons of dropped items are
+    merged into one. Raises LedgerRefused for other names, and django.db.Error."""
     counted = [outcome for outcome in outcomes if outcome.stats]
     if not counted:
         return
@@ -83,20 +83,20 @@ def _fitted(outcome: Outcome, stats: PageStats, known: set[Name]) -> PageStats:
 
 
 def add(outcomes: Iterable[Outcome]) -> None:
-    """Adds what pages counted to their tasks; in the transaction that writes their rows, behind
-    them. Raises django.db.Error."""
+    """Adds the stats of pages to their tasks; call it in the transaction that writes their rows,
+    after them. Raises django.db.Error."""
     _write(_summed((outcome.task, outcome.stats) for outcome in outcomes if outcome.stats))
 
 
 def recount(task: int) -> None:
-    """Sets a task's numbers by its pages: some of them were deleted. In their transaction. Raises
-    django.db.Error."""
+    """Computes a task's stats from its pages, after some were deleted; call it in that transaction.
+    Raises django.db.Error."""
     Stat.objects.filter(task_id=task).delete()
     _write(_summed(_of_pages([task])))
 
 
 def wrong(tasks: Collection[int]) -> Iterator[tuple[int, str]]:
-    """Tasks whose numbers are not those of their pages, in words. Raises django.db.Error."""
+    """Tasks whose stats differ from those of their pages, in words. Raises django.db.Error."""
     told = {
         (task, kind, name): value
         for task, kind, name, value in Stat.objects.filter(task_id__in=tasks)
@@ -111,7 +111,7 @@ def wrong(tasks: Collection[int]) -> Iterator[tuple[int, str]]:
 
 
 def as_json(stats: PageStats) -> dict[str, Any]:
-    """As they stand in the row of a page."""
+    """The form in which they are stored in the row of a page."""
     return {"counters": stats.counters, "maxima": stats.maxima}
 
 
@@ -142,7 +142,7 @@ def _flat(stats: PageStats) -> Iterator[tuple[str, str, int | float]]:
 
 
 def _write(sums: dict[tuple[int, str, str], float]) -> None:
-    """In order, so that two who write some of the same cannot deadlock."""
+    """Sorted, so that two processes that write some of the same cannot deadlock."""
     if sums:
         with connection.cursor() as cursor:
             cursor.executemany(ADD, [(*key, value) for key, value in sorted(sums.items())])

@@ -1,6 +1,6 @@
-"""The one door from Django to the frontier: tasks start, pause, go on and end here.
+"""The only way from Django to the frontier: tasks are started, paused, resumed and cancelled here.
 
-The database is told first; what Redis missed meanwhile, the steward tells it later."""
+The database is updated first; if Redis misses something, the steward adds it later."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from crawlservice.models import Schedule, Task
 from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import outcomes
 
-SWEEP = 2.0  # seconds that one caller takes what waits out of Redis; then a steward goes on
+SWEEP = 2.0  # seconds for which a caller empties queues in Redis; a steward does the rest
 
 
 class UnknownTask(CrawlframeError):
@@ -56,7 +56,7 @@ class WrongState(CrawlframeError):
 
 
 class RedisNotUpdated(FrontierError):
-    """Done in the database; the nodes tell Redis when it is back."""
+    """Done in the database; the nodes update Redis when it is back."""
 
 
 def submit(
@@ -70,8 +70,7 @@ def submit(
     schedule: Schedule | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
-    ``user``: whose task it is. In a transaction of the caller's, Redis is told when that is
-    committed.
+    ``user``: the task's owner. Within a transaction of the caller, Redis is updated on commit.
 
     Raises UnknownSpider, ArgumentError, and FrontierError: RedisNotUpdated after the task was
     recorded."""
@@ -96,7 +95,7 @@ def submit(
     )
     with transaction.atomic():
         task.save()
-        while _is_open(task.pk):  # the database lost a task, and gives its number again
+        while _is_open(task.pk):  # the database lost a task, and reuses its number
             task.delete()
             task.save()
         task.seeds = pack_admissions(_seeds(task))
@@ -111,7 +110,7 @@ def _seeds(task: Task) -> list[Admission]:
 
 
 def _published(settings: SpiderSettings) -> dict[str, Any]:
-    """What is kept of a spider's settings with its task."""
+    """The part of a spider's settings that is stored with its task."""
     kept = {
         "delay": round(settings.delay * 1000),
         "concurrency": settings.concurrency,
@@ -128,7 +127,7 @@ def _open_recorded(task: Task) -> None:
 
 def published(spider: str) -> SpiderInfo:
     """What nodes published of a spider. While nodes live, one of them must still have it; a node
-    that loads its code has no say. Raises UnknownSpider and FrontierError."""
+    that is loading its code does not count. Raises UnknownSpider and FrontierError."""
     with _nothing_submitted():
         info = frontier().spiders.find(spider)
         if info is None:
@@ -139,7 +138,7 @@ def published(spider: str) -> SpiderInfo:
         who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
         raise UnknownSpider(
             f"no node has the spider {spider!r} any more: its code is gone or does not load there "
-            f"({who}); {command('nodes')} tells more. Nothing was submitted"
+            f"({who}); see {command('nodes')}. Nothing was submitted"
         )
     return info
 
@@ -148,11 +147,11 @@ def _is_open(task_id: int) -> bool:
     try:
         return frontier().is_open(task_id)
     except (RedisError, FrontierError):
-        return False  # it is told of the task when it is back
+        return False  # the task is added when it is back
 
 
 def spiders() -> dict[str, SpiderInfo]:
-    """All that ``published`` would answer, by name. Raises FrontierError."""
+    """All spiders that ``published`` would return, by name. Raises FrontierError."""
     known = published_spiders()
     with _nothing_submitted():
         loaded = _loaded()
@@ -174,7 +173,7 @@ def _loaded() -> list[NodeInfo]:
 
 @contextmanager
 def _nothing_submitted() -> Iterator[None]:
-    """What Redis does not answer is told in words for who submits."""
+    """Turns errors of Redis into messages for the user who submits."""
     try:
         yield
     except UnknownSpider:
@@ -185,37 +184,37 @@ def _nothing_submitted() -> Iterator[None]:
 
 
 def limits_of(task: Task) -> TaskLimits:
-    """What the frontier needs to know of a task."""
+    """The limits of a task, for the frontier."""
     known = {name: task.settings[name] for name in TaskLimits._fields if name in task.settings}
     limits = TaskLimits(priority=task.priority, **known)
-    if limits.page_limit:  # the requests that run the spider's start and closed are no pages
+    if limits.page_limit:  # requests that run the spider's start and closed are not pages
         limits = limits._replace(page_limit=limits.page_limit + 1 + task.ends)
     return limits
 
 
 def limits_as_written(task: Task) -> dict[str, Any]:
-    """The limits of a task under the names, in the order and in the units of ``settings``."""
+    """The limits of a task, with the names, order and units of ``settings``."""
     known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
     written = {name: task.settings[name] for name in dict.fromkeys([*known, *task.settings])}
-    if "delay" in written:  # kept in milliseconds, as the frontier counts
+    if "delay" in written:  # stored in milliseconds, as the frontier counts
         seconds = written["delay"] / 1000
         written["delay"] = int(seconds) if seconds.is_integer() else seconds
     return written
 
 
 def open_in_frontier(task: Task) -> None:
-    """Makes the frontier know a recorded task; doing it again changes nothing."""
+    """Opens a recorded task in the frontier; repeating it changes nothing."""
     frontier().open_task(task.pk, limits_of(task), unpack_admissions(task.seeds))
 
 
 def pause(task_id: int) -> None:
-    """Nothing more of the task is fetched. Raises UnknownTask, WrongState, FrontierError."""
+    """Stops fetching the task's requests. Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "paused", (Task.State.RUNNING, Task.State.PAUSED), Task.State.PAUSED)
     _update_redis("is paused", task_id, lambda: frontier().pause(task_id))
 
 
 def resume(task_id: int) -> None:
-    """A paused task runs again; of a running one, parked requests get another chance.
+    """Resumes a paused task; a running one tries its parked requests again.
 
     Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "resumed", (Task.State.PAUSED, Task.State.RUNNING), Task.State.RUNNING)
@@ -223,8 +222,8 @@ def resume(task_id: int) -> None:
 
 
 def cancel(task_id: int, seconds: float = SWEEP) -> None:
-    """Ends the task without fetching the rest; what waits is taken out of Redis for so many
-    seconds, and by a steward afterwards. Raises UnknownTask, WrongState, FrontierError."""
+    """Ends the task without fetching the rest. Waiting requests are removed from Redis for at most
+    ``seconds``, and by a steward afterwards. Raises UnknownTask, WrongState, FrontierError."""
     _change(task_id, "cancelled", Task.ACTIVE, Task.State.CANCELLING)
     _update_redis("is being cancelled", task_id, lambda: frontier().cancel(task_id, seconds))
 
@@ -247,15 +246,15 @@ def _change(task_id: int, verb: str, allowed: tuple[Task.State, ...], to: Task.S
 
 
 def _update_redis(done: str, task_id: int, how: Callable[[], object]) -> None:
-    """Tells Redis what the database knows: now, or when the transaction we are in is committed."""
+    """Updates Redis from the database: now, or when the current transaction is committed."""
 
     def update() -> None:
         try:
             how()
         except (RedisError, CrawlframeError) as error:
             raise RedisNotUpdated(
-                f"task {task_id} {done} in the database, but has not come to Redis. {_why(error)}. "
-                "Nothing is lost or to be done again: the nodes see to it when Redis is well"
+                f"task {task_id} {done} in the database, but not in Redis. {_why(error)}. "
+                "Nothing is lost or must be repeated: the nodes update Redis when it is back"
             ) from None
 
     transaction.on_commit(update)

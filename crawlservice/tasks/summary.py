@@ -1,4 +1,4 @@
-"""TaskSummary: what became of a task's requests. Counted are its latest rows only: a count over
+"""TaskSummary: the outcomes of a task's requests. Only its latest rows are counted: counting
 millions takes seconds."""
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from crawlservice.tasks.stats import TaskStats, of_tasks
 from crawlservice.tasks.task_rows import of_task
 
 LATEST = 10_000  # ledger rows
-REASONS = 20  # that are shown
+REASONS = 20  # most reasons shown
 PREVIEW = 10  # items, and entries of the journal
 
 
 class Reason(NamedTuple):
-    """Errors of one reason, with the latest of them."""
+    """The errors with one reason, and the latest of them."""
 
     reason: str
     errors: int
@@ -29,10 +29,10 @@ class Reason(NamedTuple):
 
 
 class TaskSummary(NamedTuple):
-    """``errors``: how many were looked at, by reason in ``reasons``; ``pages``: the same, by HTTP
-    status in ``statuses`` (None: no answer), the most frequent first. Cancelled requests are in
-    neither. ``counted``: what the spider counted, and then its maxima. ``parked``: requests by why
-    they wait; empty too when there are more than LATEST, or Redis is away."""
+    """``errors``: how many were examined, by reason in ``reasons``; ``pages``: the same, by HTTP
+    status in ``statuses`` (None: no answer), the most frequent first. Neither includes cancelled
+    requests. ``counted``: the spider's counters, then its maxima. ``parked``: requests by the
+    reason why they wait; also empty if there are more than LATEST, or Redis is unreachable."""
 
     errors: int
     reasons: list[Reason]
@@ -45,11 +45,11 @@ class TaskSummary(NamedTuple):
 
 
 def summarize(task: Task) -> TaskSummary:
-    """At this moment, with a fixed number of queries."""
+    """The current summary, with a fixed number of queries."""
     rows = of_task(Page.objects.exclude(reason=CANCELLED), task.pk, newest=True)
     errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:LATEST]]
     counted = Counter(reason for reason, _ in errors).most_common(REASONS)
-    latest = dict(reversed(errors))  # the first of each reason
+    latest = dict(reversed(errors))  # keeps the first of each reason
     shown = Page.objects.only("url", "detail", "reason", "status").in_bulk(
         [latest[reason] for reason, _ in counted]
     )

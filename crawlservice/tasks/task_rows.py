@@ -1,8 +1,8 @@
 """Rows of one task in the order of their numbers, by the index on task and number.
 
-Asked for ``task = 7 ORDER BY id``, PostgreSQL may walk along the primary key, since so many rows
-are of that task, and pass millions of newer rows before it meets the first. A range of one number
-says the same and leaves it only the index that has both."""
+For ``task = 7 ORDER BY id``, PostgreSQL may walk along the primary key, if many rows are of that
+task, and pass millions of newer rows before it meets the first. A range over one number means the
+same, and can only use the index that has both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ M = TypeVar("M", bound=Model)
 
 
 class _Place(Func):
-    """(task, number): compared as a whole, it is where a scan of the index begins."""
+    """(task, number): compared as a row, it is the start of an index scan."""
 
     template = "(%(expressions)s)"
     output_field = BigIntegerField()
@@ -29,7 +29,7 @@ def of_task(
     before: int | None = None,
     newest: bool = False,
 ) -> QuerySet[M, Any]:
-    """Those of a task, beyond the numbers that are given; ``newest``: these first."""
+    """The rows of a task, beyond the given numbers; ``newest``: newest first."""
     rows = rows.filter(task_id__gte=task, task_id__lte=task)
     here = _Place(F("task_id"), F("pk"))
     if after is not None:
@@ -40,6 +40,6 @@ def of_task(
 
 
 def first_of_latest(rows: QuerySet[Any, Any], task: int, count: int) -> int:
-    """The number with which the newest ``count`` rows of a task begin; 0: it has no more."""
+    """The number of the first of a task's newest ``count`` rows; 0 if it has no more."""
     numbers = of_task(rows, task, newest=True).values_list("pk", flat=True)
     return next(iter(numbers[count - 1 : count]), 0)

@@ -7,12 +7,12 @@ from collections import Counter
 from crawlservice.models import Page, Task
 from crawlservice.tasks.task_rows import of_task
 
-LATEST = 10_000  # ledger rows looked at: a count over millions takes seconds
+LATEST = 10_000  # ledger rows counted: a count over millions takes seconds
 
 
 def pages_by_version(task: Task) -> str:
-    """``2f00c0ffee00 (300), 1f00c0ffee00 (1,200)``: the pages each version made, the latest version
-    first, over the latest LATEST pages; "" when no page tells its version."""
+    """``2f00c0ffee00 (300), 1f00c0ffee00 (1,200)``: the pages of each version, the latest version
+    first, over the latest LATEST pages; "" if no page has a version."""
     rows = of_task(Page.objects.all(), task.pk, newest=True)
     counts = Counter(rows.values_list("version", flat=True)[:LATEST])
     if not any(counts):

@@ -22,7 +22,7 @@ def duration(seconds: float | None) -> str:
 
 @register.filter
 def compact_json(value: Any) -> str:
-    """In one line."""
+    """On one line."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -40,7 +40,7 @@ register.filter("condition", condition_badge)
 
 @register.inclusion_tag("admin/crawlservice/_bar.html")
 def bar(known: Forecast) -> dict[str, Any]:
-    """How far a task is, in words, and as a bar where that can be told."""
+    """A task's progress in words, and as a bar if it is known."""
     whole = max(1, known.total or 0)
     nf, ne = (100 * n / whole for n in (known.progress.nf, known.progress.errors))
     return {"known": known, "nf": round(nf, 2), "ne": round(ne, 2)}

@@ -1,4 +1,4 @@
-"""The site of the admin: its first page is the dashboard, and nothing in it needs inline styles."""
+"""The admin site: its first page is the dashboard, and none of its pages needs inline styles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawlservice.accounts.journal import by, record
 
 
 class AdminSite(UnfoldAdminSite):
-    """Colours are in theme.css: the theme would write them into each page."""
+    """Colours are in theme.css, because the theme would write them into each page."""
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().each_context(request), "colors": None}
@@ -26,7 +26,7 @@ class AdminSite(UnfoldAdminSite):
         return answer
 
     def autocomplete_view(self, request: HttpRequest) -> HttpResponse:
-        """No form of ours asks for it; it would search any list by anything."""
+        """Disabled: no form of ours needs it, and it would search any list by any field."""
         raise Http404
 
     def extra_urls(self) -> list[URLPattern]:

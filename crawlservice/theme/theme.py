@@ -1,4 +1,4 @@
-"""How the admin looks: its name, its style sheet, and what stands in the sidebar."""
+"""The look of the admin: its name, its style sheet, and the entries of the sidebar."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ UNFOLD = {
     "SITE_TITLE": "Crawlframe",
     "SITE_HEADER": "Crawlframe",
     "SITE_SYMBOL": "hub",
-    "SITE_URL": None,  # the admin is all there is
+    "SITE_URL": None,  # there is no other site
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _icon}],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,

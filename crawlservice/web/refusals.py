@@ -17,19 +17,19 @@ from crawlservice.api.limits import PLACES
 log = logging.getLogger(__name__)
 
 LONGEST = 253  # characters of a host name (RFC 1035)
-TOLD = 20  # names that are written to the log: anybody can send any
+TOLD = 20  # names written to the log: a client can send any number
 
 _told: set[str] = set()
 
 
 def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """For handler400 of Django: names the setting that lacks the host."""
+    """Django's handler400: names the setting that lacks the host."""
     if not isinstance(exception, DisallowedHost):
         return bad_request(request, exception)
     host = request.META.get("HTTP_HOST", "")[:LONGEST]
     name = _without_port(host)
     _warn(
-        f"a request came for the host {name!r}, which is not served; if it is ours, add it to "
+        f"a request came for the host {name!r}, which is not served; if it is yours, add it to "
         "CRAWLFRAME_ALLOWED_HOSTS"
     )
     if request.path.startswith(PLACES):
@@ -39,7 +39,7 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def _without_port(host: str) -> str:
-    """The text as it is when it is no address."""
+    """Returns the text unchanged if it is not an address."""
     try:
         return urlsplit(f"//{host}").hostname or host
     except ValueError:
@@ -47,13 +47,13 @@ def _without_port(host: str) -> str:
 
 
 def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """For CSRF_FAILURE_VIEW of Django: names the setting that lacks the origin."""
+    """Django's CSRF_FAILURE_VIEW: names the setting that lacks the origin."""
     origin = request.META.get("HTTP_ORIGIN", "")[:LONGEST]
     if not reason.startswith("Origin checking failed") or origin in ("", "null"):
         return csrf_failure(request, reason)
     own = f"{request.scheme}://{request.get_host()}"
     _warn(
-        f"a form came from {origin!r}, and this server takes itself for {own}; behind a proxy add "
+        f"a form came from {origin!r}, but this server believes it is {own}; behind a proxy, add "
         "the first to CRAWLFRAME_CSRF_TRUSTED_ORIGINS"
     )
     context = {"origin": origin, "own": own}
@@ -61,7 +61,7 @@ def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def _warn(text: str) -> None:
-    """Once for each."""
+    """Logs each text once."""
     if text not in _told and len(_told) < TOLD:
         _told.add(text)
         log.warning("%s", text)

@@ -1,8 +1,8 @@
-"""How gunicorn serves the web: ``gunicorn -c python:crawlservice.web.server``, in a checkout also
-``gunicorn -c crawlservice/web/server.py``; ``up`` does it, too.
+"""How gunicorn serves the web: ``gunicorn -c python:crawlservice.web.server``, or in a checkout
+``gunicorn -c crawlservice/web/server.py``; ``up`` uses it, too.
 
-Of a checkout it is read before gunicorn can import the rest of it.
-Static files come from the same processes (whitenoise): no second server is needed."""
+In a checkout it is read before gunicorn can import the rest of it. The same processes serve static
+files (whitenoise): no second server is needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _number(variable: str, default: int) -> int:
 
 
 def post_worker_init(worker: Any) -> None:
-    """The first process, which can import the project by now, warns of unknown settings."""
+    """Makes the first process, which can import the project by now, warn of unknown settings."""
     if worker.age == 1:
         from crawlservice.environment import warnings
 
@@ -39,22 +39,22 @@ wsgi_app = "crawlservice.wsgi"
 bind = os.environ.get("CRAWLFRAME_BIND", "").strip() or "127.0.0.1:8000"
 workers = _number("CRAWLFRAME_WEB_PROCESSES", 2)
 worker_class = "crawlservice.web.worker.WebWorker"
-# Who watches a stream of events holds a thread as long. A waiting thread costs little.
+# A stream of events holds a thread as long as it is read. A waiting thread costs little.
 threads = _number("CRAWLFRAME_WEB_THREADS", 16)
 worker_connections = 4000  # of each process; a slow one costs some kilobytes
 timeout = 60  # seconds a process may be silent before it is killed; its requests may take longer
-graceful_timeout = 15  # seconds for what is being answered when it is told to stop
-keepalive = 30  # seconds; more than a proxy in front waits between two requests
-max_requests, max_requests_jitter = 50_000, 5_000  # then a process is renewed
+graceful_timeout = 15  # seconds to finish answers when it is asked to stop
+keepalive = 30  # seconds; longer than a proxy in front waits between two requests
+max_requests, max_requests_jitter = 50_000, 5_000  # then a process is replaced
 # A heartbeat on a slow disk would look like a hanging process.
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None
 control_socket_disable = True  # it would be one for all servers of this user
 loglevel = "warning"
-accesslog = None  # addresses of setup links are secrets
+accesslog = None  # setup links in addresses are secret
 
 
 def when_ready(server: Any) -> None:
-    """Called by gunicorn when it listens and has no process yet: says where, or refuses."""
+    """Called by gunicorn when it listens and has no process yet: prints where, or refuses."""
     from crawlservice.security import exposure
 
     names = [listener.sock.getsockname() for listener in server.LISTENERS]

@@ -1,10 +1,10 @@
-"""The worker class of gunicorn that serves the web: gunicorn manages the processes, waitress
-answers in them.
+"""The gunicorn worker class that serves the web: gunicorn manages the processes, waitress answers
+in them.
 
-One thread of waitress reads and writes all sockets; a request takes one of the other threads when
-it has arrived whole, and leaves it when its answer is buffered. So slow clients hold no thread
-(gunicorn's own threaded worker gives one to each request line that began). What is slow for too
-long is closed."""
+One thread of waitress reads and writes all sockets; a request occupies one of the other threads
+from when it has arrived completely until its answer is buffered. So slow clients hold no thread
+(gunicorn's own threaded worker gives one to each request line that has begun). Connections that are
+too slow for too long are closed."""
 
 from __future__ import annotations
 
@@ -23,28 +23,30 @@ from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ThreadedTaskDispatcher
 
 MAX_HEADERS = 32 * 1024  # bytes of the request line and all headers
-# Bytes of a body. Above settings.DATA_UPLOAD_MAX_MEMORY_SIZE, whose error the API puts into words.
+# Bytes of a body. More than settings.DATA_UPLOAD_MAX_MEMORY_SIZE, whose error the API reports in
+# words.
 MAX_BODY = 2 << 20
-LEAST_TAKEN = 64 * 1024  # bytes of a waiting answer that a client takes in each deadline
+LEAST_TAKEN = 64 * 1024  # bytes of a waiting answer that a client must take in each deadline
 FIRST = "the first request"
-TICK = 1.0  # seconds between two looks at the deadlines
-LINGER = 1.0  # seconds for requests that are on their way to a worker which stops
-OTHER_FILES = 200  # open files of a process that are no connections of clients
+TICK = 1.0  # seconds between two checks of the deadlines
+LINGER = 1.0  # seconds for requests on their way to a worker that is stopping
+OTHER_FILES = 200  # open files of a process that are not connections of clients
 
 
 class Deadline:
-    """When one connection has been slow for too long. ``seconds``: for a request to arrive whole,
-    counted from the connection or its first byte, and for LEAST_TAKEN of an answer to be taken."""
+    """When a connection has been slow for too long. ``seconds``: for a request to arrive
+    completely, counted from the connection or its first byte, and for LEAST_TAKEN bytes of an
+    answer to be taken."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._what: object = None  # that is waited for
+        self._what: object = None  # what is waited for
         self._since = 0.0
         self._sent = 0
 
     def is_over(self, what: object, sent: int, now: float) -> bool:
         """``what``: the request that arrives, or the channel while its answer is sent; None for
-        nothing. ``sent``: bytes of all answers so far."""
+        neither. ``sent``: bytes of all answers so far."""
         if what is not self._what or sent - self._sent >= LEAST_TAKEN:
             self._what, self._sent, self._since = what, sent, now
         return what is not None and now - self._since > self._seconds
@@ -64,11 +66,11 @@ class Channel(HTTPChannel):
         return sent
 
     def is_busy(self) -> bool:
-        """It has a request that is answered, or an answer that is not sent whole."""
+        """Whether a request is being answered, or an answer is not sent completely."""
         return bool(self.requests or self.total_outbufs_len)
 
     def check(self, now: float) -> None:
-        """Closes the connection when it is too slow."""
+        """Closes the connection if it is too slow."""
         if self.deadline.is_over(self._waits_for(), self.sent, now):
             self.handle_close()  # will_close waits until the socket can be written to
 
@@ -81,7 +83,7 @@ class Channel(HTTPChannel):
 
 
 class WebWorker(Worker):
-    """Settings of gunicorn that count: threads, worker_connections, keepalive, backlog,
+    """Uses these settings of gunicorn: threads, worker_connections, keepalive, backlog,
     graceful_timeout, max_requests. TLS is for a proxy in front."""
 
     _next_check = 0.0
@@ -92,7 +94,7 @@ class WebWorker(Worker):
             raise SystemExit("error: certfile and keyfile: a proxy in front must speak TLS")
 
     def run(self) -> None:
-        logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it tells each burst
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it reports each burst
         self.map: dict[int, Any] = {}
         self.dispatcher = ThreadedTaskDispatcher()
         self.dispatcher.set_thread_count(self.cfg.threads)
@@ -111,7 +113,7 @@ class WebWorker(Worker):
                 channel.check(now)
 
     def _drain(self) -> None:
-        """Takes no more connections, and ends when all requests are answered or the time is
+        """Accepts no more connections, and ends when all requests are answered or the time is
         over."""
         for server in self.servers:
             server.accepting = False
@@ -161,12 +163,13 @@ class WebWorker(Worker):
 
 
 def most_connections() -> int:
-    """How many this process may have at a time, after its limit of files was raised."""
+    """The most connections that this process may have at a time, after raising its limit of
+    files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
-        except (ValueError, OSError):  # macOS takes no unlimited
+        except (ValueError, OSError):  # macOS does not accept unlimited
             pass
     return max(soft - OTHER_FILES, 100) if soft != resource.RLIM_INFINITY else 1 << 20

@@ -1,7 +1,7 @@
-"""Webhooks: which deliveries an event makes, which of them are due, and what became of them.
+"""Webhooks: which deliveries an event makes, which of them are due, and how they ended.
 
-A delivery is claimed by writing down when it is tried again, before it is sent. So one whose sender
-dies is sent once more, and one that two senders see at a time is sent by one of them."""
+A delivery is claimed by recording the time of its next attempt before it is sent. So if its sender
+dies, it is sent again, and if two senders see it, only one sends it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from crawlservice.security.sealing import SealError, seal, unseal
 
 log = logging.getLogger(__name__)
 
-# Seconds after the first, second, … try in vain until the next; then it is given up. A day in all.
+# Seconds from the first, second, … failed attempt to the next; then it is given up. A day in all.
 RETRY_PAUSES = (30, 120, 600, 3600, 10800, 21600, 43200)
-LAST_TRY = 60  # seconds after which a last try whose sender died is made again
+LAST_TRY = 60  # seconds after which a last attempt is repeated if its sender died
 EVENTS_PER_ROUND = 500  # events at a time
 SECRET_BYTES = 32
-MASK = "***"  # in a URL, for its user and password
+MASK = "***"  # replaces user and password in a URL
 
 
 @dataclass(frozen=True)
 class WebhookMessage:
-    """What is sent to whom: one try of one delivery. ``id`` is that of the event. ``login`` is
-    ``user:password``, percent-encoded as in a URL, or ""."""
+    """One attempt of one delivery. ``id`` is that of the event. ``login`` is ``user:password``,
+    percent-encoded as in a URL, or ""."""
 
     url: str
     secret: str = field(repr=False)
@@ -48,8 +48,8 @@ class WebhookMessage:
 
 
 def create_deliveries() -> bool:
-    """Makes the deliveries of what has happened since the last time, each once. Answers whether
-    any is to be sent. Raises django.db.Error."""
+    """Makes the deliveries of new events, each once. Returns whether any is to be sent. Raises
+    django.db.Error."""
     new = Event.objects.filter(delivered_at=None)
     if new.exists():
         _make_deliveries(new)
@@ -80,13 +80,13 @@ def _make_deliveries(new: QuerySet[Event]) -> None:
 
 
 def is_wanted(webhook: Webhook, words: Collection[str], spider: str | None) -> bool:
-    """``words``: kind and outcome of an event. A webhook may name either."""
+    """``words``: kind and outcome of an event. A webhook may list either."""
     of_kind = not webhook.kinds or any(word in webhook.kinds for word in words)
     return webhook.spider in ("", spider) and of_kind
 
 
 def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, WebhookMessage]]:
-    """What is due: at most one delivery of each webhook, none of those that are ``busy``. Answers
+    """What is due: at most one delivery of each webhook, except those that are ``busy``. Yields
     webhooks and messages. Raises django.db.Error."""
     due = Delivery.objects.filter(webhook=OuterRef("pk"), next_at__lte=Now()).order_by("next_at")
     webhooks = (
@@ -121,7 +121,7 @@ def claim(busy: Collection[int], count: int) -> Iterator[tuple[int, WebhookMessa
 
 
 def settle(message: WebhookMessage, problem: str) -> None:
-    """``problem``: why it did not arrive, or "". Raises django.db.Error."""
+    """Records the result. ``problem``: why it did not arrive, or "". Raises django.db.Error."""
     rows = Delivery.objects.filter(pk=message.delivery)
     if not problem:
         rows.update(delivered_at=Now(), next_at=None, problem="")
@@ -132,7 +132,7 @@ def settle(message: WebhookMessage, problem: str) -> None:
 
 
 def send_again(delivery: Delivery) -> None:
-    """As if it were new. Raises django.db.Error."""
+    """Sends it again as if it were new. Raises django.db.Error."""
     Delivery.objects.filter(pk=delivery.pk).update(
         attempts=0, next_at=Now(), delivered_at=None, problem=""
     )
@@ -173,7 +173,7 @@ def body(event: Event) -> bytes:
 
 
 def sample_message(webhook: Webhook) -> WebhookMessage:
-    """A message that tells of nothing, to try a webhook. Raises SealError."""
+    """A message without content, to test a webhook. Raises SealError."""
     name = f"evt_test_{secrets.token_hex(8)}"
     content = orjson.dumps({"id": name, "kind": "test", "created_at": None, "task": None})
     return WebhookMessage(*_destination(webhook), name, content)

@@ -1,5 +1,5 @@
-"""The outbox, read in order: every event once, though transactions end in another order than their
-events have numbers."""
+"""The outbox, read in order: every event once, even though transactions may be committed in another
+order than their events are numbered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from crawlservice.models import Event
 
-GAP_TIMEOUT = timedelta(seconds=3)  # a number that is missing for so long does not come any more
+GAP_TIMEOUT = timedelta(seconds=3)  # a number missing for so long does not come any more
 EVENTS_PER_READ = 500
 
 
@@ -23,9 +23,9 @@ def newest() -> int:
 def after(last: int) -> list[Event]:
     """The next events after number ``last``, with their tasks and schedules.
 
-    What stands behind a missing number waits for it a while: its transaction may be going on."""
+    Events after a missing number wait for it a while: its transaction may still be open."""
     rows = Event.objects.filter(pk__gt=last).select_related("task", "schedule").order_by("pk")
-    # By the clock of the database, which dated them.
+    # By the clock of the database, which set their times.
     old = ExpressionWrapper(Q(created_at__lt=Now() - GAP_TIMEOUT), output_field=BooleanField())
     rows = rows.annotate(old=old).defer("task__seeds", "task__arguments", "task__settings")
     found: list[Event] = []

@@ -1,5 +1,5 @@
-"""WebhookSender: sends the messages of webhooks in a thread of its own, so that a receiver
-that hangs holds up nobody but itself."""
+"""WebhookSender: sends the messages of webhooks in a thread of its own, so that a receiver that
+hangs blocks nothing else."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from crawlservice.webhooks.sender_thread import SenderThread
 
 log = logging.getLogger(__name__)
 
-# Shorter than the first pause: a try has ended before the next one begins.
+# Shorter than the first pause: an attempt has ended before the next one begins.
 LIMITS = FetchLimits(timeout=10, max_body=1 << 20, max_redirects=0, connect=5, stall=10)
-AT_A_TIME = 16  # webhooks that are sent to
-IDLE_PAUSE = 1.0  # seconds between two looks when there is nothing to send
-SHOWN = 200  # characters of what a receiver answered
+AT_A_TIME = 16  # most webhooks sent to at the same time
+IDLE_PAUSE = 1.0  # seconds between two checks when there is nothing to send
+SHOWN = 200  # characters shown of a receiver's answer
 USER_AGENT = "Crawlframe-Webhook/1"
 
 Sending = asyncio.Task[str]
 
 
 class WebhookSender:
-    """Of one process. Whoever leads calls ``keep_going`` again and again."""
+    """The sender of one process. The leader calls ``keep_going`` repeatedly."""
 
     def __init__(self, node: Settings) -> None:
         self._node = node
@@ -48,11 +48,11 @@ class WebhookSender:
         self._thread.keep_going()
 
     def stop(self) -> None:
-        """What is being sent is sent again by others, if it takes long."""
+        """Stops it. What is being sent is sent again by others, if it takes long."""
         self._thread.stop()
 
     def _run(self) -> None:
-        # Django's database is not for coroutines: the loop stands still while we are at it.
+        # Django's database access is not for coroutines: it blocks the loop meanwhile.
         curl = downloader(self._node, AT_A_TIME)
         try:
             with asyncio.Runner() as runner:
@@ -78,7 +78,7 @@ class WebhookSender:
 
 
 async def _wait(sending: Collection[Sending]) -> set[Sending]:
-    """Those that are over."""
+    """Waits; returns those that have ended."""
     if not sending:
         await asyncio.sleep(IDLE_PAUSE)
         return set()
@@ -110,7 +110,7 @@ def downloader(node: Settings, at_a_time: int = 1) -> CurlDownloader:
 
 
 async def send(curl: CurlDownloader, message: WebhookMessage) -> str:
-    """Tries once. Returns why it did not arrive, or ""."""
+    """One attempt. Returns why it did not arrive, or ""."""
     headers = {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
@@ -121,7 +121,7 @@ async def send(curl: CurlDownloader, message: WebhookMessage) -> str:
         request = Request(message.url, method="POST", body=message.body)
         response = await curl.fetch(request, LIMITS, headers)
     except TooManyRedirects:
-        return "it redirects, which is not followed; give the address it leads to"
+        return "it redirects, which is not followed; use the address it redirects to"
     except PrivateAddress:
         return (
             "its address is not public; if it may be sent to, name its network in "
@@ -135,7 +135,7 @@ async def send(curl: CurlDownloader, message: WebhookMessage) -> str:
 
 
 def send_now(node: Settings, message: WebhookMessage) -> str:
-    """Sends it now and waits for the answer, 10 s at most. Returns what ``send`` does."""
+    """Sends it now and waits for the answer, at most 10 s. Returns what ``send`` does."""
 
     async def once() -> str:
         curl = downloader(node)
@@ -148,7 +148,7 @@ def send_now(node: Settings, message: WebhookMessage) -> str:
 
 
 def signed(message: WebhookMessage, timestamp: int) -> dict[str, str]:
-    """The headers by which a receiver knows us, as in the Standard Webhooks specification."""
+    """The headers by which a receiver verifies us, as in the Standard Webhooks specification."""
     content = f"{message.id}.{timestamp}.".encode() + message.body
     digest = hmac.digest(_key(message.secret), content, hashlib.sha256)
     return {
@@ -159,7 +159,7 @@ def signed(message: WebhookMessage, timestamp: int) -> dict[str, str]:
 
 
 def _login(message: WebhookMessage) -> dict[str, str]:
-    """Basic authentication (RFC 7617), where the address has a user and a password."""
+    """Basic authentication (RFC 7617), if the address has a user and a password."""
     if not message.login:
         return {}
     user, _, password = map(unquote, message.login.partition(":"))

@@ -1,4 +1,4 @@
-"""SenderThread: a thread that goes on as long as the process leads."""
+"""SenderThread: a thread that runs as long as the process leads."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from django.db import connection
 
 log = logging.getLogger(__name__)
 
-GO_ON = 60.0  # seconds for which it goes on when nobody calls ``keep_going``
+GO_ON = 60.0  # seconds for which it goes on without a call of ``keep_going``
 
 
 class SenderThread:
-    """Whoever leads calls ``keep_going`` again and again; the thread is started when it is needed,
-    and again after a failure."""
+    """The leader calls ``keep_going`` repeatedly; the thread is started when it is needed, and
+    again after a failure."""
 
     def __init__(self, name: str, run: Callable[[], None]) -> None:
         """``run`` works while ``wanted`` is true. It may raise anything."""
@@ -36,13 +36,13 @@ class SenderThread:
             self._thread.start()
 
     def stop(self) -> None:
-        """It ends after its present step. What is not sent by then is sent by the next leader."""
+        """Ends it after its current step. The next leader sends what is not sent by then."""
         self._until = 0.0
 
     def _run(self) -> None:
         try:
             self._work()
         except Exception:
-            log.exception("the sender of %s failed; it is started again", self._name)
+            log.exception("the sender of %s failed and is restarted", self._name)
         finally:
             connection.close()

@@ -1,5 +1,5 @@
 """SignalSender: sends the events of the outbox as Django signals, in a thread of its own, so that a
-slow receiver holds up no chore."""
+slow receiver blocks no chore."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from crawlservice.webhooks.sender_thread import SenderThread
 
 log = logging.getLogger(__name__)
 
-IDLE = 1.0  # seconds between two looks
+IDLE = 1.0  # seconds between two checks
 
 
 class SignalSender:
-    """Of one process. Whoever leads calls ``keep_going`` again and again."""
+    """The sender of one process. The leader calls ``keep_going`` repeatedly."""
 
     def __init__(self) -> None:
         self._thread = SenderThread("signals", self._run)
@@ -46,8 +46,7 @@ class SignalSender:
 
 
 def send_new() -> int:
-    """Sends what has happened since the last time; the first time, nothing. Returns how many.
-    Raises django.db.Error."""
+    """Sends new events; the first time, none. Returns how many. Raises django.db.Error."""
     here = Installation.objects.filter(pk=1)
     last = here.values_list("signalled", flat=True).first()
     if last is None:
@@ -56,5 +55,5 @@ def send_new() -> int:
     events = outbox.after(last)
     for event in events:
         signals.send(event)
-        here.update(signalled=event.pk)  # one by one: whoever dies now repeats one only
+        here.update(signalled=event.pk)  # one by one: a process that dies here repeats only one
     return len(events)

@@ -19,7 +19,7 @@ def site() -> Iterator[CountedSite]:
         yield site
 
 
-def test_a_tree_is_reached_from_its_start_and_served_as_told(site: CountedSite) -> None:
+def test_a_tree_is_reached_from_its_start_and_served_as_declared(site: CountedSite) -> None:
     waiting, seen = [0], {0}
     while waiting:
         for target in TREE.links(waiting.pop()):

@@ -15,7 +15,7 @@ def sample(pages: int, queued: int, worker: int, redis: int = 0) -> Sample:
 
 
 def test_growth_after_the_warm_up_is_a_slope_per_thousand_pages() -> None:
-    # Before the warm-up ends the worker takes on a lot, which says nothing.
+    # Before the warm-up ends the worker allocates a lot, which means nothing.
     samples = [sample(n, 0, 10**9 if n < SETTLED else 7 * n) for n in range(0, PAGES + 1, 5000)]
     master, worker, _ = growth(samples, SETTLED)
     assert worker.name == "worker"

@@ -21,7 +21,7 @@ def run(busy: float, *, workers: int = 1, **cpu: float) -> Run:
         (run(1.2, crawler=9.5, workers=2), "waiting: neither the processors nor a server was busy"),
     ],
 )
-def test_the_limit_is_told_by_who_was_busy(done: Run, told: str) -> None:
+def test_the_limit_names_who_was_busy(done: Run, told: str) -> None:
     assert limit(done, 2).startswith(told)
 
 

@@ -102,7 +102,7 @@ def test_nginx_serves_and_keeps_a_log_only_if_asked(nginx_work):
     assert not (silent / "access.log").exists()
 
 
-def test_a_configuration_that_nginx_refuses_is_told(nginx_work):
+def test_a_configuration_that_nginx_refuses_is_reported(nginx_work):
     with (
         pytest.raises(RuntimeError, match='unknown directive "nonsense"'),
         Nginx(nginx_work / "root", nginx_work, locations="nonsense;\n"),

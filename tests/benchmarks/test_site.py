@@ -1,4 +1,4 @@
-"""The site of the standard job: always the same, whole, and with the values it says."""
+"""The site of the standard job: always the same, complete, and with the numbers it declares."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ print(json.dumps({"pages": 64, "seconds": 0.001}))
         ("1 / 0", "ended with status 1; the end of its log:\n.*ZeroDivisionError"),
     ],
 )
-def test_a_contender_that_fails_is_told_and_makes_the_command_fail(
+def test_a_contender_that_fails_is_reported_and_makes_the_command_fail(
     program, words, contender, monkeypatch, tmp_path, capfd
 ):
     contender(program)

@@ -1,4 +1,4 @@
-"""Environments of what is measured beside us. Nothing here comes from the network."""
+"""Environments of the other crawlers that are measured. Nothing here uses the network."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_it_is_made_once_and_anew_when_its_requirements_change(place, capsys):
     assert capsys.readouterr().err.count("installing peer into bench/peer (once)") == 2
 
 
-def test_what_pip_says_is_told_and_the_environment_does_not_count(place):
+def test_errors_of_pip_are_shown_and_the_environment_does_not_count(place):
     requirements = place / "requirements.txt"
     requirements.write_text("./no-such-directory\n")
     with pytest.raises(RuntimeError, match="no-such-directory"):

@@ -46,7 +46,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
-    """Ask for it after what uses the database: while it is there, this thread may not."""
+    """Request it after fixtures that use the database: while it is open, this thread cannot."""
     with chromium() as browser:
         yield browser
 
@@ -59,7 +59,7 @@ def boss(orm: str) -> User:
 
 @pytest.fixture
 def start(start_manage: Callable[..., Running], boss: User) -> Callable[[dict[str, str]], str]:
-    """Starts the service and a node in an environment; the address."""
+    """Starts the service and a node with an environment; returns the address."""
 
     def up(env: dict[str, str]) -> str:
         running = start_manage("up", "--bind", "127.0.0.1:0", "--workers", "1", env=env)

@@ -41,8 +41,8 @@ def site(start_manage: Callable[..., Running], orm: str) -> str:
 def page(site: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
     if CHROMIUM is None:
         pytest.skip("there is no chromium")
-    # Playwright has a running event loop in this thread, and the models are used within it: there
-    # Django keeps other connections, those of the test before.
+    # Playwright has a running event loop in this thread, and Django's models are used inside it,
+    # where they would have other connections, those of the previous test.
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     with sync_playwright() as play:
         connections["default"] = connections.create_connection("default")

@@ -1,4 +1,4 @@
-"""Dead letters as one sees them in a browser: chosen, run again, and gone when they are well."""
+"""Dead letters in a browser: selected, run again, and gone when they succeed."""
 
 from __future__ import annotations
 

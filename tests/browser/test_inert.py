@@ -1,7 +1,7 @@
-"""Whatever was crawled does nothing where it is shown: looked at with a real browser.
+"""Crawled data does nothing where it is shown, checked with a real browser.
 
 Every table gets rows full of scripts. Then every page of the admin that can be reached by a link is
-opened: no script of theirs runs, and the policy of the browser has nothing to forbid, for nothing
+opened: no script of the data runs, and the browser's policy has nothing to block, because nothing
 breaks out of its place."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
 RUN = "window.ran=1"
-# Each breaks out of another place: text, attributes of both quotes, scripts, JSON in a script, and
-# what the theme's own scripts would take for theirs.
+# Each breaks out of another place: text, attributes in either quotes, scripts, JSON in a script,
+# and what the theme's own scripts would interpret.
 SCRIPTS = (
     f"<script>{RUN}</script>",
     f'"><img src=x onerror="{RUN}">',
@@ -48,10 +48,10 @@ URLS = (
 )
 ROWS = 3  # of each table
 MAX_PAGES = 120  # pages that are opened
-POLLED = 700  # milliseconds until a page has fetched once what it fetches again and again
+POLLED = 700  # milliseconds until a page has polled once
 
-# What the page tells when asked, set up before anything of it runs.
-# Parts that are fetched every few seconds are fetched ten times as often: up to 5 s within POLLED.
+# The state a page reports, set up before any of its scripts run. Polling every few seconds is made
+# ten times as frequent: up to 5 s fit into POLLED.
 WATCH = """
 window.problems = [];
 const later = window.setTimeout;
@@ -89,7 +89,7 @@ def hostile(row: int) -> str:
 
 
 def value_of(field: Any, row: int) -> Any:
-    """Of a column: as hostile as it takes."""
+    """A value for a column, as hostile as the column allows."""
     if field.choices:
         return field.choices[row % len(field.choices)][0]
     if isinstance(field, models.ForeignKey):
@@ -118,7 +118,7 @@ def value_of(field: Any, row: int) -> Any:
 
 
 def fill() -> None:
-    """Rows of all our models, those that others point to first."""
+    """Fills all our models with rows, starting with those that others refer to."""
     # The only row of Installation is there, and no page shows it.
     todo = [m for m in apps.get_app_config("crawlservice").get_models() if m is not Installation]
     while todo:
@@ -135,13 +135,13 @@ def fill() -> None:
 
 @pytest.fixture
 def database(new_database: Callable[[str], str]) -> str:
-    """SQLite only: what is shown does not depend on it."""
+    """SQLite only: what is shown does not depend on the database."""
     return new_database("sqlite")
 
 
 @pytest.fixture
 def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
-    """The paths of what must be opened at least."""
+    """The paths that must be opened at least."""
     from django.contrib.auth.models import Group, User
 
     from crawlservice.models import Schedule
@@ -180,7 +180,7 @@ def hostile_cluster(service: Frontier, join: Callable[..., int]) -> list[str]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that writes down what went wrong in it: ``page.problems``."""
+    """A page that records what goes wrong in it: ``page.problems``."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     context.add_init_script(WATCH)
     page = context.new_page()
@@ -216,7 +216,8 @@ def look(page: Page, url: str) -> tuple[list[str], list[str]]:
 
 
 def kind_of(url: str) -> tuple[Any, ...]:
-    """Of pages that differ in a number or in the value of a filter, a few are opened."""
+    """The kind of a page: of those that differ in a number or a filter's value, a few are
+    opened."""
     parts = urlsplit(url)
     words = tuple("#" if word.isdecimal() else word for word in parts.path.split("/"))
     return words, tuple(sorted(name for name, _ in parse_qsl(parts.query)))

@@ -1,5 +1,5 @@
-"""Schedules as one sees them in a browser: made from the form, and started once for each due time,
-whoever leads."""
+"""Schedules in a browser: created with the form, and started once for each due time, whichever node
+leads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_schedule_is_made_from_the_form(
     page.click("[name=_save]")
 
     expect(page.locator(".field-argument-pages")).to_contain_text("at least 1")
-    expect(page.locator(".field-argument-site")).to_contain_text("this is needed")
+    expect(page.locator(".field-argument-site")).to_contain_text("required")
     assert page.input_value("[name=argument-kind]") == "shop"
     page.fill("[name=argument-pages]", "7")
     page.fill("[name=argument-site]", "https://example.com/?a=1&b=<2>")
@@ -69,7 +69,7 @@ def test_a_schedule_is_made_from_the_form(
 def two_nodes(
     odd_env: dict[str, str], start_manage: Callable[..., Running], look: Look, web: OddWeb
 ) -> Iterator[tuple[str, Running]]:
-    """A schedule of every few seconds, two nodes, and the web beside them: its address, and the
+    """A schedule with an interval of a few seconds, two nodes, and the web: its address, and the
     node that leads."""
     made = Schedule.objects.create(
         name="often", spider="odd", arguments={"url": web.url}, every=EVERY, overlap="allow"
@@ -83,7 +83,7 @@ def two_nodes(
 
 
 def due_times(page: Page) -> list[datetime]:
-    """Those in the list of runs, the first one first; all of them were submitted."""
+    """The due times in the list of runs, oldest first; all of them were submitted."""
     page.reload()
     rows = page.locator("#result_list tbody tr")
     outcomes = rows.locator(".field-shown_outcome").all_inner_texts()
@@ -93,7 +93,7 @@ def due_times(page: Page) -> list[datetime]:
 
 
 def runs_after(page: Page, moment: datetime, count: int) -> list[datetime]:
-    """The due times, when so many are later."""
+    """The due times after a moment, once there are ``count`` of them."""
     deadline = time.monotonic() + 60
     while True:
         times = due_times(page)

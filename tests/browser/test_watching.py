@@ -1,5 +1,5 @@
-"""A crawl as somebody sees it in a browser: submitted from the form, watched without reloading,
-paused and resumed, retried, exported; and a reload that was refused."""
+"""A crawl in a browser: submitted with the form, watched without reloading, paused and resumed,
+retried, exported; and a reload that was refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tile(page: Page, name: str) -> str:
 
 
 def stay(page: Page) -> None:
-    """From here on the page must not be loaded anew."""
+    """Asserts that the page is not reloaded from here on."""
     page.evaluate("window.stays = true")
 
 
@@ -32,7 +32,7 @@ def stayed(page: Page) -> bool:
 
 
 def asked_within(page: Page, seconds: float) -> list[str]:
-    """What the page asks for in that time; it asks every 5 s, as long as it asks."""
+    """What the page requests in that time; while it polls, it does so every 5 s."""
     asked: list[str] = []
 
     def note(request: Request) -> None:
@@ -129,7 +129,7 @@ def test_a_crawl_is_submitted_watched_steered_and_exported(
     assert page.evaluate("window.violations") == []
 
 
-def test_a_refused_reload_is_told_on_the_dashboard(
+def test_a_refused_reload_is_shown_on_the_dashboard(
     start: Callable[[dict[str, str]], str],
     manage_env: dict[str, str],
     open_page: Callable[[str], Page],

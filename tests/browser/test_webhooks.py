@@ -1,4 +1,4 @@
-"""A webhook from its first minute: added in a browser, tried out, followed in its deliveries."""
+"""A webhook in a browser: added, tested, and followed in its deliveries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def delivery(page: Page, event: int, state: str) -> Locator:
-    """The row of an event in the list of deliveries, when it says this."""
+    """The row of an event in the list of deliveries, once it has this state."""
     row = page.locator(f"#result_list tbody tr:has-text('evt_{event}:')")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -49,13 +49,13 @@ def test_a_webhook_is_added_tried_and_followed(
     page.click("[name=_save]")
     secret = page.locator("#secret").inner_text()
     assert len(secret) > 40
-    page.click("text=Go on to the webhook")
+    page.click("text=Continue to the webhook")
     expect(page.locator("[name=name]")).to_have_value("ours")
     assert secret not in page.content()
 
     page.goto(f"{origin(page)}/admin/crawlservice/webhook/")
     run_action(page, "send_test")
-    expect(page.locator("body")).to_contain_text("ours took the test")
+    expect(page.locator("body")).to_contain_text("ours accepted the test")
     assert secret not in page.content()
     (told,) = receiver.wait(1)
     assert (told.path, told.content["kind"]) == ("/in", "test")
@@ -70,7 +70,7 @@ def test_a_webhook_is_added_tried_and_followed(
 
     receiver.answers["/in"] = 500
     submit_watched(page, web.url, pages=1)
-    row = delivery(page, 2, "trying again")
+    row = delivery(page, 2, "retrying")
     expect(row.locator(".field-problem")).to_have_text("it answered 500: <b>sorry</b>")
     page.goto(f"{origin(page)}/admin/crawlservice/webhook/")
     expect(page.locator("#result_list")).to_contain_text("it answered 500: <b>sorry</b>")
@@ -78,7 +78,7 @@ def test_a_webhook_is_added_tried_and_followed(
     expect(page.locator("body")).to_contain_text("ours: it answered 500: <b>sorry</b>")
 
     receiver.answers.clear()
-    delivery(page, 2, "trying again")
+    delivery(page, 2, "retrying")
     run_action(page, "send_again", "evt_2:")
     expect(page.locator("body")).to_contain_text("to be sent again: 1")
     delivery(page, 2, "arrived")

@@ -1,4 +1,4 @@
-"""Beside: what another connection to the database does at the same time."""
+"""Beside: work of another connection to the database at the same time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @contextmanager
 def another_transaction(work: Callable[[], T]) -> Iterator[T]:
-    """Another connection has done the work; at the end of the block it commits."""
+    """Does the work over another connection, which commits at the end of the block."""
     written, go_on = threading.Event(), threading.Event()
     made: list[T] = []
 

@@ -1,6 +1,6 @@
 """Fixtures of the service: Django on a fresh database, its frontier on an empty Redis.
 
-Models are imported inside, for pytest may read this file before Django is set up."""
+Models are imported inside, because pytest may read this file before Django is set up."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Shop(Spider):
 
 @contextmanager
 def redis_at(url: str) -> Iterator[None]:
-    """``frontier()`` of this process uses this server."""
+    """Makes ``frontier()`` of this process use this server."""
     from django.test import override_settings
 
     from crawlservice.connections import frontier
@@ -53,7 +53,7 @@ def shop() -> SpiderInfo:
 
 @pytest.fixture(autouse=True)
 def forgetful() -> None:
-    """What a test before this one looked at is not remembered."""
+    """Clears what earlier tests have cached."""
     from crawlservice.monitoring import charts, overview
 
     for cached in (overview.snapshot, overview.hosts, charts.of_cluster):
@@ -62,7 +62,7 @@ def forgetful() -> None:
 
 @pytest.fixture
 def service(orm: str, redis_client: Redis, redis_url: str) -> Iterator[Frontier]:
-    """The models and ``frontier()`` of this process work on empty servers; the frontier."""
+    """Empty servers for the models and ``frontier()`` of this process; returns the frontier."""
     from crawlservice.connections.frontier import frontier
 
     with redis_at(redis_url):
@@ -78,8 +78,8 @@ def published(service: Frontier, shop: SpiderInfo) -> Frontier:
 
 @pytest.fixture
 def join(service: Frontier) -> Callable[..., int]:
-    """A node joins the cluster: ``join("alpha", version="1f00", workers=3, ...)`` -> generation.
-    Keywords are fields of CodeState and NodeInfo; ``lease`` is in seconds."""
+    """Makes a node join the cluster: ``join("alpha", version="1f00", workers=3, ...)`` ->
+    generation. Keywords are fields of CodeState and NodeInfo; ``lease`` is in seconds."""
     from crawlservice.models import Generation
 
     def add(name: str, lease: float = 15, **fields: Any) -> int:
@@ -96,7 +96,7 @@ def join(service: Frontier) -> Callable[..., int]:
 
 @pytest.fixture
 def as_role(service: Frontier) -> Callable[[str], Client]:
-    """A browser in which a user of this role is logged in, whose name is that of the role."""
+    """A browser in which a user with this role is logged in; the user is named after the role."""
     from django.contrib.auth.models import User
     from django.test import Client
 
@@ -114,7 +114,7 @@ def as_role(service: Frontier) -> Callable[[str], Client]:
 
 @pytest.fixture
 def dead_redis(service: Frontier) -> Iterator[None]:
-    """From here on nothing answers where Redis was."""
+    """Replaces Redis by an address where nothing answers."""
     with redis_at("redis://127.0.0.1:1/0"):
         yield
 

@@ -1,4 +1,4 @@
-"""Nodes that only say what nodes say: rows of real leases, answers to real announcements."""
+"""Simulated nodes: rows of real leases, and answers to real announcements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ SHORT = 12
 
 @dataclass
 class Fleet:
-    """``tick`` lets each node take one step with what it was told: pulled, checking, live."""
+    """``tick`` lets each node take one step with what was announced to it: pulled, checking,
+    live."""
 
     frontier: Frontier
     refusals: dict[str, str] = field(default_factory=dict)  # revision (12 digits) -> problem
@@ -31,7 +32,7 @@ class Fleet:
     _generation: int = 0
 
     def add(self, name: str, version: str, follows: str = "origin/main", **code: Any) -> None:
-        """A living node; a second one of the same name is its next life."""
+        """Adds a living node; a second one of the same name is its next life."""
         self._generation += 1
         state = {"version": version, "state": "live", "follows": follows} | code
         node = NodeInfo(
@@ -58,11 +59,11 @@ class Fleet:
         self._say(msgspec.structs.replace(self.nodes[name], leaving=True))
 
     def die(self, name: str) -> None:
-        """Its lease is over, and somebody replayed it."""
+        """Ends its lease and replays it."""
         self.frontier.leases.replay(self.nodes.pop(name).generation)
 
     def fall_silent(self, name: str) -> None:
-        """Its lease is over."""
+        """Ends its lease."""
         self.frontier.leases.renew(self.nodes[name].generation, -1)
 
     def tick(self) -> None:
@@ -103,6 +104,6 @@ class Fleet:
         self.frontier.leases.announce(node)
 
     def run(self, stop: threading.Event) -> None:
-        """Turns until it is stopped."""
+        """Ticks until it is stopped."""
         while not stop.wait(0.02):
             self.tick()

@@ -1,4 +1,4 @@
-"""Forms of arguments as a browser reads them, and a spider with arguments of all kinds."""
+"""Forms of arguments as a browser reads them, and a spider with arguments of all types."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fields(page: str) -> dict[str, LexborNode]:
 
 
 def filled_in(page: str) -> dict[str, str]:
-    """What a browser would send when nothing is changed."""
+    """What a browser would send if nothing were changed."""
 
     def values() -> Iterator[tuple[str, str]]:
         for name, node in fields(page).items():
@@ -61,7 +61,7 @@ def filled_in(page: str) -> dict[str, str]:
 
 
 def problems(page: str) -> dict[str, str]:
-    """What stands at fields with errors."""
+    """The errors shown at fields."""
     found = LexborHTMLParser(page).css("#content form .errors")
     return {
         str(node.attributes["name"]).removeprefix("argument-"): " ".join(group.text().split())

@@ -31,7 +31,7 @@ class GraphCrawl:
     def __init__(
         self, frontier: Frontier, pages: int = 60, page_limit: int = 0, *, ends: bool = False
     ) -> None:
-        """``ends``: it has a last request."""
+        """``ends``: the task has a last request."""
         self.pages = pages
         self.runs: Counter[bytes] = Counter()
         self.task = Task.objects.create(
@@ -63,7 +63,7 @@ class GraphCrawl:
         return frontier.claim(generation, self._sequence, n).requests
 
     def commit(self, claimed: list[Claimed]) -> list[Completion]:
-        """Runs the callbacks and writes their results; the completions that Redis must be told."""
+        """Runs the callbacks and writes their results; returns the completions for Redis."""
         outcomes = []
         for request in claimed:
             self.runs[request.rid] += 1
@@ -88,19 +88,19 @@ class GraphCrawl:
         ]
 
     def _last(self, request: Claimed) -> Outcome:
-        """Everything else has ended by now."""
+        """The last request; checks that everything else has ended."""
         rows = Page.objects.filter(task=self.task).exclude(url=END_URL)
         assert {int(url[1:]) for url in rows.values_list("url", flat=True)} == self.closure()
         return Outcome(request.rid, request.task, request.host, request.record, 0, 0, url=END_URL)
 
     def work(self, frontier: Frontier, n: int, generation: int = 1) -> int:
-        """Up to n requests, from the claim to the completion. Answers how many."""
+        """Runs up to n requests, from the claim to the completion. Returns how many."""
         claimed = self.claim(frontier, n, generation)
         frontier.complete(self.commit(claimed))
         return len(claimed)
 
     def closure(self) -> set[int]:
-        """The pages that a whole crawl reaches."""
+        """The pages that a complete crawl reaches."""
         reached, waiting = set(), [ROOT]
         while waiting:
             page = waiting.pop()
@@ -110,7 +110,8 @@ class GraphCrawl:
         return reached
 
     def check_end(self, frontier: Frontier) -> None:
-        """Every page has one row and its items, the counters say so, and each end is told once."""
+        """Checks that every page has one row and its items, that the counters agree, and that each
+        end has one event."""
         reached = self.closure()
         failed = {page for page in reached if self.fails(page)}
         counts = frontier.counts(self.task.pk)

@@ -10,11 +10,11 @@ from django.test import Client
 
 from crawlservice.accounts import tokens
 
-FAR = "203.0.113.9"  # an address from which nothing is open
+FAR = "203.0.113.9"  # an address with access to nothing
 
 
 class Program:
-    """Asks the API as a program does. ``secret``: its token, if it has one."""
+    """Calls the API like a program. ``secret``: its token, if it has one."""
 
     def __init__(self, secret: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {secret}"} if secret else {}
@@ -41,7 +41,7 @@ def _full(path: str) -> str:
 
 
 def person(role: str, name: str = "", **fields: Any) -> User:
-    """A user of this role; "root" is Django's superuser, "" nobody in particular."""
+    """A user with this role; "root" is Django's superuser, "" a user without a role."""
     user = User.objects.create(
         username=name or role or "nobody", is_superuser=role == "root", **fields
     )

@@ -1,4 +1,4 @@
-"""A receiver of webhooks: a real HTTP server on loopback that keeps what it was told."""
+"""A receiver of webhooks: a real HTTP server on loopback that keeps the messages it gets."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Told:
 
 
 class Receiver:
-    """``answers``: path -> status; the default is 204. ``hang``: paths that answer after a release.
-    ``location``: where a 302 leads to."""
+    """``answers``: path -> status; the default is 204. ``hang``: paths that only answer after a
+    release. ``location``: the target of a 302."""
 
     def __init__(self) -> None:
         self.told: list[Told] = []
@@ -62,7 +62,7 @@ class Receiver:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def wait(self, count: int, path: str = "", timeout: float = 30) -> list[Told]:
-        """What was told, when it is so much."""
+        """The messages received, once there are ``count`` of them."""
         deadline = time.monotonic() + timeout
         while True:
             found = [told for told in self.told if path in ("", told.path)]
@@ -78,7 +78,7 @@ class Receiver:
 
 
 def verify(told: Told, secret: str) -> bool:
-    """As the example of the documentation does."""
+    """Verifies a message as in the example of the documentation."""
     page = (CHECKOUT / "docs" / "schedules.md").read_text()
     (example,) = re.findall(r"```python\n(import base64.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}

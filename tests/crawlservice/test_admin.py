@@ -1,4 +1,4 @@
-"""The web: admin lists, actions and escapes as it should; only who may may steer; health."""
+"""The web: admin lists, actions and escaping; who may control tasks; health."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_actions_steer_tasks_and_say_what_they_could_not(
 def test_tasks_that_are_cancelled_together_share_the_seconds(
     admin: Client, published: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page is not waited for as long as many large ones take."""
+    """Cancelling many large tasks does not take as many times as long."""
     now, given = [100.0], list[float]()
 
     def cancel(frontier: Frontier, task: int, seconds: float) -> bool:
@@ -132,7 +132,7 @@ def test_who_may_only_look_cannot_steer(ended_task: Task, published: Frontier) -
     user.user_permissions.add(Permission.objects.get(codename="submit_task"))
     page = steer(client, "pause", task)
     assert "Tasks paused: " not in page
-    assert "steered by others" in page
+    assert "You may only control your own tasks." in page
     Task.objects.update(user=user)
     assert "Tasks paused: 1" in steer(client, "pause", task)
     Task.objects.update(user=None)
@@ -249,14 +249,16 @@ def test_pages_tell_why_a_node_is_abnormal(admin: Client, join: Callable[..., in
     join("beta", version="1f00c0ffee00", state="live")
     listing = admin.get("/admin/crawlservice/generation/").content.decode()
     assert cells(listing, "condition") == ["idle", "abnormal"]
-    assert cells(listing, "headline")[1] == "Its results or chores wait: <b>no</b> database"
+    assert cells(listing, "headline")[1] == "Its results or chores are waiting: <b>no</b> database"
     detail = admin.get(f"/admin/crawlservice/generation/{life}/change/").content.decode()
     dashboard = admin.get("/admin/").content.decode()
     for page in (detail, dashboard):
-        assert "wait: &lt;b&gt;no&lt;/b&gt; database" in page
+        assert "are waiting: &lt;b&gt;no&lt;/b&gt; database" in page
         assert "1 of its 2 workers is missing" in page
     told = [text for text in texts(detail, "div") if text.startswith("abnormal")]
-    assert told[0].startswith("abnormal Its results or chores wait: <b>no</b> database; 1 of its")
+    assert told[0].startswith(
+        "abnormal Its results or chores are waiting: <b>no</b> database; 1 of its"
+    )
     assert "alpha is abnormal" in dashboard
 
 
@@ -280,7 +282,7 @@ def test_nodes_are_listed_without_redis(admin: Client, join: Callable[..., int])
     with redis_at("redis://127.0.0.1:1/0"):
         page = admin.get("/admin/crawlservice/generation/").content.decode()
         one = admin.get(f"/admin/crawlservice/generation/{life}/change/").content.decode()
-    assert "Redis does not answer: what nodes do is not known" in page
+    assert "Redis does not answer: the state of the nodes is unknown" in page
     assert cells(page, "state") == ["unknown", "unknown"]
     assert "unknown" in one
     assert "1f00c0ffee00" not in page + one

@@ -1,4 +1,4 @@
-"""Events: each once and in order, whatever order transactions end in; as a stream that ends."""
+"""Events: each once and in order, in whatever order transactions end; as a stream that ends."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_number_that_never_comes_is_waited_for_a_while_only(
 
 
 def read(api: Program, **query: Any) -> list[dict[str, str]]:
-    """All of a stream to its end: its messages, as fields."""
+    """Reads a stream to its end: its messages, as fields."""
     answer = api.get("events", **query)
     assert answer.status_code == 200, answer.content
     assert answer["Content-Type"] == "text/event-stream"
@@ -97,7 +97,7 @@ def read(api: Program, **query: Any) -> list[dict[str, str]]:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams end soon."""
+    """Makes streams end soon."""
     monkeypatch.setattr(events, "LASTS", 0.3)
     monkeypatch.setattr(events, "POLL", 0.05)
 
@@ -109,7 +109,7 @@ def test_a_stream_tells_what_happened_after_an_event(api: Program, task: Task) -
     assert [message["id"] for message in told] == [str(second)]
     assert told[0]["event"] == "cancelled"
     assert f'"task": {task.pk}, "spider": "shop", "kind": "cancelled"' in told[0]["data"]
-    # Without a number it begins now, and says what now is.
+    # Without a number it begins now, and reports the current number.
     assert read(api) == [{"id": str(second)}]
     assert len(read(api, after=0)) == 2
 

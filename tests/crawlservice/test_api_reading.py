@@ -109,7 +109,7 @@ def test_items_are_exported_while_they_are_read(
     assert [*Action.objects.values_list("verb", "task_id")] == [("export", task.pk)] * 2
 
 
-def test_spiders_are_told_with_the_schemas_of_their_arguments(api: Program) -> None:
+def test_spiders_are_listed_with_the_schemas_of_their_arguments(api: Program) -> None:
     (shop,) = api.get("spiders").json()["spiders"]
     assert shop == api.get("spiders/shop").json()
     assert shop["arguments"]["required"] == ["city"]
@@ -119,7 +119,7 @@ def test_spiders_are_told_with_the_schemas_of_their_arguments(api: Program) -> N
     error(api.get("spiders/shp"), 404, "unknown_spider")
 
 
-def test_nodes_are_told(api: Program, join: Callable[..., int]) -> None:
+def test_nodes_are_listed(api: Program, join: Callable[..., int]) -> None:
     alpha = join("alpha", version="1f00c0ffee00", workers=3, state="live", changed_at=1.7e9)
     join("beta", lease=-5)
     nodes = {node["node"]: node for node in api.get("nodes").json()["nodes"]}
@@ -131,7 +131,7 @@ def test_nodes_are_told(api: Program, join: Callable[..., int]) -> None:
     assert datetime.fromisoformat(nodes["beta"]["since"]) < datetime.now(UTC)
 
 
-def test_schedules_are_told_with_their_runs(api: Program, ended_task: Task) -> None:
+def test_schedules_are_listed_with_their_runs(api: Program, ended_task: Task) -> None:
     due = datetime(2026, 1, 31, 6, tzinfo=UTC)
     night = Schedule.objects.create(name="night", spider="shop", cron="0 6 * * *", next_at=due)
     Schedule.objects.create(name="often", spider="shop", every=60, enabled=False)
@@ -153,7 +153,7 @@ def test_schedules_are_told_with_their_runs(api: Program, ended_task: Task) -> N
     error(api.get("schedules/999"), 404, "unknown_schedule")
 
 
-def test_eras_are_told_the_latest_first(api: Program) -> None:
+def test_eras_are_listed_the_latest_first(api: Program) -> None:
     for number in (1, 2, 3):
         Era.objects.create(number=number, reason=f"reason {number}")
     rows = walk(api, "eras", "eras", limit=2)

@@ -1,5 +1,5 @@
-"""Who may do what through the API: role by object by action, with tokens of every scope; and no
-address of the whole web answers a stranger, but those that are named here."""
+"""Who may do what through the API: roles, objects and actions, with tokens of every scope; and no
+address of the whole web is open to strangers, except those listed here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ READS = (
 )
 STEERS = ("pause", "resume", "cancel")
 
-# (role, scope) -> whose tasks may be steered. Only those that may any.
+# (role, scope) -> whose tasks may be controlled. Only combinations that may control any.
 STEERABLE = {
     **{
         (role, scope): {"own"}
@@ -60,7 +60,7 @@ def other(published: Frontier) -> Task:
 
 
 def status(answer: Any) -> int:
-    """Of an answer, after it was read and closed."""
+    """The status of an answer, after it was read and closed."""
     answer.close()
     number: int = answer.status_code
     return number
@@ -119,7 +119,7 @@ def test_a_token_does_not_outlive_the_rights_of_its_user(other: Task) -> None:
 
 
 def dead_tokens() -> Iterator[tuple[str, str]]:
-    """Secrets that open nothing, with their names."""
+    """Secrets of invalid tokens, with their names."""
     user = person("root")
     _, revoked = tokens.make(user, "x", "operate")
     tokens.revoke(Token.objects.all())
@@ -197,7 +197,7 @@ def test_a_browser_reads_with_its_login_and_changes_with_its_csrf_token(
     assert status(browser.post(pause, **JSON, headers={"X-CSRFToken": "x" * 32})) == 403
 
 
-def test_a_wrong_token_is_not_mended_by_a_login(browser: Client) -> None:
+def test_a_login_does_not_replace_a_wrong_token(browser: Client) -> None:
     header = {"Authorization": "Bearer cf_x"}
     assert status(browser.get("/api/v1/tasks", headers=header)) == 401
 
@@ -231,7 +231,7 @@ VALUES: dict[str, str] = {"app_label": "crawlservice", "content_type_id": "1", "
 
 
 def addresses(resolver: Any = None, before: str = "/") -> Iterator[str]:
-    """Every address of the URLconf, with something in the place of each parameter."""
+    """Every address of the URLconf, with a value for each parameter."""
     for pattern in (resolver or get_resolver()).url_patterns:
         path = before + _filled(str(pattern.pattern))
         if isinstance(pattern, URLResolver):
@@ -256,7 +256,7 @@ def test_the_walk_finds_what_there_is() -> None:
 
 
 def test_no_address_answers_a_stranger(ended_task: Task) -> None:
-    """Rows with number 1 are there, so that nothing is refused only because it is missing."""
+    """Rows with number 1 exist, so that nothing is refused only because it is missing."""
     Schedule.objects.create(pk=1, name="night", spider="shop", every=60)
     Generation.objects.create(pk=1, node="n", machine="m", pid=1)
     tokens.make(person("root"), "x", "read")
@@ -287,7 +287,7 @@ def test_no_static_file_lies_outside_its_directories() -> None:
         assert client.get(path).status_code == 404
 
 
-def test_nobody_is_somebody(published: Frontier) -> None:
+def test_a_user_without_a_role_may_nothing(published: Frontier) -> None:
     """A user without any role has a login and a token, and sees nothing."""
     user = User.objects.create(username="plain", is_staff=True)
     client = Client(SERVER_NAME="localhost")

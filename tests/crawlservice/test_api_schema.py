@@ -1,6 +1,7 @@
-"""The API keeps to its own schema, whatever it is sent: schemathesis makes requests from it.
+"""The API conforms to its own schema, whatever it receives: schemathesis generates requests from
+it.
 
-EXAMPLES=500 makes more of them, and others each time."""
+EXAMPLES=500 generates more of them, different ones each time."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def openapi(
     join: Callable[..., int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Any:
-    """The schema, with something of everything behind it."""
+    """The schema of the API, with data of every kind in the database."""
     monkeypatch.setattr(events, "LASTS", 0.0)
     join("alpha", version="1f00c0ffee00", state="live")
     Era.objects.create(number=1, reason="the first")
@@ -56,7 +57,7 @@ def openapi(
 
 
 def known() -> dict[str, str]:
-    """Headers of somebody who may all."""
+    """Headers of a caller who may do everything."""
     _, secret = tokens.make(
         User.objects.get_or_create(username="root", is_superuser=True)[0], "test", "operate"
     )

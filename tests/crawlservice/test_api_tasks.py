@@ -1,4 +1,4 @@
-"""The API: tasks are submitted, listed, shown and steered."""
+"""The API: tasks are submitted, listed, shown and controlled."""
 
 from __future__ import annotations
 
@@ -94,13 +94,15 @@ def test_of_many_all_or_none_are_submitted(api: Program, published: Frontier) ->
         ('"shop"', "invalid", None),
     ],
 )
-def test_a_wrong_submission_is_told(api: Program, body: Any, code: str, field: str | None) -> None:
+def test_a_wrong_submission_is_refused(
+    api: Program, body: Any, code: str, field: str | None
+) -> None:
     told = error(api.post("tasks", body), 422, code)
     assert field is None or told["field"] == field
     assert not Task.objects.exists()
 
 
-def test_what_is_no_json_or_too_large_is_told(api: Program) -> None:
+def test_a_body_that_is_no_json_or_too_large_is_refused(api: Program) -> None:
     error(api.post("tasks", "{"), 400, "bad_json")
     error(api.post("tasks", b"\xff\xfe"), 400, "bad_json")
     error(api.post("tasks", "[" * 100_000), 400, "bad_json")
@@ -193,7 +195,7 @@ def test_a_key_that_is_none_is_refused(api: Program, key: str) -> None:
 def test_two_at_the_same_time_with_one_key_are_one(
     api: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both have found nothing of the key when they go on."""
+    """Neither has found the key when it continues."""
     both = threading.Barrier(2, timeout=60)
     look = bulk_submit._published
 
@@ -263,7 +265,7 @@ def test_tasks_are_listed_page_by_page(api: Program) -> None:
         ({"spider": ["shop", "site"]}, "spider"),
     ],
 )
-def test_a_wrong_question_is_told(api: Program, query: dict[str, Any], field: str) -> None:
+def test_a_wrong_query_is_refused(api: Program, query: dict[str, Any], field: str) -> None:
     assert error(api.get("tasks", **query), 422, "invalid")["field"] == field
 
 
@@ -276,7 +278,7 @@ def test_a_task_that_is_not_there(api: Program) -> None:
         error(api.get(f"tasks/{number}"), 422, "invalid")
 
 
-def test_what_is_no_address_is_told_in_the_same_form(api: Program) -> None:
+def test_an_unknown_address_is_an_error_in_the_same_form(api: Program) -> None:
     for path in ("nothing", "tasks/1/nothing", "tasks/", "", "/api/v2/tasks"):
         error(api.get(path), 404, "not_found")
     told = api.post("nodes", {})
@@ -363,7 +365,7 @@ def test_what_redis_did_not_take_is_submitted_all_the_same(
     assert Task.objects.count() == 2
 
 
-def test_a_defect_is_told_without_its_details(
+def test_a_defect_is_reported_without_its_details(
     api: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*arguments: Any) -> Any:
@@ -407,7 +409,7 @@ def test_pages_of_a_list_cost_the_same_however_many(
     assert [cost(path) for path in paths] == before
 
 
-def test_who_asks_too_often_is_told_when_to_come_again(
+def test_too_many_requests_are_refused_with_a_time_to_retry(
     api: Program, settings_with: Callable[..., None]
 ) -> None:
     settings_with(API_RATE=3)

@@ -1,4 +1,5 @@
-"""Arguments: text becomes values, values are checked, and refusals name argument and mend."""
+"""Arguments: text becomes values, values are checked, and refusals name the argument and the
+fix."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_items_of_another_run_are_found(ended_task: Task) -> None:
 
 
 @pytest.mark.parametrize(("state", "times"), [("finished", 0), ("finished", 2), ("running", 1)])
-def test_an_end_told_too_often_early_or_never_is_found(
+def test_an_end_recorded_too_often_early_or_never_is_found(
     ended_task: Task, state: str, times: int
 ) -> None:
     Task.objects.update(state=state)
@@ -140,7 +140,7 @@ def test_an_end_told_too_often_early_or_never_is_found(
     for _ in range(times):
         Event.objects.create(task=ended_task, kind="finished")
     (problem,) = audit(Task.objects.get())
-    assert problem.endswith(f"it is {state}, and its end was told {times} times")
+    assert problem.endswith(f"it is {state}, and its end was recorded {times} times")
 
 
 def test_many_tasks_cost_the_same_number_of_queries(
@@ -165,7 +165,7 @@ def test_many_tasks_cost_the_same_number_of_queries(
 
 
 def good_task(add_page: Callable[..., Page]) -> Task:
-    """start, with one item."""
+    """A task with its start, which has one item."""
     task = Task.objects.create(spider="shop", state="finished", na=1, nf=1, items=1, seeds=b"")
     add_page(task, b"start", items=[{"n": 1}])
     task.seeds = pack_admissions([Admission(make_rid(task.pk, b"start"), 0, "h", 0, b"")])
@@ -192,7 +192,7 @@ def test_groups_are_of_some_rows_or_some_tasks(monkeypatch: pytest.MonkeyPatch) 
     assert [*groups({})] == []
 
 
-def test_how_much_was_looked_at_is_told(ended_task: Task) -> None:
+def test_the_number_of_searched_rows_is_shown(ended_task: Task) -> None:
     told: list[float] = []
     audit_group([ended_task], told.append)
     assert told == sorted(told)

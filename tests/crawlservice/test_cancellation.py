@@ -1,4 +1,4 @@
-"""Settlement: a cancelled task ends at once, and its rows follow, whatever comes between."""
+"""Settlement: a cancelled task ends at once, and its rows follow, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stewards settle nothing."""
+    """Keeps stewards from settling anything."""
     monkeypatch.setattr("crawlservice.steward.steward.Settler", Idle)
 
 
@@ -69,7 +69,7 @@ def cancel(crawl: GraphCrawl, frontier: Frontier) -> None:
 
 
 def end(frontier: Frontier) -> Task:
-    """Two rounds: what is aligned in the first ends in the second."""
+    """Runs two rounds: what the first aligns, the second ends."""
     steward = Steward(Settings(), frontier)
     steward.tick()
     steward.tick()
@@ -78,7 +78,7 @@ def end(frontier: Frontier) -> Task:
 
 
 def check(task: Task, frontier: Frontier) -> None:
-    """It has ended once, with all its rows, and the numbers say so."""
+    """Checks that it ended once, with all its rows and matching numbers."""
     assert (task.state, task.unwritten) == (Task.State.CANCELLED, None)
     rows = Page.objects.filter(task=task)
     assert (task.na, task.nf + task.ne) == (rows.count(), task.na)
@@ -132,9 +132,9 @@ def test_no_more_rows_than_the_page_limit_allows(frontier: Frontier) -> None:
     check(task, frontier)
 
 
-def test_a_row_that_redis_was_not_told_of(one_partition: Frontier) -> None:
-    """The worker died after its commit: the request was given back, and waited when the task was
-    cancelled. Its row counts, and what it leads to has rows."""
+def test_a_row_that_redis_does_not_know(one_partition: Frontier) -> None:
+    """The worker died after its commit: the request was given back, and was waiting when the task
+    was cancelled. Its row counts, and what it leads to has rows."""
     frontier = one_partition
     crawl = GraphCrawl(frontier)
     crawl.work(frontier, 1)
@@ -167,7 +167,7 @@ def test_a_worker_that_was_taken_for_dead_commits_meanwhile(
 def test_a_row_that_comes_behind_the_walk(
     one_partition: Frontier, slow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a transaction that was given its number long before it ends."""
+    """From a transaction that got its number long before it ended."""
     monkeypatch.setattr(cancellation, "REQUESTS_PER_STEP", 1)
     frontier = one_partition
     crawl = GraphCrawl(frontier)
@@ -233,8 +233,8 @@ def test_a_retry_waits_for_the_rows_and_fetches_the_rest(frontier: Frontier, slo
 def test_a_walk_from_before_a_retry_ends_nothing(
     one_partition: Frontier, monkeypatch: pytest.MonkeyPatch, leads_anew: bool
 ) -> None:
-    """A steward stops in the middle, for another leads and comes to the end; what is retried and
-    cancelled then lies before the place where it goes on."""
+    """A steward stops in the middle, another one leads and finishes; what is retried and cancelled
+    then is before the place where the first one continues."""
     monkeypatch.setattr(cancellation, "REQUESTS_PER_STEP", 1)
     frontier = one_partition
     crawl = GraphCrawl(frontier)
@@ -267,7 +267,8 @@ def test_a_walk_from_before_a_retry_ends_nothing(
 
 
 def test_a_new_era_fetches_nothing_of_it(frontier: Frontier, slow: None) -> None:
-    """Whoever ended it died before Redis forgot it, and Redis went back to when it ran."""
+    """The process that ended it died before Redis forgot it, and Redis went back to a time when it
+    was running."""
     crawl = GraphCrawl(frontier)
     crawl.work(frontier, 1)
     Task.objects.update(state=Task.State.CANCELLING)
@@ -299,7 +300,8 @@ def test_redis_is_emptied(frontier: Frontier, when: str) -> None:
 
 
 def test_a_database_that_forgot_the_cancel(frontier: Frontier) -> None:
-    """A standby took over that was behind: the task runs again, with all that Redis had dropped."""
+    """A standby that lagged behind took over: the task runs again, with everything that Redis had
+    dropped."""
     crawl = GraphCrawl(frontier)
     crawl.work(frontier, 1)
     cancel(crawl, frontier)
@@ -311,7 +313,7 @@ def test_a_database_that_forgot_the_cancel(frontier: Frontier) -> None:
     assert audit(Task.objects.get()) == []
 
 
-def test_a_task_that_redis_was_never_told_of(frontier: Frontier) -> None:
+def test_a_task_that_redis_never_knew(frontier: Frontier) -> None:
     crawl = GraphCrawl(frontier)
     for keys in frontier.store.keys:
         for key in frontier.store.redis.scan_iter(match=keys.pattern("*")):

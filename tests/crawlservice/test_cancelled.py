@@ -1,4 +1,4 @@
-"""Cancelled requests are no errors: wherever errors are read, they are counted apart."""
+"""Cancelled requests are not errors: they are counted separately wherever errors are read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_ended_task(cancelled_task: Task) -> None:
 def test_the_hosts_and_their_errors(
     cancelled_task: Task, add_page: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither counted, nor in the way of the pages that were fetched before them."""
+    """They are neither counted, nor in the way of pages that were fetched before them."""
     monkeypatch.setattr(overview, "ROWS", 3)
     found = overview.hosts()
     assert found.rows == 2
@@ -151,8 +151,8 @@ def test_rows_that_are_to_be_written_are_said_to_be(
     assert "cf-retry" in answer.content.decode()
 
 
-def test_the_tasks_of_before_are_counted(cancelled_task: Task) -> None:
-    """By the migration; of tasks that run nothing is changed."""
+def test_earlier_tasks_are_counted(cancelled_task: Task) -> None:
+    """The migration counts them, and does not change running tasks."""
     other = Task.objects.create(spider="shop", seeds=b"", cancelled=3)
     Task.objects.filter(pk=cancelled_task.pk).update(cancelled=0)
     migration = import_module("crawlservice.migrations.0015_ended_tasks")

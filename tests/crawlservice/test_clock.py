@@ -1,4 +1,4 @@
-"""A machine whose clock is wrong writes right times: those of the database."""
+"""A machine whose clock is wrong writes correct times: those of the database."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NUMBERS = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed",
 
 @pytest.fixture(params=[YEARS, -YEARS], ids=["ahead", "behind"], autouse=True)
 def wrong(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> timedelta:
-    """The clock of this process is; the database's is not."""
+    """Sets the clock of this process wrong; the database's is right."""
     by: timedelta = request.param
     monkeypatch.setattr(timezone, "now", lambda: datetime.now(UTC) + by)
     return by

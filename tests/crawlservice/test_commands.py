@@ -50,7 +50,7 @@ def test_submit_tells_the_number_and_what_comes_next(published: Frontier) -> Non
         (["shopp"], "did you mean 'shop'"),
         (["shopp"], "; python manage.py checkspiders says what does not load"),
         (["shop"], "needs the argument 'city'"),
-        (["shop", "-a", "city"], "write name=value"),
+        (["shop", "-a", "city"], "give name=value"),
         (["shop", "-a", "city=Ulm", "-a", "pages=x"], "give a whole number"),
         (["shop", "-a", "city=Ulm", "--priority", "1000"], "priority 1000"),
     ],
@@ -340,7 +340,7 @@ def test_checkspiders_and_crawl_name_file_and_line_of_a_broken_spider(
         (["listings", "-o", "out.xlsx"], "is none of .jsonl, .csv, .parquet"),
         (["listings", "-o", "nowhere/out.csv"], "no directory nowhere"),
         (["listings", "-a", "ciity=x"], "did you mean 'city'"),
-        (["listings", "--latency", "3"], "--latency goes with --demo"),
+        (["listings", "--latency", "3"], "--latency requires --demo"),
         (["listings", "--demo", "-a", "site=http://x/"], "leave out -a site"),
         (["listings", "--demo", "--listings", "-1"], "listings is -1"),
         (["listing"], "did you mean 'listings'"),
@@ -398,7 +398,7 @@ def test_an_error_at_the_prompt_is_shown_alone(
 
 
 @pytest.mark.process
-def test_a_python_without_the_packages_is_told_in_one_line() -> None:
+def test_a_python_without_the_packages_is_reported_in_one_line() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", CHECKOUT / "manage.py", "tasks"],
         capture_output=True,

@@ -1,4 +1,5 @@
-"""The crawl command from end to end: real node, real site, and what it says when things fail."""
+"""The crawl command from end to end: a real node, a real site, and its messages when things
+fail."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ NODE = re.compile(r"/(\d+) crawlframe\.node\.master\.generation: node .* generat
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
-    """SQLite, where a test does not ask for another by ``on_both``."""
+    """SQLite, unless a test asks for the other by ``on_both``."""
     return new_database(getattr(request, "param", "sqlite"))
 
 
@@ -113,7 +114,7 @@ def test_ctrl_c_stops_the_node_and_another_node_goes_on(
     assert manage("audit").returncode == 0
 
 
-def test_a_node_that_dies_is_told_with_its_log(
+def test_a_node_that_dies_is_reported_with_its_log(
     manage: Manage, start_manage: Callable[..., Any], manage_env: dict[str, str], tmp_path: Path
 ) -> None:
     with DemoServer(listings=60, latency=100) as demo:
@@ -142,7 +143,7 @@ def test_the_demo_is_cancelled_with_its_site(
     assert "Task 1 is cancelled" in crawl.output
     again = manage("crawl", "listings", "--demo", "--listings", 30, "--workers", 1)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "note: task 1 is unfinished and runs along" in again.stdout
+    assert "note: task 1 is unfinished and runs at the same time" in again.stdout
     assert "30 of 30 listings, all as generated" in again.stdout
 
 
@@ -162,7 +163,7 @@ def test_a_node_that_would_spoil_the_crawl_is_named(
 
 @pytest.fixture
 def look_around(join: Callable[..., int], shop: SpiderInfo) -> Callable[[], str]:
-    """What a crawl of ``shop`` says before it begins; nodes come by ``join``."""
+    """What a crawl of ``shop`` prints before it begins; nodes are added with ``join``."""
 
     def look() -> str:
         out = io.StringIO()

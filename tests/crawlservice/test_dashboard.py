@@ -1,4 +1,4 @@
-"""The dashboard: what it shows is what is there, at a fixed cost, and only to who may see it."""
+"""The dashboard: what it shows is true, at a fixed cost, and only for users who may see it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_ended_last_and_how(admin: Client, published: Frontier) -> None:
         finished_at=timezone.now(),
     )
     found = [row[:3] for row in rows(look(admin), "#cf-ended tbody tr")]
-    # One that was retried runs, and one that ended twice is told once.
+    # A retried task is running, and a task that ended twice is listed once.
     ended = Task.objects.get(outcome="finished_with_errors")
     assert found == [
         [str(failed), "failed", "0 items; task 1 had 2"],
@@ -84,7 +84,7 @@ def test_what_ended_last_and_how(admin: Client, published: Frontier) -> None:
     assert str(open_) not in [row[0] for row in found]
 
 
-def test_progress_is_told_as_far_as_it_is_known(admin: Client, published: Frontier) -> None:
+def test_progress_is_shown_as_far_as_it_is_known(admin: Client, published: Frontier) -> None:
     submit("shop", {"city": "Ulm"})
     submit("shop", {"city": "Bonn"})
     new, like = texts(look(admin), ".cf-progress")
@@ -152,7 +152,7 @@ def test_hosts_are_judged_by_the_latest_pages_only(
 
 
 def test_the_chart_tells_rates_and_gaps(admin: Client) -> None:
-    # Further apart than the parts of the span, of which the last one counts.
+    # Further apart than the parts of the span, each of which keeps its last sample.
     for ago, nf in ((3000, 0), (2987, 65), (39, 65), (26, 78), (13, 70)):
         sample(ago, nf)
     sample(7200, 0)

@@ -1,4 +1,4 @@
-"""prepare(): tables are there, brought up to date once, or the refusal says what to do."""
+"""prepare(): tables exist, brought up to date once, or the refusal says what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawlservice.models import Item, Task
 from tests.conftest import django_on
 from tests.servers import PostgresServer
 
-# What a command does first; run in processes of its own by these tests.
+# What a command does first; these tests run it in processes of its own.
 PREPARE = "from crawlservice.connections.database import prepare; print(prepare(), 'prepared')"
 
 
@@ -39,7 +39,7 @@ def test_processes_that_start_together_migrate_sqlite_once(start_manage, manage,
 @pytest.mark.process
 @pytest.mark.parametrize("nth", [2, 5])
 def test_a_first_start_that_is_killed_leaves_nothing_behind(manage, manage_env, tmp_path, nth):
-    """After the tables of the nth migration were made, and before that is noted."""
+    """Killed after the tables of the nth migration were made, and before that is recorded."""
     manage_env["DATABASE_URL"] = f"sqlite:///{tmp_path}/crawl.sqlite3"
     dies = (
         "import os; from django.db.migrations.recorder import MigrationRecorder as Recorder; "
@@ -95,13 +95,13 @@ def test_weak_postgres_settings_are_warnings(new_database):
         assert any("synchronous_commit = off" in line for line in prepare())
         with connection.cursor() as cursor:
             cursor.execute("SET default_transaction_read_only = on")
-        with pytest.raises(ConfigError, match="takes no writes"):
+        with pytest.raises(ConfigError, match="accepts no writes"):
             prepare()
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """One with a guest, who needs a password."""
+    """A server with a guest user, who needs a password."""
     server = PostgresServer()
     try:
         server.start()
@@ -183,7 +183,7 @@ def test_a_sqlite_in_use_says_so(new_database):
         other.execute("BEGIN IMMEDIATE")
         with (
             django_on(f"{url}?timeout=1"),
-            pytest.raises(ConfigError, match=r"database is locked.*; another process writes"),
+            pytest.raises(ConfigError, match=r"database is locked.*; another process has been"),
         ):
             prepare()
 
@@ -229,7 +229,7 @@ def test_a_lock_that_cannot_be_made_is_one_line(manage, manage_env, tmp_path):
 
 
 def test_the_column_for_versions_comes_to_tables_in_use(database):
-    """Nodes of before still write while the tables change, and afterwards."""
+    """Older nodes still write while the tables change, and afterwards."""
     insert = (
         "INSERT INTO crawlservice_item (task_id, rid, ordinal, data) "
         "VALUES (1, '00000000000000000000000000000001', %s, '{}')"

@@ -1,4 +1,4 @@
-"""Names in the environment that mean nothing are told of, with the one that was meant."""
+"""Unknown names in the environment are reported, with the one that was probably meant."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_every_name_that_is_known_is_documented() -> None:
         ("CRAWLFRAME_QQQ", ""),
     ],
 )
-def test_an_unknown_name_is_told_of(name: str, hint: str) -> None:
+def test_an_unknown_name_is_reported(name: str, hint: str) -> None:
     (line,) = warnings({name: "1", "CRAWLFRAME_WORKERS": "2", "HOME": "/", "CRAWLFRAMES": "x"})
-    text = f"{name} is set, and there is no such setting{hint}; docs/settings.md lists them"
+    text = f"{name} is set, but there is no such setting{hint}; docs/settings.md lists them"
     assert line == text
 
 
@@ -62,7 +62,7 @@ def test_commands_warn(monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "manage.py", "checkspiders"]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "warning: CRAWLFRAME_WORKER is set, and there is no such setting" in done.stderr
+    assert "warning: CRAWLFRAME_WORKER is set, but there is no such setting" in done.stderr
 
 
 def test_the_first_process_of_the_web_warns(monkeypatch: pytest.MonkeyPatch) -> None:

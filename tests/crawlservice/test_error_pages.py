@@ -1,4 +1,4 @@
-"""Pages that tell of an error: ours, in the reader's language, and without what the theme needs."""
+"""Error pages: ours, in the reader's language, and without what the theme needs."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def broken(*args: object) -> None:
 @pytest.mark.parametrize(
     ("place", "host", "status", "english", "chinese"),
     [
-        ("/nowhere", "localhost", 404, "Nothing is here", "这里什么也没有"),
-        ("/admin/crawlservice/task/9/change/", "localhost", 404, "Nothing is", "这里什么也没有"),
-        ("/admin/auth/user/add/", "localhost", 403, "This is not for you", "你没有权限"),
+        ("/nowhere", "localhost", 404, "Page not found", "页面不存在"),
+        ("/admin/crawlservice/task/9/change/", "localhost", 404, "Page not found", "页面不存在"),
+        ("/admin/auth/user/add/", "localhost", 403, "You do not have permission", "你没有权限"),
         (f"{LIST}?deliveries__problem=x", "localhost", 400, "cannot be read", "无法读取此请求"),
-        ("/admin/", "localhost", 500, "Something broke", "出错了"),
+        ("/admin/", "localhost", 500, "Something went wrong", "出错了"),
     ],
 )
 def test_each_error_has_a_page(
@@ -64,12 +64,12 @@ def test_each_error_has_a_page(
         assert "Content-Security-Policy" in answer.headers
 
 
-def test_a_form_without_its_token_is_told_why(operator: Client) -> None:
+def test_a_form_without_its_token_is_refused_with_the_reason(operator: Client) -> None:
     strict = Client(enforce_csrf_checks=True, SERVER_NAME="localhost")
     strict.cookies = operator.cookies
     answer = strict.post("/admin/crawlservice/task/1/pause/")
     assert answer.status_code == 403
-    assert "This form is too old" in answer.content.decode()
+    assert "This form has expired" in answer.content.decode()
 
 
 def test_a_host_that_is_not_known_names_the_setting_and_is_logged_once(
@@ -100,7 +100,7 @@ def test_a_host_that_is_no_address_has_the_page_too(operator: Client, host: str)
     assert f"“{host}”" in answer.content.decode()
 
 
-def test_a_program_is_told_of_an_unknown_host_in_the_form_of_the_api(operator: Client) -> None:
+def test_an_unknown_host_is_an_error_in_the_form_of_the_api(operator: Client) -> None:
     answer = operator.get("/api/v1/tasks", headers={"host": "crawl.example"})
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "unknown_host"

@@ -1,4 +1,4 @@
-"""What must not be reachable by others: DEBUG, keys that can be guessed, the var directory."""
+"""What must not be reachable from outside: DEBUG, keys that can be guessed, the var directory."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def open_directory(path: Path, *names: str) -> Path:
     return path
 
 
-def test_a_var_directory_of_before_is_closed_to_others(
+def test_an_older_var_directory_is_closed_to_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = ("secret_key", "crawlframe.sqlite3", "crawlframe.sqlite3.lock", "redis", "log")
@@ -132,13 +132,13 @@ def test_a_var_directory_of_before_is_closed_to_others(
     assert mode(var / "secret_key") == mode(var / "crawlframe.sqlite3") == 0o600
     assert mode(var / "log") == 0o644
     (line,) = caplog.messages
-    assert f"{var} was closed to others" in line
+    assert f"{var} was closed to other users" in line
 
 
 def test_a_directory_of_other_things_is_left_alone_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As a home directory or a checkout."""
+    """Such as a home directory or a checkout."""
     home = open_directory(tmp_path / "home", "notes", "secret_key")
     private_directory(home)
     assert (mode(home), mode(home / "notes")) == (0o755, 0o644)

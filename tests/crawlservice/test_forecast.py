@@ -1,4 +1,4 @@
-"""Forecasts: a percentage and a time left only where somebody can know them."""
+"""Forecasts: a percentage and a time left only where they can be known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Now = Callable[..., Progress]
 
 @pytest.fixture
 def now(orm: str) -> Now:
-    """A running task at this instant: ``now(na, nf, ne=0, ...)``; fields are those of the task."""
+    """A running task at this moment: ``now(na, nf, ne=0, ...)``; keywords are its fields."""
 
     def make(na: int, nf: int, ne: int = 0, live: bool = True, **fields: Any) -> Progress:
         task = Task.objects.create(spider="shop", seeds=b"", **fields)

@@ -1,4 +1,4 @@
-"""Health, readiness and metrics: what watchers are told, and who is told."""
+"""Health, readiness and metrics: what they report, and who may read it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ready() -> dict[str, bool]:
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process that has not looked yet."""
+    """The state of a process that has not checked yet."""
     monkeypatch.setattr(health, "_migrated", False)
 
 
@@ -85,10 +85,10 @@ def test_an_empty_database_is_not_ready(service: Frontier, new_database: NewData
         assert ready() == {"migrated": False, "redis": True, "installation": True, "era": False}
 
 
-def test_whether_tables_are_missing_is_asked_until_none_is(
+def test_missing_tables_are_checked_until_none_is_missing(
     service: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer takes a walk through all migrations; load balancers ask every second."""
+    """The check walks through all migrations; load balancers ask every second."""
     assert ready()["migrated"]
     monkeypatch.setattr(database, "is_behind", lambda: pytest.fail("asked again"))
     assert ready()["migrated"]
@@ -164,7 +164,7 @@ def test_metrics_count_what_there_is(
     assert waiting == counts["NR"]
 
 
-def test_a_node_that_lives_twice_for_a_moment_is_told_once(join: Callable[..., int]) -> None:
+def test_a_node_that_lives_twice_for_a_moment_is_listed_once(join: Callable[..., int]) -> None:
     join("alpha", version="1f00", leaving=True)
     latest = join("alpha", version="2f00")
     found = numbers(get("/metrics"))

@@ -1,4 +1,4 @@
-"""Installations: a Redis is used with one database only."""
+"""Installations: a Redis is only used with one database."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ THEIRS = str(uuid4())
 
 @pytest.fixture
 def foreign(published: Frontier) -> Frontier:
-    """Redis belongs to the database of others, who have used it."""
+    """Redis belongs to the database of another installation, which has used it."""
     renew(published)
     published.eras.belong_to(THEIRS, instead=True)
     module._next_check.clear()
@@ -203,7 +203,7 @@ def test_no_new_id_while_nodes_live_with_the_present_one(service: Frontier) -> N
 def test_a_private_redis_follows_its_database(
     foreign: Frontier, settings_with: Callable[..., None]
 ) -> None:
-    """That of a checkout whose database file was deleted by hand; a node that was killed with it
+    """As in a checkout whose database file was deleted by hand; a node that was killed with it
     still has a lease."""
     settings_with(REDIS_URL="")
     foreign.leases.renew(1, 60)

@@ -40,7 +40,7 @@ def admin(ada: User) -> Client:
 
 
 def told() -> list[tuple[str, str, int | None, Any]]:
-    """The journal from its beginning, logins left out."""
+    """The journal from its beginning, without logins."""
     rows = Action.objects.exclude(verb="login").order_by("id")
     return [(row.verb, row.name, row.task_id, row.detail) for row in rows]
 
@@ -56,7 +56,7 @@ def test_what_is_recorded(ada: User, published: Frontier) -> None:
     assert second.task_id == task.pk
 
 
-def test_a_user_who_is_gone_is_still_named(ada: User) -> None:
+def test_a_deleted_user_is_still_named(ada: User) -> None:
     record("pause", user=ada)
     ada.delete()
     assert [(row.user, row.name) for row in Action.objects.all()] == [(None, "ada")]
@@ -133,10 +133,10 @@ def test_what_is_done_in_the_admin_while_redis_is_away_is_written_down(
     admin.post(f"/admin/crawlservice/task/{task}/{verb}/")
     ((told_verb, name, of, detail),) = told()
     assert (told_verb, name, of) == (verb, "ada", task)
-    assert "has not come to Redis" in detail["problem"]
+    assert "in the database, but not in Redis" in detail["problem"]
 
 
-def test_a_task_that_redis_was_not_told_of_is_written_down(
+def test_a_task_that_redis_does_not_know_is_recorded(
     admin: Client, published: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def submit_from_form() -> None:
@@ -149,7 +149,7 @@ def test_a_task_that_redis_was_not_told_of_is_written_down(
         admin.post("/admin/crawlservice/schedule/", form)
 
     def command() -> None:
-        with pytest.raises(CommandError, match="has not come to Redis"):
+        with pytest.raises(CommandError, match="in the database, but not in Redis"):
             call_command("submit", "shop", "-a", "city=Ulm")
 
     for number, do in enumerate((submit_from_form, run_schedule, command), 1):
@@ -176,7 +176,7 @@ def test_a_change_that_redis_did_not_hear_of_is_written_down(
     assert Task.objects.get().state == "paused"
     ((verb, _, of, detail),) = told()
     assert (verb, of) == ("pause", task.pk)
-    assert "has not come to Redis" in detail["problem"]
+    assert "in the database, but not in Redis" in detail["problem"]
 
 
 def test_actions_of_the_admin_are_written_down(admin: Client, published: Frontier) -> None:

@@ -1,5 +1,5 @@
 """The last request of a task, in the ledger: it comes once, after all others, whatever is lost; and
-what it changes in how the task ended."""
+how it changes the task's outcome."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ULM = {"city": "Ulm"}
 
 @pytest.fixture(params=[1, 3])
 def frontier(request: Any, redis_client: Redis, service: Frontier) -> Frontier:
-    """The one of a steward."""
+    """The frontier of a steward."""
     frontier = Frontier(PartitionedStore(redis_client, partitions=request.param, follows=True))
     renew(frontier)
     return frontier
@@ -56,7 +56,7 @@ def steward(frontier: Frontier) -> Steward:
 
 @pytest.fixture
 def ending(published: Frontier, shop: SpiderInfo) -> SpiderInfo:
-    """The spider of the fixtures, with closed."""
+    """The spider of the fixtures, with ``closed``."""
     info = replace(shop, ends=True)
     published.spiders.publish([info])
     return info
@@ -113,7 +113,7 @@ def test_a_steward_lets_it_go_when_nobody_else_did(frontier: Frontier, steward: 
 def test_with_partitions_it_does_not_go_before_what_was_lost(
     redis_client: Redis, frontier: Frontier, steward: Steward
 ) -> None:
-    """Counters agree, and the page that another one led to is gone."""
+    """The counters agree, and the page that another one led to is missing."""
     crawl = GraphCrawl(frontier, ends=True)
     pages_done(crawl, frontier, 2)
     renew(frontier, mistrust="a test says so")
@@ -250,8 +250,13 @@ def ended(ending: SpiderInfo, add_page: Callable[..., Page]) -> Callable[..., Ta
             "closed failed: KeyError: 'x'",
         ),
         ([], {"start": "KeyError: 'y'"}, "failed", "start failed: KeyError: 'y'"),
-        ([], {}, "failed", "start led to no request; are its URLs in allowed_domains?"),
-        ([], {"items": 3}, "failed", "start led to no request; are its URLs in allowed_domains?"),
+        ([], {}, "failed", "start led to no request; check that its URLs are in allowed_domains"),
+        (
+            [],
+            {"items": 3},
+            "failed",
+            "start led to no request; check that its URLs are in allowed_domains",
+        ),
         (
             [("", 1)] * 3 + [("timeout", 0)],
             {"last": "KeyError: 'x'"},

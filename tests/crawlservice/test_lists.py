@@ -1,4 +1,4 @@
-"""Lists: paged by key, filtered, searched, each within bounds."""
+"""Lists: paged by key, filtered and searched, with bounded cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def look(client: Client, address: str) -> str:
 
 
 def turned(page: str) -> dict[str, str]:
-    """The links to other pages."""
+    """The links to the other pages of a list."""
     return {a.text(): str(a.attributes["href"]) for a in LexborHTMLParser(page).css(".cf-pages a")}
 
 
@@ -111,7 +111,7 @@ def test_where_there_is_no_index_the_latest_rows_are_looked_at(
     monkeypatch.setattr(keyset, "LOOKED", 2)
     page = look(many, "page/?version=1f00")
     assert len(cells(page, "short_url")) == 2
-    assert "looked at: the latest 2" in page
+    assert "searched: the latest 2" in page
     task = Task.objects.get(spider="many").pk
     assert len(cells(look(many, f"page/?version=1f00&task={task}"), "short_url")) == 3
 

@@ -63,7 +63,7 @@ def died(service: Frontier) -> int:
     return life
 
 
-def test_a_death_is_told_once_and_so_is_the_return() -> None:
+def test_a_death_is_one_event_and_so_is_the_return() -> None:
     life = lives.begin("alpha", "m", 1)
     assert kinds() == []
     assert [lives.die(life, 7), lives.die(life, 7)] == [True, False]
@@ -88,7 +88,7 @@ def test_of_stewards_that_find_it_at_the_same_time_one_tells() -> None:
     assert kinds() == [(OFFLINE, "alpha")]
 
 
-def test_who_was_told_to_stop_is_not_missed() -> None:
+def test_a_node_that_was_stopped_is_not_missed() -> None:
     life = lives.begin("alpha", "m", 1)
     lives.leave(life)
     assert not lives.die(life, 7)
@@ -96,7 +96,7 @@ def test_who_was_told_to_stop_is_not_missed() -> None:
 
 
 def test_a_node_that_ends_by_itself_is_not_missed(service: Frontier) -> None:
-    """As that of a `crawl` that was killed: no node of its name ever comes back."""
+    """Like that of a `crawl` that was killed: no node of its name ever comes back."""
     renew(service)
     code = Code(Path("spiders"), Path("manage.py"))
     services = DjangoServices(Settings(), "", code, once=True)
@@ -108,7 +108,7 @@ def test_a_node_that_ends_by_itself_is_not_missed(service: Frontier) -> None:
 
 
 def beside() -> tuple[int, int]:
-    """Two lives of alpha: a new one that has begun beside the old one, which goes on."""
+    """Two lives of alpha: a new one started while the old one keeps running."""
     return lives.begin("alpha", "m", 1), lives.begin("alpha", "m", 2, beside=[1])
 
 
@@ -117,7 +117,7 @@ def fates() -> list[tuple[str, bool]]:
 
 
 def test_an_old_life_beside_a_new_one_is_not_missed() -> None:
-    """Of a master that hands over, and of one that began before this was recorded."""
+    """For a master that hands over, and for one that began before this was recorded."""
     old, now = beside()
     assert not lives.die(old, 7)
     assert lives.die(now, 7)
@@ -185,8 +185,8 @@ def test_it_is_shown_until_it_comes_back(died: int, as_role: Callable[[str], Cli
     (out,) = program(person("viewer", "eye"), "read").get("nodes").json()["nodes"]
     assert (out["state"], out["given_back"]) == ("offline", 7)
     assert up() == {"alpha": 0}
-    assert "it held 7 requests, which others run" in nodes()
-    with pytest.raises(CommandError, match="lives"):
+    assert "it held 7 requests, which other nodes run" in nodes()
+    with pytest.raises(CommandError, match="is not running"):
         nodes("--check")
     lives.begin("alpha", "m", 2)
     assert read() == []
@@ -202,7 +202,7 @@ def test_a_life_is_shown_instead_of_the_death_before(died: int, join: Callable[.
 def test_an_operator_forgets_it(died: int) -> None:
     with pytest.raises(CommandError, match="no node 'beta' is offline"):
         nodes("--forget", "beta")
-    assert nodes("--forget", "alpha") == "node alpha is forgotten\n"
+    assert nodes("--forget", "alpha") == "node alpha was removed from the list\n"
     assert read() == []
     action = Action.objects.get()
     assert (action.verb, action.detail) == ("forget node", {"command": True, "node": "alpha"})
@@ -301,7 +301,7 @@ def test_a_node_that_died_while_redis_was_emptied_is_missed(
     assert Generation.objects.get(pk=living).fate == ""
 
 
-def test_webhooks_are_told(died: int) -> None:
+def test_webhooks_are_sent(died: int) -> None:
     values = {"url": "http://127.0.0.1:1/", "sealed_secret": seal(deliveries.new_secret())}
     for name, wanted in (("all", []), ("nodes", [OFFLINE]), ("tasks", ["finished"])):
         Webhook.objects.create(name=name, kinds=wanted, **values)

@@ -1,4 +1,4 @@
-"""LocalNode: stops its process gracefully, and tells how one ended that should not have."""
+"""LocalNode: stops its process gracefully, and reports how one ended that should not have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crawlservice.cli.local_node import LAST_LINES, LocalNode, last_lines
 
 pytestmark = pytest.mark.process
 
-# Stands for manage.py: says how it was started, then behaves as the test wants.
+# Replaces manage.py: prints how it was started, then behaves as the test wants.
 HEAD = """
 import json, os, signal, sys, time
 print(json.dumps([sys.argv[1:], os.environ.get("EXTRA"), os.getpgid(0) == os.getpid()]), flush=True)
@@ -78,7 +78,7 @@ def test_a_failing_block_stops_it_too(start: Callable[..., LocalNode]) -> None:
     assert node.exit_code() == 0
 
 
-def test_an_early_end_is_told_with_the_end_of_the_log(start: Callable[..., LocalNode]) -> None:
+def test_an_early_end_is_reported_with_the_end_of_the_log(start: Callable[..., LocalNode]) -> None:
     body = 'for n in range(50): print("line", n)\nsys.exit("port in use")\n'
     with start(body) as node:
         assert node.process is not None
@@ -91,7 +91,7 @@ def test_an_early_end_is_told_with_the_end_of_the_log(start: Callable[..., Local
     assert "line 30" not in words
 
 
-def test_a_killed_node_is_told_as_killed(start: Callable[..., LocalNode]) -> None:
+def test_a_killed_node_is_reported_as_killed(start: Callable[..., LocalNode]) -> None:
     with start(GRACEFUL) as node:
         wait_for(node, "ready")
         assert node.process is not None

@@ -26,7 +26,7 @@ ODD = (
     "0001-01-01", "9999-12-31T23:59:59", "2026-13-45", "'\"<b>", "\ud7ff\uffff", "x" * 5000,
 )  # fmt: skip
 ROLES = ("viewer", "submitter", "operator", "administrator")
-# What Django itself takes beside filters.
+# Parameters that Django itself accepts besides filters.
 CONTROLS = ("q", "o", "p", "all", "e", "_facets", "_popup", "_to_field", "_changelist_filters",
             "before", "after")  # fmt: skip
 REGISTRY = list(admin.site._registry.values())
@@ -49,7 +49,7 @@ def declared(site: Any) -> set[str]:
     changes = site.get_changelist_instance(request)
     specs = changes.get_filters(request)[0]
     shown = {name for spec in specs for name in spec.expected_parameters() if name}
-    # Those that have nothing to offer are not shown.
+    # Filters that have nothing to offer are not shown.
     return shown | {getattr(one, "parameter_name", "") for one in site.list_filter} - {""}
 
 
@@ -63,7 +63,7 @@ def instance(site: Any, query: dict[str, str], user: Any) -> ChangeList:
 
 @pytest.fixture
 def rows(ended_task: Task) -> Task:
-    """Every list has something to look at, and a filter by webhook and schedule is shown."""
+    """Fills every list, so that filters by webhook and schedule are shown."""
     from crawlservice.models import Delivery, Event, Run, Schedule
 
     schedules = [Schedule.objects.create(name=f"s{n}", spider="shop", every=60) for n in (1, 2)]

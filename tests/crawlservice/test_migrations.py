@@ -27,26 +27,26 @@ def migrate(name: str) -> None:
 
 
 def models_of(name: str) -> Any:
-    """Returns the models as code of this migration has them, by name."""
+    """Returns the models as they were at this migration, by name."""
     state = MigrationExecutor(connection).loader.project_state(("crawlservice", name))
     return lambda model: state.apps.get_model("crawlservice", model).objects
 
 
 @pytest.fixture
 def old(orm: str) -> Any:
-    """The models before 0010, on a database of that time."""
+    """The models before 0010, on a database of that version."""
     migrate(BEFORE)
     return models_of(BEFORE)
 
 
 def fill(old: Callable[[str], Any]) -> dict[str, int]:
-    """Returns numbers of tasks by what becomes of them."""
+    """Returns numbers of tasks by how they end."""
     numbers = {
         "finished": {"state": "finished", "na": 5, "nf": 5, "ne": 0},
         "failed": {"state": "finished", "na": 5, "nf": 2, "ne": 3},
         "cancelled": {"state": "cancelled", "na": 5, "nf": 3, "ne": 2},
         "running": {"state": "running", "na": 5, "nf": 1, "ne": 1},
-        # Cancelled, then some of it was run again.
+        # Cancelled, then partly run again.
         "retried": {"state": "finished", "na": 6, "nf": 3, "ne": 3},
         "retried with errors": {"state": "finished", "na": 6, "nf": 4, "ne": 2},
         "retried and failed": {"state": "finished", "na": 6, "nf": 2, "ne": 4},
@@ -138,7 +138,7 @@ def test_back_with_events_that_have_no_task(old: Callable[[str], Any]) -> None:
 
 
 def test_older_code_reads_and_writes_all_tables(old: Callable[[str], Any]) -> None:
-    """As older nodes and webs do until they are started anew."""
+    """As older nodes and webs do until they are restarted."""
     fill(old)
     migrate("0017_seams")
     for model in ("Task", "Page", "Item", "Event", "Webhook", "Delivery", "Generation", "Sample"):

@@ -1,4 +1,4 @@
-"""Nodes: their state, their code and the skew between them, and the command that tells it."""
+"""Nodes: their state, their code and the skew between them, and the command that shows it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROBLEM = (
 
 @pytest.fixture
 def database(new_database: Callable[[str], str]) -> str:
-    """SQLite only: what nodes do is asked of Redis."""
+    """SQLite only: the state of nodes is read from Redis."""
     return new_database("sqlite")
 
 
@@ -38,7 +38,7 @@ def run(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_a_node_is_read_as_it_told_itself(join: Join) -> None:
+def test_a_node_is_read_as_it_was_published(join: Join) -> None:
     began = time.time() - 60
     life = join(
         "alpha", version=OLD, state="refused", candidate=NEW, problem=PROBLEM, changed_at=began,
@@ -107,7 +107,7 @@ def test_only_nodes_that_work_have_a_say_in_skew(join: Join) -> None:
         (15, NodeHealth(lease=15, beat=3), False),
         (8, NodeHealth(lease=15, beat=3), False),
         (7, NodeHealth(lease=15, beat=3), True),
-        (1, NodeHealth(), False),  # a node of before
+        (1, NodeHealth(), False),  # an older node
         (2, NodeHealth(lease=6, beat=3), False),  # of which the lease is short
         (1, NodeHealth(lease=6, beat=3), True),
     ],
@@ -121,7 +121,7 @@ def test_a_node_is_late_long_before_its_lease_is_over(
     assert node.condition == ("abnormal" if late else "idle")
     if late:
         silent = round(health.lease - lease)
-        assert f"heard of for {silent} s; in {lease} s its lease is over" in node.headline
+        assert f"No heartbeat for {silent} s; in {lease} s its lease expires" in node.headline
         assert f"abnormal:  (alpha)\n    {node.headline}\n" in run()
 
 
@@ -132,7 +132,10 @@ def test_a_node_is_late_long_before_its_lease_is_over(
         (NodeHealth(missing=2), "2 of its 4 workers are missing"),
         (NodeHealth(deaths=2), ""),
         (NodeHealth(deaths=3), "3 of its workers died or were killed in the last 10 minutes"),
-        (NodeHealth(waits="the database is away"), "results or chores wait: the database is away"),
+        (
+            NodeHealth(waits="the database is away"),
+            "results or chores are waiting: the database is away",
+        ),
     ],
 )
 def test_a_node_that_is_not_well_says_why(join: Join, health: NodeHealth, trouble: str) -> None:
@@ -227,8 +230,8 @@ def test_the_command_speaks_json(join: Join) -> None:
     assert (beta["problem"], beta["since"]) == (PROBLEM, None)
 
 
-def test_no_node_and_no_redis_are_told_in_plain_words(service: Frontier) -> None:
-    assert run() == "no node lives; start one: python manage.py runcrawler\n"
+def test_no_node_and_no_redis_are_reported_in_plain_words(service: Frontier) -> None:
+    assert run() == "no node is running; start one: python manage.py runcrawler\n"
     assert json.loads(run("--json")) == {"nodes": [], "versions": {}, "unreadable": 0}
     with redis_at("redis://127.0.0.1:1/0"):
         assert by_generation() is None
@@ -264,7 +267,7 @@ def test_a_node_is_checked_by_its_name(
     assert run("--check") == "node alpha lives\n"
     for name in ("beta", "gamma"):
         called(name)
-        with pytest.raises(CommandError, match=f"no node {name} lives"):
+        with pytest.raises(CommandError, match=f"node {name} is not running"):
             run("--check")
     with redis_at("redis://127.0.0.1:1/0"):
         assert run("--check") == "Redis does not answer\n"

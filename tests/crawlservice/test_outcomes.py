@@ -1,4 +1,4 @@
-"""Outcomes: how a task ended, decided with its end and never again until it is retried."""
+"""Outcomes: how a task ended, decided when it ends and not again until it is retried."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BONN = {"city": "Bonn"}
 
 @pytest.fixture
 def crawl(published: Frontier, add_page: Callable[..., Page]) -> Callable[..., Task]:
-    """A task that ended: ``crawl(start=None, pages=[(depth, error, items), ...])``."""
+    """A task that has ended: ``crawl(start=None, pages=[(depth, error, items), ...])``."""
 
     def run(
         pages: list[tuple[int, str, int]],
@@ -78,7 +78,7 @@ SEED = (0, "", 0)
         ([], {"start": ("callback", "Traceback\nValueError: no such city")},
          "failed", "start failed: ValueError: no such city"),
         ([], {"start": ("poison", "")}, "failed", "start failed: poison"),
-        ([], {}, "failed", "start led to no request; are its URLs in allowed_domains?"),
+        ([], {}, "failed", "start led to no request; check that its URLs are in allowed_domains"),
         (
             [(0, "http_429", 0)] * 3, {},
             "failed", "3 of 3 pages ended in error, all http_429",
@@ -132,7 +132,7 @@ def test_no_items_are_compared_with_earlier_runs(crawl: Callable[..., Task]) -> 
     good = crawl([SEED, (1, "", 340)])
     bad = crawl([SEED, OK])
     assert (bad.outcome, bad.reason) == ("failed", f"0 items; task {good.pk} had 340")
-    # A run that failed is no measure for the next one.
+    # The next run is not compared with one that failed.
     assert crawl([SEED, OK]).outcome == "failed"
 
 
@@ -209,7 +209,7 @@ def test_commands_are_content(outcome: str) -> None:
         ("cancelled", 5, 3, 0, "cancelled"),
     ],
 )
-def test_tasks_of_before_get_an_outcome(
+def test_earlier_tasks_get_an_outcome(
     published: Frontier, state: str, na: int, ne: int, items: int, outcome: str
 ) -> None:
     from importlib import import_module

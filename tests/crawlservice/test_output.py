@@ -44,7 +44,7 @@ def task(ended_task: Task, add_page: Callable[..., Page]) -> Task:
         ("x" * 300 + ".csv", "cannot be written: File name too long"),
         ("x" * 248 + ".csv", "cannot be written: File name too long"),  # with what a draft adds
         ("a\0.csv", "cannot be written: "),
-        ("pipe.csv", "is no regular file"),
+        ("pipe.csv", "is not a regular file"),
         ("file.csv/a.csv", "there is no directory"),
     ],
 )
@@ -84,7 +84,7 @@ def test_items_on_the_standard_output(task: Task) -> None:
 
 def test_a_format_by_name_counts_more_than_the_suffix(task: Task, tmp_path: Path) -> None:
     path = tmp_path / "items.txt"
-    with pytest.raises(ExportError, match="the suffix says the format"):
+    with pytest.raises(ExportError, match="the suffix decides the format"):
         export(task, path)
     export(task, path, "jsonl")
     assert len(path.read_text().splitlines()) == 2
@@ -92,7 +92,7 @@ def test_a_format_by_name_counts_more_than_the_suffix(task: Task, tmp_path: Path
 
 @pytest.fixture
 def buffered(manage_env: dict[str, str]) -> dict[str, str]:
-    """As in a shell: what is written waits in Python until it ends."""
+    """As in a shell: Python buffers its output until it ends."""
     del manage_env["PYTHONUNBUFFERED"]
     return manage_env
 

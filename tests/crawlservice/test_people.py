@@ -1,4 +1,4 @@
-"""People: the setup link, throttled logins, and roles above which nobody can lift themselves."""
+"""People: the setup link, throttled logins, and roles that nobody can raise for themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ USERS = "/admin/auth/user/"
 
 @pytest.fixture(autouse=True)
 def cheap_passwords(settings_with: Callable[..., None]) -> None:
-    """Else each login takes half a second of hashing."""
+    """Without it, each login takes half a second of hashing."""
     settings_with(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"])
 
 
@@ -172,7 +172,8 @@ def test_who_guesses_passwords_must_wait(browser: Client) -> None:
 
 
 def guess(count: int, address: str = "192.0.2.7", first: int = 0, **headers: Any) -> list[int]:
-    """Wrong passwords, each for a name of its own and by another browser; the answers."""
+    """Wrong passwords, each for a different name and from a different browser; returns the
+    statuses."""
     client = Client(SERVER_NAME="localhost", REMOTE_ADDR=address, headers=headers)
     return [
         client.post(
@@ -185,7 +186,7 @@ def guess(count: int, address: str = "192.0.2.7", first: int = 0, **headers: Any
 
 
 def enter(name: str, address: str) -> int:
-    """The answer to the right password."""
+    """The status of a login with the right password."""
     client = Client(SERVER_NAME="localhost", REMOTE_ADDR=address)
     return client.post("/admin/login/", {"username": name, "password": PASSWORD}).status_code
 
@@ -200,7 +201,7 @@ def test_who_guesses_over_many_names_must_wait_too(service: Frontier) -> None:
     refused = Client(SERVER_NAME="localhost", REMOTE_ADDR="192.0.2.7").post(
         "/admin/login/", {"username": "ada", "password": PASSWORD}
     )
-    assert "nobody can log in from here for up to 15 minutes" in " ".join(
+    assert "nobody can log in from it for up to 15 minutes" in " ".join(
         refused.content.decode().split()
     )
     locked = Action.objects.get(verb="locked_out")
@@ -286,7 +287,7 @@ def test_a_new_password_ends_other_sessions(service: Frontier) -> None:
 
 
 def change(client: Client, user: User, **fields: str) -> int:
-    """Saves the form of a user, with these fields changed; the status of the answer."""
+    """Saves the form of a user, with these fields changed; returns the status."""
     form = {"username": user.username, "role": roles.role_of(user), "is_active": "on"}
     form |= {"first_name": user.first_name, "last_name": "", "email": ""}
     return client.post(f"{USERS}{user.pk}/change/", {**form, **fields}).status_code
@@ -362,7 +363,7 @@ def test_an_administrator_does_not_become_a_superuser_by_a_password(
 
 
 def test_who_may_change_users_only_gives_and_touches_what_they_have(service: Frontier) -> None:
-    """A group of somebody's own: may change users, and nothing else but look."""
+    """A custom group: its members may change users, and otherwise only view."""
     clerk = person("clerk", "viewer")
     clerk.user_permissions.add(
         *Permission.objects.filter(codename__in=("change_user", "view_user"))
@@ -432,12 +433,12 @@ def test_the_list_of_users_costs_the_same_however_long(service: Frontier) -> Non
     assert cost() == before
 
 
-# All of it
+# Everything together
 
 
 @pytest.mark.process
 @pytest.mark.parametrize("proxies", [0, 1])
-def test_the_checks_for_a_deployment_find_nothing_but_a_proxy_that_is_not_told_of(
+def test_the_checks_for_a_deployment_find_only_an_undeclared_proxy(
     tmp_path: Path, proxies: int
 ) -> None:
     env = {
@@ -456,4 +457,4 @@ def test_the_checks_for_a_deployment_find_nothing_but_a_proxy_that_is_not_told_o
         assert "no issues" in outcome.stdout
     else:
         assert "1 issue" in outcome.stderr
-        assert "one who guesses passwords locks out all" in outcome.stderr
+        assert "one client that guesses passwords locks out everybody" in outcome.stderr

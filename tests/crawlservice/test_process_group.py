@@ -1,4 +1,4 @@
-"""ProcessGroup: its members live and end together, whoever dies and however."""
+"""ProcessGroup: its processes live and end together, whichever ends and however."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def python(code: str) -> list[str]:
 
 
 class Out(io.BytesIO):
-    """What the group prints; ``when`` calls back as soon as some text is there."""
+    """The output of the group; ``when`` calls back as soon as a text appears."""
 
     def __init__(self, when: bytes = b"", then=lambda: None) -> None:
         super().__init__()

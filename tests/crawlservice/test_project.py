@@ -31,7 +31,7 @@ def shop(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """``typed("crawlframe", "tasks", at=folder)``: this process was started so."""
+    """``typed("crawlframe", "tasks", at=folder)``: makes this process look as if started so."""
 
     def start(*words: object, at: Path) -> None:
         monkeypatch.setattr(sys, "argv", [str(word) for word in words])
@@ -123,7 +123,7 @@ def test_messages_name_the_program_that_was_typed(
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
-    """What ``load_environment`` leaves in the environment. ``text``: of the file .env."""
+    """The environment after ``load_environment``. ``text``: of the file .env."""
 
     def load(text: str, **before: str) -> dict[str, str]:
         (tmp_path / ".env").write_text(text)

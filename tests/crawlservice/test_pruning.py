@@ -1,4 +1,4 @@
-"""Pruning: old rows go, a batch at a time; what somebody may still need stays."""
+"""Pruning: old rows are deleted in batches; what may still be needed stays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from crawlservice.webhooks import outbox
 from crawlservice.webhooks.deliveries import create_deliveries
 from tests.crawlservice.beside import another_transaction
 
-BIG = 20_000  # rows, of which an index is worth its while
+BIG = 20_000  # rows, enough for an index to be used
 WAITING = dict.fromkeys(("nf", "ne", "items", "ready", "in_progress", "delayed", "parked"), 0)
 
 
@@ -258,7 +258,7 @@ def test_a_look_reads_no_large_table_from_end_to_end(
 
 
 def fill(rows: int, task: Task, schedule: Schedule, webhook: Webhook) -> None:
-    """So many rows of each kind, the oldest of which may soon go."""
+    """Adds ``rows`` of each kind, the oldest of which may soon be deleted."""
     user = User.objects.create_user("ada")
     series = f"FROM generate_series(1, {rows}) n"
     numbers = ", ".join(WAITING)

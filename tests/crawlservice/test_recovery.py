@@ -1,5 +1,5 @@
-"""A new era: whatever became of Redis, it is filled again from the database, and the crawl goes on
-to its exact end."""
+"""A new era: whatever happened to Redis, it is filled again from the database, and the crawl ends
+with the exact set."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ME = NodeInfo(0, "one", "one.example", processes.place(), 2**22 + 1, 0.0, 2, 15)
 
 
 def services(redis_url: str) -> DjangoServices:
-    """As a process of a node has them."""
+    """The services of a node's process."""
     return DjangoServices(Settings(), redis_url, Code(Path("spiders"), Path("manage.py")))
 
 
@@ -49,7 +49,7 @@ def partitions(request: Any) -> int:
 
 @pytest.fixture
 def steward(redis_client: Redis, partitions: int) -> Frontier:
-    """The frontier that eras are begun with; the first has begun."""
+    """The frontier with which eras are begun; the first one has begun."""
     frontier = Frontier(PartitionedStore(redis_client, partitions=partitions, follows=True))
     renew(frontier)
     return frontier
@@ -57,7 +57,7 @@ def steward(redis_client: Redis, partitions: int) -> Frontier:
 
 @pytest.fixture
 def node(redis_client: Redis, partitions: int, steward: Frontier) -> Callable[[], Frontier]:
-    """Makes frontiers as processes of nodes have them."""
+    """Makes frontiers like those of nodes' processes."""
 
     def make() -> Frontier:
         frontier = Frontier(PartitionedStore(redis_client, partitions=partitions))
@@ -138,7 +138,7 @@ def test_a_copy_of_an_earlier_era(
     crawl.check_end(steward)
 
 
-def test_what_was_committed_and_not_told_is_not_fetched_again(
+def test_a_committed_request_that_redis_missed_is_not_fetched_again(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
 ) -> None:
     """Workers die between the commit and the completion, and Redis is lost."""
@@ -201,7 +201,7 @@ def test_a_renewal_that_is_broken_off_is_gone_on_with(
 def test_an_older_copy_that_nobody_lived_to_notice(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, redis_url: str
 ) -> None:
-    """It was restored while all nodes were down; the first one that starts finds out."""
+    """It was restored while all nodes were down; the first one to start notices."""
     crawl, frontier = GraphCrawl(steward), node()
     crawl.work(frontier, 12)
     copy = Snapshot(redis_client)
@@ -244,7 +244,7 @@ def test_one_partition_that_is_an_older_copy(
 def test_a_cold_start_after_a_kill_of_everything_begins_no_era(
     steward: Frontier, node: Callable[[], Frontier], redis_url: str, starts: int
 ) -> None:
-    """Rows were committed, and Redis was not told: their requests are in progress there."""
+    """Rows were committed without a report to Redis: there, their requests are in progress."""
     crawl = GraphCrawl(steward)
     while sum(crawl.runs.values()) < 20:
         crawl.work(node(), 7)
@@ -292,7 +292,7 @@ def test_what_was_committed_is_counted_before_the_rest_is_given_back(
     redis_url: str,
     replays: Callable[[Life, Frontier, DjangoServices], None],
 ) -> None:
-    """Else a harmless restart of Redis would look like a loss until it is claimed again."""
+    """Otherwise a harmless restart of Redis would look like a loss until it is claimed again."""
     crawl, life = GraphCrawl(steward), Life(Settings(), services(redis_url))
     while sum(crawl.runs.values()) < 20:
         crawl.work(node(), 7)
@@ -365,10 +365,10 @@ def test_a_ledger_with_more_rows_than_any_era_counts_stops_no_start(
     assert begin(ME, first, node()).generation > 0
 
 
-def test_nobody_is_asked_to_compare_beside_living_nodes(
+def test_nothing_is_compared_beside_living_nodes(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, redis_url: str
 ) -> None:
-    """They would have noticed; and to count is not for free."""
+    """They would have noticed, and counting is not free."""
     crawl = GraphCrawl(steward)
     crawl.work(node(), 5)
     copy = Snapshot(redis_client)
@@ -431,7 +431,7 @@ def test_a_paused_task_stays_paused(
 
 
 def test_a_task_does_not_end_while_a_partition_lacks_some_of_it(redis_client: Redis) -> None:
-    """Partition 1 forgets what it was sent, and everyone who knew is gone."""
+    """Partition 1 forgets what it received, and every process that knew it is gone."""
 
     def client() -> Frontier:
         frontier = Frontier(PartitionedStore(redis_client, partitions=3, follows=True))
@@ -466,7 +466,7 @@ def test_half_a_script_keeps_no_request_out(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis, partitions: int
 ) -> None:
     """A power cut in the middle of a completion left the fingerprints of its follow-ups, and
-    nothing else of it."""
+    nothing else."""
     crawl, frontier = GraphCrawl(steward), node()
     for _ in range(4):
         crawl.work(frontier, 3)
@@ -507,7 +507,7 @@ def test_requests_that_no_claim_can_see_are_found(
 
 
 def lose(lost: QuerySet[Page]) -> None:
-    """A standby that was behind took over: these pages are gone."""
+    """A standby that lagged behind took over: these pages are gone."""
     Item.objects.filter(rid__in=lost.values("rid")).delete()
     lost.delete()
 

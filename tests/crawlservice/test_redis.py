@@ -43,7 +43,7 @@ def test_one_frontier_per_process(settings_with, redis_url):
 def test_threads_that_write_at_the_same_time_do_not_doubt_the_era(
     settings_with, redis_url, redis_client
 ):
-    """A frontier that they share would count calls that Redis has not."""
+    """A shared frontier would count calls that Redis has not received."""
     settings_with(REDIS_URL=redis_url)
     together = Barrier(8)
 

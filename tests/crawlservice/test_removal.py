@@ -1,4 +1,4 @@
-"""Removal: old tasks go with all that they brought, and nothing else does."""
+"""Removal: old tasks are deleted with all their data, and nothing else is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Make = Callable[..., Task]
 
 @pytest.fixture
 def make(published: Frontier, add_page: Callable[..., Page]) -> Make:
-    """An ended task with all that may hang on one: ``make(days ago, spider, pages)``."""
+    """An ended task with everything that can belong to one: ``make(days ago, spider, pages)``."""
     webhook = Webhook.objects.create(name="all", url="http://receiver.example/", sealed_secret="s")
     schedule = Schedule.objects.create(name="daily", spider="shop", every=60)
 
@@ -71,7 +71,7 @@ def prune(*arguments: object) -> str:
 
 
 def left() -> list[int]:
-    """The tasks that are left, none of which lacks anything, and of others nothing is left."""
+    """The remaining tasks; checks that they are complete, and that nothing is left of others."""
     tasks = [*Task.objects.order_by("pk").values_list("pk", flat=True)]
     for model in (Page, Item, Event, Sample, Run):
         found = model._default_manager.exclude(task=None).values_list("task", flat=True)
@@ -141,7 +141,7 @@ def test_administrators_delete_ended_tasks_in_the_admin(make: Make) -> None:
     assert told.detail == {"tasks": [one.pk, two.pk], "pages": 8, "items": 6}
     assert told.name == "administrator"
 
-    # None goes when one may not.
+    # None is deleted if one may not be.
     chosen = {**chosen, "_selected_action": [other.pk, open_one.pk], "post": "yes"}
     assert "has not ended" in admin.post(listing, chosen).content.decode()
     assert left() == [other.pk, open_one.pk]
@@ -180,7 +180,7 @@ def test_operators_delete_nothing(make: Make) -> None:
 
 
 @pytest.mark.parametrize("answer", ["", "n", "never"])
-def test_whoever_does_not_say_yes_keeps_all(
+def test_without_a_yes_nothing_is_deleted(
     make: Make, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = make(31)
@@ -192,7 +192,7 @@ def test_whoever_does_not_say_yes_keeps_all(
     assert left() == [task.pk]
 
 
-def test_whoever_says_yes_is_believed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_yes_they_are_deleted(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     make(31)
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     prune("--tasks-older-than", 30)
@@ -261,7 +261,7 @@ def test_what_was_cut_short_is_removed_by_the_next(
 def test_redis_forgets_them_and_what_it_has_requests_of_stays(
     make: Make, published: Frontier
 ) -> None:
-    told_late = make(31)  # whoever ended it died before it told Redis
+    told_late = make(31)  # its process died before it updated Redis
     published.open_task(told_late.pk, TaskLimits(), [])
     strange = submit("shop", {"city": "Ulm"}).pk
     Task.objects.filter(pk=strange).update(state="finished", finished_at=ago(31))

@@ -1,4 +1,4 @@
-"""Retry: what failed is run again, what is done is not, and all agrees afterwards."""
+"""Retry: failed requests are run again, finished ones are not, and everything agrees afterwards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("service")
 def frontier(
     request: Any, redis_client: Redis, monkeypatch: pytest.MonkeyPatch, service: Frontier
 ) -> Frontier:
-    """The one that retries are made with, with one partition and with several."""
+    """The frontier used for retries, with one partition and with several."""
     frontier = Frontier(PartitionedStore(redis_client, partitions=request.param, follows=True))
     renew(frontier)
     monkeypatch.setattr(retry_module, "frontier", lambda: frontier)
@@ -49,7 +49,7 @@ def crawled(frontier: Frontier, **options: Any) -> GraphCrawl:
 
 
 def forget(frontier: Frontier, task: Task) -> None:
-    """The fixture's task was submitted and never crawled."""
+    """Makes the frontier forget the fixture's task, which was submitted and never crawled."""
     for keys in frontier.store.keys:
         frontier.store.redis.delete(keys("TASK", task.pk))
 
@@ -113,7 +113,7 @@ def test_a_task_with_a_page_limit_keeps_to_it(frontier: Frontier) -> None:
     assert audit(task) == []
 
 
-def test_nothing_is_fetched_while_redis_is_told_what_is_done(
+def test_nothing_is_fetched_while_redis_is_brought_up_to_date(
     frontier: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crawl = crawled(frontier)
@@ -186,7 +186,7 @@ def test_what_an_errback_led_to_stays_recorded(
 
 
 def test_a_task_that_redis_has_not_forgotten_yet(frontier: Frontier) -> None:
-    """Whoever ended it died before it told Redis."""
+    """The process that ended it died before it updated Redis."""
     crawl = crawled(frontier)
     reconcile.Reconciliation(crawl.task, frontier).run()
     counts = frontier.counts(crawl.task.pk)

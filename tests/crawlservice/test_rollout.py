@@ -1,4 +1,4 @@
-"""Rollout: who is told what, who is waited for, and what becomes of a canary."""
+"""Rollout: who gets an announcement, who is waited for, and what happens to a canary."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fleet(published: Frontier) -> Fleet:
 
 
 class Watcher:
-    """Lets the fleet take a turn at each look, and keeps what was shown."""
+    """Lets the fleet tick at each poll, and keeps what was shown."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -66,7 +66,7 @@ class Watcher:
         self.each_time()
 
     def phases(self, node: str) -> list[str]:
-        """How a node went, each phase once."""
+        """The phases of a node, each once."""
         seen = [stand[node].phase for stand in self.shown if node in stand]
         return [str(phase) for phase, _ in groupby(seen)]
 
@@ -123,7 +123,8 @@ def test_a_node_that_cannot_pull_fails_the_rollout(watcher: Watcher) -> None:
 
 
 def test_what_a_node_said_before_is_no_answer(watcher: Watcher) -> None:
-    """Not the refusal of an earlier pull, nor that it had pulled this revision once."""
+    """Neither the refusal of an earlier pull counts, nor that it had pulled this revision
+    before."""
     watcher.fleet.change("alpha", pull_problem="no route to host", rollout=1, pulled=NEW12)
     watcher.fleet.change("beta", state="refused", candidate=NEWER12, problem="x.py:1: E")
     roll(watcher).run()
@@ -282,8 +283,8 @@ def task(published: Frontier) -> Task:
 
 @pytest.fixture
 def run_pages(watcher: Watcher, task: Task, add_page: AddPage) -> Callable[..., None]:
-    """From now on, each node that is live runs a page per turn: ``run_pages(**fields)`` for those
-    of NEW."""
+    """From now on, each live node runs a page per tick: ``run_pages(**fields)`` for pages of
+    NEW."""
     numbers = count()
 
     def run(pages: int = 1000, **fields: Any) -> None:
@@ -331,10 +332,10 @@ def test_a_new_kind_of_error_takes_the_canary_back(
 ) -> None:
     run_pages(**error())
     text = failing(roll(watcher, canary="alpha", pages=5))
-    assert f"canary alpha met an error with {NEW12} that no other version met: " in text
+    assert f"canary alpha had an error with {NEW12} that no other version had: " in text
     assert "callback (KeyError) in shop.parse, for instance http://shop.example/" in text
     assert "KeyError: 'price'" in text
-    assert f"It is back on {OLD12}, and no other node was told" in text
+    assert f"It is back on {OLD12}, and no other node was affected" in text
     _, back = watcher.fleet.told["alpha"]
     assert (back.revision, back.back, back.nodes) == (OLD12, True, ("alpha",))
     assert watcher.fleet.told["beta"] == []
@@ -434,7 +435,7 @@ def test_a_trial_counts_each_page_of_its_version_once(
     assert (trial.check(), trial.pages) == (None, 3)
 
 
-def test_pages_of_before_the_rollout_prove_nothing(
+def test_pages_from_before_the_rollout_prove_nothing(
     watcher: Watcher, task: Task, add_page: AddPage
 ) -> None:
     for number in range(5):
@@ -449,14 +450,14 @@ def test_too_few_pages_leave_the_canary_as_it_is(
     run_pages(pages=3)
     text = failing(roll(watcher, canary="alpha", pages=50, timeout=0.5))
     assert f"canary alpha ran 3 of 50 pages with {NEW12} in 0.5 s" in text
-    assert "It stays as it is and no other node was told" in text
-    assert f"Wait on: python manage.py rollout {NEW12} --canary alpha --pages 50" in text
-    assert f"Tell all nodes: python manage.py rollout {NEW12}\n" in text
+    assert "It stays as it is, and no other node was affected" in text
+    assert f"Wait longer: python manage.py rollout {NEW12} --canary alpha --pages 50" in text
+    assert f"Roll out to all nodes: python manage.py rollout {NEW12}\n" in text
     assert f"Go back: python manage.py rollout {OLD12} --back" in text
     assert watcher.last == {"alpha": "live", "beta": "not told"}
     assert len(watcher.fleet.told["alpha"]) == 1
 
-    # Waited on, and then there is an error: what it had before that is still known.
+    # Waited longer, and then there is an error: what it ran before is still known.
     run_pages(**error())
     text = failing(roll(watcher, canary="alpha", pages=50))
     assert f"It is back on {OLD12}" in text
@@ -469,7 +470,7 @@ def test_a_canary_whose_earlier_code_is_not_known_stays(
     watcher.fleet.change("alpha", version=NEW12)
     run_pages(**error())
     text = failing(roll(watcher, canary="alpha", pages=5))
-    assert "What it ran before is not known, and no other node was told" in text
+    assert "What it ran before is unknown, and no other node was affected" in text
     assert len(watcher.fleet.told["alpha"]) == 1
 
 
@@ -477,7 +478,7 @@ def test_a_canary_that_refuses_goes_back(watcher: Watcher) -> None:
     watcher.fleet.refusals[NEW12] = "spiders/shop.py:3: SyntaxError\nTraceback"
     text = failing(roll(watcher, canary="alpha"))
     assert "canary alpha refused: spiders/shop.py:3: SyntaxError.\n" in text
-    assert f"It is back on {OLD12}, and no other node was told" in text
+    assert f"It is back on {OLD12}, and no other node was affected" in text
     assert watcher.phases("alpha")[-3:] == ["refused", "announced", "live"]
 
 
@@ -485,14 +486,14 @@ def test_a_canary_that_cannot_pull_is_as_it_was(watcher: Watcher) -> None:
     watcher.fleet.obstacles["alpha"] = "the checkout has local changes"
     text = failing(roll(watcher, canary="alpha"))
     assert "canary alpha could not pull: the checkout has local changes.\n" in text
-    assert f"Its checkout was left as it was, at {OLD12}, and no other node was told" in text
-    # Nothing stays announced that a restart of it would carry out.
+    assert f"Its checkout was left as it was, at {OLD12}, and no other node was affected" in text
+    # No announcement remains that it would carry out after a restart.
     told = watcher.fleet.frontier.rollouts.of("alpha")
     assert told is not None
     assert (told.revision, told.back) == (OLD12, True)
 
 
-def test_a_canary_that_does_not_come_back_is_told_of(
+def test_a_canary_that_does_not_go_back_is_reported(
     watcher: Watcher, run_pages: Callable[..., None]
 ) -> None:
     run_pages(**error())
@@ -503,7 +504,7 @@ def test_a_canary_that_does_not_come_back_is_told_of(
 
     watcher.each_time = mute
     text = failing(roll(watcher, canary="alpha", timeout=0.5))
-    assert f"It was told to go back to {OLD12} and is still announced, and no other node" in text
+    assert f"It was asked to go back to {OLD12} and is still announced, and no other node" in text
 
 
 def test_a_canary_whose_code_somebody_changes_proves_nothing(
@@ -576,7 +577,7 @@ def test_the_exception_of_a_traceback(detail: str, expected: str) -> None:
 
 @pytest.fixture
 def running(fleet: Fleet) -> Iterator[Fleet]:
-    """The fleet answers by itself."""
+    """The fleet, ticking in the background."""
     stop = threading.Event()
 
     def run() -> None:
@@ -623,7 +624,7 @@ def test_the_command_takes_a_canary(
 
 
 def test_status_announces_nothing(fleet: Fleet) -> None:
-    assert command("--status").startswith("nothing was announced yet\n")
+    assert command("--status").startswith("nothing has been announced yet\n")
     fleet.frontier.rollouts.announce(Rollout(NEW, "main", ("beta",)))
     fleet.tick()
     fleet.add("gamma", OLD12, follows="")
@@ -638,16 +639,16 @@ def test_status_announces_nothing(fleet: Fleet) -> None:
 
 
 def test_status_without_nodes(published: Frontier) -> None:
-    assert command("--status").endswith("no node lives\n")
+    assert command("--status").endswith("no node is running\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([], "name the revision to roll out, or ask for --status"),
-        ([NEW, "--status"], "leave out the revision"),
-        ([NEW, "--pages", "3"], "--pages goes with --canary"),
-        ([NEW, "--canary", "alpha", "--pages", "0"], "--pages 0 proves nothing"),
+        ([NEW, "--status"], "does not take a revision"),
+        ([NEW, "--pages", "3"], "--pages requires --canary"),
+        ([NEW, "--canary", "alpha", "--pages", "0"], "--pages 0 must be 1 or more"),
         ([NEW, "--timeout", "0"], "--timeout 0 must be more than 0"),
         ([NEW, "--timeout", "nan"], "--timeout nan must be more than 0"),
         ([NEW, "--canary", "alhpa"], "did you mean 'alpha'?"),
@@ -689,7 +690,7 @@ def test_ctrl_c_leaves_everything_as_it_stands(
     assert (told.revision, told.nodes) == (NEW, ("alpha",))
 
 
-def test_redis_that_is_away_is_told_in_plain_words(fleet: Fleet) -> None:
+def test_an_unreachable_redis_is_reported_in_plain_words(fleet: Fleet) -> None:
     with redis_at("redis://127.0.0.1:1/0"), pytest.raises(CommandError, match="cannot be reached"):
         command(NEW)
 

@@ -1,4 +1,4 @@
-"""Schedules in the admin and in the terminal: forms that help, rows that tell, roles that hold."""
+"""Schedules in the admin and in the terminal: forms, rows, and who may do what."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_schedule_is_added_and_planned(operator: Client) -> None:
         ({"cron": "", "every": ""}, "cron", "give a cron expression"),
         ({"timezone": "Mars"}, "timezone", "there is no time zone"),
         ({"arguments": "{"}, "arguments", "valid JSON"),
-        ({"arguments": "[1]"}, "arguments", "write an object"),
+        ({"arguments": "[1]"}, "arguments", "Enter a JSON object"),
         ({"arguments": "{}"}, "arguments", "needs the argument"),
         ({"arguments": '{"city": "Ulm", "pages": "many"}'}, "arguments", "a whole number"),
         ({"arguments": '{"city": "Ulm", "town": "Ulm"}'}, "arguments", "has no argument"),
@@ -125,7 +125,7 @@ def test_run_enable_and_disable(operator: Client) -> None:
     task = Task.objects.get()
     assert f'href="/admin/crawlservice/task/{task.pk}/change/"' in page
     assert (task.user, task.schedule) == (User.objects.get(), schedule)
-    assert "still ran" in act(operator, "run", schedule)
+    assert "was still running" in act(operator, "run", schedule)
     act(operator, "disable", schedule)
     schedule.refresh_from_db()
     assert (schedule.enabled, schedule.next_at) == (False, None)
@@ -161,7 +161,7 @@ def test_pages_show_times_and_runs_at_a_fixed_cost(operator: Client) -> None:
     assert "06:00:00 CST" in page
     change, change_before = look(f"{LIST}{schedule.pk}/change/")
     assert change.count("06:00:00 CST") == 5
-    assert "still ran" in change
+    assert "was still running" in change
     assert ">running</span>" in change
     _, runs_before = look("/admin/crawlservice/run/")
     for n in range(3):
@@ -172,7 +172,7 @@ def test_pages_show_times_and_runs_at_a_fixed_cost(operator: Client) -> None:
     assert look("/admin/crawlservice/run/")[1] == runs_before
 
 
-def test_what_is_typed_is_told_in_words(operator: Client) -> None:
+def test_what_is_typed_is_shown_in_words(operator: Client) -> None:
     def told(**given: str) -> str:
         return operator.get(f"{LIST}times/", given).content.decode()
 

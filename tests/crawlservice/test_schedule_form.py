@@ -40,7 +40,7 @@ def change_of(made: Schedule) -> str:
 
 
 def form_at(client: Client, place: str) -> dict[str, str]:
-    """What a browser would send from there when nothing is changed; without the buttons."""
+    """What a browser would send from there if nothing were changed; without the buttons."""
     form = filled_in(client.get(place).content.decode())
     arguments = set(describe(Typed).arguments["properties"])
     buttons = ("csrfmiddlewaretoken", "_save", "_continue", "_addanother")
@@ -52,7 +52,7 @@ def form_at(client: Client, place: str) -> dict[str, str]:
 
 
 def send(client: Client, place: str = ADD, **changes: str | None) -> str:
-    """The form as it is, but for these, where "__" stands for "-"; None: a switch that is off."""
+    """Sends the form with these changes, where "__" stands for "-"; None: a switch that is off."""
     sent = form_at(client, place) | {name.replace("__", "-"): v for name, v in changes.items()}
     data = {name: value for name, value in sent.items() if value is not None}
     return str(client.post(place, data, follow=True).content.decode())
@@ -142,7 +142,7 @@ def test_errors_stand_at_their_fields(operator: Client) -> None:
     )  # fmt: skip
     found = problems(page)
     assert set(found) == {"site", "pages", "since", "extra", "kind", "priority"}
-    assert "this is needed" in found["site"]
+    assert "is required: " in found["site"]
     assert "at most 9" in found["pages"]
     assert filled_in(page)["pages"] == "10"
     assert "<i>yesterday" not in page
@@ -152,8 +152,8 @@ def test_errors_stand_at_their_fields(operator: Client) -> None:
 def test_what_the_spider_does_not_take_any_more(operator: Client) -> None:
     made = schedule(site="x", kind="old", town="Ulm")
     page = operator.get(change_of(made)).content.decode()
-    assert "does not take these arguments any more" in page
-    assert "when this is saved: town" in page
+    assert "no longer takes these arguments" in page
+    assert "saving removes them: town" in page
     assert filled_in(page)["kind"] == "old"
     assert "'old' is not accepted" in problems(send(operator, change_of(made)))["kind"]
     send(operator, change_of(made), argument__kind="used")

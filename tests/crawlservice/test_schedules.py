@@ -1,4 +1,4 @@
-"""Schedules: each due time is submitted once or told of once, whatever happens in between."""
+"""Schedules: each due time is submitted or reported once, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Add = Callable[..., Schedule]
 
 @pytest.fixture
 def add(published: Frontier) -> Add:
-    """Adds a schedule whose start fell due ``late`` seconds ago; keywords are its fields."""
+    """Adds a schedule whose start was due ``late`` seconds ago; keywords are its fields."""
 
     def add(late: float = 1, **fields: Any) -> Schedule:
         values = {"name": "daily", "spider": "shop", "arguments": {"city": "Ulm"}, "every": HOUR}
@@ -134,7 +134,7 @@ def test_planning_counts_from_now_on(add: Add) -> None:
     assert Schedule.objects.get().next_at is None
 
 
-def test_the_next_times_are_told_in_the_schedules_zone(add: Add) -> None:
+def test_the_next_times_are_shown_in_the_schedules_zone(add: Add) -> None:
     next_at = datetime(2026, 3, 28, 1, 30, tzinfo=UTC)
     schedule = add(every=None, cron="30 2 * * *", timezone="Europe/Berlin", next_at=next_at)
     assert [f"{due:%d %H:%M}" for due in upcoming(schedule, 3)] == [
@@ -153,7 +153,7 @@ def test_skip(add: Add) -> None:
         fall_due(schedule)
         start_due()
     assert outcomes(schedule) == ["submitted", "skipped", "skipped"]
-    assert schedule.runs.first().problem == f"task {task.pk} still ran"  # type: ignore[union-attr]
+    assert schedule.runs.first().problem == f"task {task.pk} was still running"  # type: ignore[union-attr]
     end(task.pk)
     fall_due(schedule)
     start_due()
@@ -306,7 +306,7 @@ def test_a_start_that_is_a_little_late_is_not_missed(add: Add) -> None:
 # -- what goes wrong ------------------------------------------------------------------------------
 
 
-def test_what_cannot_start_is_told_of_and_tried_at_the_next_time(add: Add) -> None:
+def test_a_failing_start_is_recorded_and_tried_at_the_next_time(add: Add) -> None:
     wrong = add(arguments={"city": 3})
     gone = add(name="gone", spider="shopp")
     good = add(name="good")
@@ -321,7 +321,7 @@ def test_what_cannot_start_is_told_of_and_tried_at_the_next_time(add: Add) -> No
     assert outcomes(wrong) == ["failed", "submitted"]
 
 
-def test_what_cannot_start_is_marked_and_told_of_once(add: Add) -> None:
+def test_a_failing_schedule_is_marked_with_one_event(add: Add) -> None:
     schedule = add(name="gone", spider="shopp")
     webhook = Webhook.objects.create(name="w", url="http://h.example/", spider="shopp")
     add(name="good")
@@ -340,13 +340,13 @@ def test_what_cannot_start_is_marked_and_told_of_once(add: Add) -> None:
     assert outcomes(schedule) == ["failed", "failed"]
     assert Event.objects.count() == 1
     assert Schedule.objects.get(pk=schedule.pk).problem_since == marked.problem_since
-    # Webhooks of its spider are told, and what they get says what is wrong.
+    # Webhooks of its spider get an event that says what is wrong.
     assert create_deliveries()
     assert Delivery.objects.get().webhook == webhook
     told = json.loads(body(event))
     assert (told["kind"], told["task"]) == ("schedule_failed", None)
     assert (told["schedule"]["name"], told["schedule"]["problem"]) == ("gone", marked.problem)
-    # A start that goes well takes the mark away; the next failure is news again.
+    # A successful start clears the problem; the next failure is an event again.
     Schedule.objects.filter(pk=schedule.pk).update(spider="shop")
     schedule.spider = "shop"
     fall_due(schedule)
@@ -418,7 +418,8 @@ def test_a_next_time_that_was_written_back_starts_nothing(add: Add) -> None:
 
 
 def together(count: int) -> None:
-    """``start_due`` in so many threads at a time; the first is slow with its transaction open."""
+    """Calls ``start_due`` in ``count`` threads at a time; the first is slow, with an open
+    transaction."""
     problems: list[BaseException] = []
     begin = threading.Barrier(count)
 

@@ -1,4 +1,4 @@
-"""Sealing: secrets at rest, another key, and rows from before."""
+"""Sealing: secrets at rest, another key, and older rows."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_opened_is_given_up_in_the_end(
 def test_a_node_that_starts_with_another_key_is_warned_of(
     ended_task: Task, settings_with: Callable[..., None], checked: bool
 ) -> None:
-    """By what the first node left, or by a webhook that was there before it."""
+    """By the check value of the first node, or by a webhook that was there before it."""
     settings_with(SECRET_KEY="a" * 50, SECRET_KEY_FALLBACKS=[])
     if checked:
         assert (check_key(), check_key()) == ("", "")
@@ -143,7 +143,7 @@ def test_runcrawler_warns_of_another_key(
     monkeypatch.setattr("crawlframe.logs.configure", lambda *_: None)
     monkeypatch.setattr(Master, "run", run)
     call_command("runcrawler", once=once)
-    assert "warning: CRAWLFRAME_SECRET_KEY is another one here" in capsys.readouterr().err
+    assert "warning: CRAWLFRAME_SECRET_KEY here is not the one this" in capsys.readouterr().err
     assert Generation.objects.get(pk=lives[0]).once == once
 
 
@@ -156,7 +156,7 @@ def test_reseal_lets_the_former_key_go(
     )
     settings_with(SECRET_KEY="b" * 50, SECRET_KEY_FALLBACKS=["a" * 50])
     call_command("reseal")
-    assert capsys.readouterr().out == "webhooks whose secrets were encrypted anew: 1\n"
+    assert capsys.readouterr().out == "webhooks whose secrets were encrypted again: 1\n"
     settings_with(SECRET_KEY_FALLBACKS=[])
     row = Webhook.objects.get()
     assert (unseal(row.sealed_secret), unseal(row.sealed_login)) == ("s", "u:p")

@@ -1,4 +1,4 @@
-"""What the engine is given of Django: the numbers of its lives."""
+"""The services that Django provides to the engine: the numbers of its lives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ME = NodeInfo(0, "one", "one.example", "place", 4711, 0.0, 2, 15)
 def test_a_number_that_the_database_gives_again_is_not_taken(
     service: Frontier, redis_url: str
 ) -> None:
-    """It lost the rows of two lives: one goes on, and one was declared dead."""
+    """The database lost the rows of two lives: one goes on, and one was declared dead."""
     renew(service)
     service.leases.renew(1, 15)
     service.leases.replay(2)
@@ -46,7 +46,7 @@ def test_a_number_that_the_database_gives_again_is_not_taken(
 def test_the_life_of_a_master_that_is_known_to_live_beside_goes_on(
     service: Frontier, redis_url: str, known: bool, fate: str
 ) -> None:
-    """As that of a master that hands over; that of one that was killed is replaced."""
+    """Such as the life of a master that hands over; one that was killed is replaced."""
     renew(service)
     services = DjangoServices(Settings(), redis_url, Code(Path("spiders"), Path("manage.py")))
     pid = os.getppid() if known else 2**22 + 1

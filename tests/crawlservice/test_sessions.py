@@ -1,4 +1,4 @@
-"""Login sessions end after idle time; what pages ask for by themselves keeps none alive."""
+"""Login sessions end after idle time; polling by pages does not keep them alive."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def documented() -> set[str]:
 
 
 def read_in_code() -> set[str]:
-    """Names of environment variables that stand as text in the code."""
+    """Names of environment variables that occur as text in the code."""
     names: set[str] = set()
     for package in ("crawlframe", "crawlservice"):
         for path in (CHECKOUT / package).rglob("*.py"):
@@ -187,7 +187,7 @@ def test_every_setting_is_documented_and_exists():
 
 
 def rows() -> dict[str, tuple[str, str]]:
-    """Variable -> default and unit, as the page tells them first."""
+    """Variable -> default and unit, as the page lists them."""
     found: dict[str, tuple[str, str]] = {}
     for line in (CHECKOUT / "docs" / "settings.md").read_text().splitlines():
         if line.startswith("| `"):

@@ -1,4 +1,4 @@
-"""What happened, as Django signals: from the outbox, at least once, whatever a receiver raises."""
+"""Django signals: from the outbox, at least once, whatever a receiver raises."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def installed(service: Frontier) -> None:
 
 @pytest.fixture
 def received() -> Iterator[Received]:
-    """What receivers were given; the first of each signal raises."""
+    """What receivers got; the first receiver of each signal raises."""
     found: Received = []
 
     def receiver(name: str) -> Callable[..., None]:

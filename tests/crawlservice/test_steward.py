@@ -1,4 +1,4 @@
-"""The steward: whom it takes for dead, and how long it cares for cancelled tasks."""
+"""The steward: which nodes it declares dead, and how long it works on cancelled tasks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def server(redis_server: Callable[..., RedisServer]) -> RedisServer:
 
 
 def lease_left(frontier: Frontier) -> float:
-    """The most that anyone has."""
+    """The longest time left of any lease."""
     return max(frontier.leases.left().values())
 
 
 def is_lost(frontier: Frontier, generation: int) -> bool:
-    """Was it replayed?"""
+    """Whether it was replayed."""
     return generation not in frontier.leases.left()
 
 
@@ -112,7 +112,7 @@ def test_a_chore_that_always_fails_holds_up_no_other(
 def test_cancelled_tasks_share_the_seconds_of_a_round(
     published: Frontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many large ones must neither cost it the lead nor make it seem to stand still."""
+    """Many large ones must neither cost it the lead nor make it appear to hang."""
     start = 1e6 + round(time.monotonic())
     now, given, beats = [start], list[float](), list[float]()
 

@@ -1,4 +1,5 @@
-"""The ledger over Django, on SQLite and PostgreSQL: the first run of a request counts, whole."""
+"""The ledger over Django, on SQLite and PostgreSQL: the first run of a request counts,
+completely."""
 
 from __future__ import annotations
 
@@ -243,7 +244,7 @@ def test_a_task_ends_once_and_not_early(task: Task) -> None:
     ledger.commit([outcome(task, "a", 2), outcome(task, "b", 1)])
     assert not ledger.finish({task.pk: counts(3, 2)})  # one is left
     assert not ledger.finish({task.pk: counts(3, 3)})  # the ledger lacks a row
-    assert not ledger.finish({task.pk: counts(2, 1)})  # Redis was not told of one
+    assert not ledger.finish({task.pk: counts(2, 1)})  # Redis does not know of one
     assert not ledger.finish({task.pk: counts(1, 1)})  # the ledger knows more than Redis
     assert Event.objects.count() == 0
     assert ledger.finish({task.pk: counts(2, 2)})
@@ -279,7 +280,7 @@ def test_tasks_end_together_and_none_for_another(task: Task) -> None:
     [
         ("cancelling", 1, False),  # a row of a request that was done is missing
         ("cancelling", 2, True),
-        ("cancelling", 3, True),  # a cancelled one had a row that Redis was not told of
+        ("cancelling", 3, True),  # a cancelled one had a row that Redis does not know
         ("cancelling", 5, True),
         ("running", 2, False),  # its cancel was forgotten: nothing may be missing
         ("running", 5, True),

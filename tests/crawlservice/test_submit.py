@@ -1,4 +1,4 @@
-"""Submission and steering: database and frontier agree, and refusals leave nothing behind."""
+"""Submission and control: database and frontier agree, and refusals leave nothing behind."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_unknown_spiders_are_refused_with_the_known_ones(published: Frontier) ->
     assert not Task.objects.exists()
 
 
-def test_without_any_published_spider_the_mend_is_a_node(service: Frontier) -> None:
+def test_without_any_published_spider_the_fix_is_a_node(service: Frontier) -> None:
     with pytest.raises(UnknownSpider, match=r"python manage\.py runcrawler"):
         submit("shop", {"city": "Ulm"})
 

@@ -25,7 +25,7 @@ def admin(service: Frontier) -> Client:
 
 
 def send(client: Client, **changes: str | None) -> str:
-    """The form as it is, but for these; None: a switch that is off."""
+    """Sends the form with these changes; None: a switch that is off."""
     form = filled_in(client.get(FORM).content.decode()) | changes
     data = {
         name if name == "priority" else f"argument-{name}": value
@@ -106,7 +106,7 @@ def test_errors_stand_at_their_fields(admin: Client) -> None:
     page = send(admin, pages="10", since="yesterday", extra="[1]", priority="101")
     found = problems(page)
     assert set(found) == {"site", "pages", "since", "extra", "priority"}
-    assert "this is needed" in found["site"]
+    assert "is required: " in found["site"]
     assert "at most 9" in found["pages"]
     assert filled_in(page)["pages"] == "10"  # what was typed is still there
     assert not Task.objects.exists()

@@ -66,7 +66,7 @@ def test_a_task_that_has_ended(admin: Client, ended_task: Task) -> None:
     assert "&quot;city&quot;: &quot;Ulm&quot;" in page
     assert "{&quot;n&quot;: 2}" in page
     assert buttons(page) == ["failed", "Clone", "Delete"]
-    # Whoever polls is told to stop.
+    # A polling page is asked to stop.
     for part in ("now", "summary"):
         look(admin, ended_task, part, 286)
     chart = admin.get(place(ended_task, "chart")).json()

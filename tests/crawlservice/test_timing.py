@@ -21,7 +21,7 @@ def at(text: str) -> datetime:
 
 
 def due(cron: str, zone: str, after: str, count: int = 3) -> list[str]:
-    """The next due times as the clock on the wall shows them."""
+    """The next due times as the wall clock shows them."""
     timing = Timing.of(cron, None, zone)
     found = timing.all_after(at(after))
     return [f"{next(found).astimezone(timing.zone):%m-%d %H:%M %z}" for _ in range(count)]
@@ -122,7 +122,7 @@ def test_the_latest_of_many(cron: str, every: int, first: str, until: str, lates
         ("", None, "UTC", "cron", "give a cron expression"),
         ("* * * * *", 5, "UTC", "every", "not both"),
         ("", 0, "UTC", "every", "at least one second"),
-        ("0 6 * *", None, "UTC", "cron", "has 4 fields; write five"),
+        ("0 6 * *", None, "UTC", "cron", "has 4 fields; give five"),
         ("0 0 6 * * *", None, "UTC", "cron", "has 6 fields"),
         ("@daily", None, "UTC", "cron", "has 1 fields"),
         ("61 6 * * *", None, "UTC", "cron", "the minute of '61 6"),
@@ -168,7 +168,7 @@ def test_whatever_is_typed_is_refused_or_goes_forward(parts: list[str]):
 def test_no_due_time_is_lost_or_found_twice_wherever_one_begins(
     cron: str, zone: str, start: datetime
 ):
-    """A steward looks from one due time for the next; a list of many must be the same."""
+    """A steward goes from one due time to the next; a list of many must be the same."""
     timing = Timing.of(cron, None, zone)
     moment = start.replace(tzinfo=UTC)
     found = timing.upcoming(moment, 12)

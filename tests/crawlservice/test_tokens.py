@@ -1,4 +1,5 @@
-"""Tokens: known by their digest only, never more than their users, dead when they should be."""
+"""Tokens: stored as a digest only, with no more rights than their users, invalid when they should
+be."""
 
 from __future__ import annotations
 

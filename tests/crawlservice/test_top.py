@@ -38,7 +38,7 @@ def drawn(view: ClusterView, height: int = 40) -> str:
 
 
 def finish(frontier: Frontier, task: Task, generation: int) -> None:
-    """The only request of a task is done, with an item, and the task ends."""
+    """Completes the only request of a task, with an item, and the task ends."""
     for root in frontier.claim(generation, generation, 10).requests:
         frontier.complete([Completion(root.rid, task.pk, root.host, False)])
     Task.objects.filter(pk=task.pk).update(
@@ -72,7 +72,7 @@ def test_how_far_a_task_is_where_that_is_known(published: Frontier) -> None:
     shown = {line.split()[1]: line.split() for line in drawn(view).splitlines() if "shop" in line}
     assert shown[f"#{new.pk}"][-8:] == ["-", "0", "1", "0", "0", "1", "0", "-"]
     assert shown[f"#{like.pk}"][-9:-6] == ["~0", "%", "0"]
-    assert "~: of as many requests as the last run had" in drawn(view)
+    assert "~: estimated from the requests of the last run" in drawn(view)
 
 
 def test_what_is_done_counts_once_also_when_the_task_ends(
@@ -144,7 +144,7 @@ def test_without_a_terminal_it_writes_lines(published: Frontier) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("by", ["q", "ctrl-c"])
-def test_on_a_terminal_it_is_live_until_it_is_told_to_end(manage_env, by: str) -> None:
+def test_on_a_terminal_it_is_live_until_it_is_stopped(manage_env, by: str) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, str(CHECKOUT / "manage.py"), "top", "--every", "0.1"],

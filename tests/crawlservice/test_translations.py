@@ -1,4 +1,4 @@
-"""The admin in Chinese: nothing is left out, and what is compiled is what was translated."""
+"""The admin in Chinese: the catalogue is complete, and the compiled one is up to date."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEPT = re.compile(r"%\(\w+\)s|\{[\w!]*\}|</?\w+[^>]*>")
 
 @pytest.fixture(autouse=True)
 def own_language() -> Iterator[None]:
-    """A request to the test client leaves its language to the tests that follow."""
+    """Resets the language: a request of the test client would change it for later tests."""
     yield
     translation.deactivate()
 
@@ -75,7 +75,7 @@ def test_no_text_of_the_code_is_missing(tmp_path: Path) -> None:
     copy = tmp_path / "crawlservice"
     shutil.copytree(CHECKOUT / "crawlservice", copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po").unlink()
-    # -P: modules of ours there would hide others.
+    # -P: our modules there would shadow others.
     command = [sys.executable, "-P", "-m", "django", "makemessages", "-l", "zh_Hans", "--no-wrap"]
     env = {"PATH": os.environ["PATH"]}
     done = subprocess.run(command, cwd=copy, env=env, capture_output=True, text=True)
@@ -86,7 +86,7 @@ def test_no_text_of_the_code_is_missing(tmp_path: Path) -> None:
 
 def test_pages_speak_the_language_of_the_browser(service: Frontier) -> None:
     link = f"/{setup_link.make()}"
-    for language, words in (("zh-CN,zh;q=0.9", "创建账号并登录"), ("en", "Make the account")):
+    for language, words in (("zh-CN,zh;q=0.9", "创建账号并登录"), ("en", "Create the account")):
         client = Client(SERVER_NAME="localhost", headers={"accept-language": language})
         page = client.get(link).content.decode()
         assert words in page
@@ -104,7 +104,7 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
     client.post("/i18n/setlang/", {"language": "zh-hans", "next": "/admin/"})
     page = client.get("/admin/auth/user/add/").content.decode()
     assert "操作日志" in page
-    assert "looks at everything" not in page
+    assert "sees everything" not in page
     assert "查看者：可查看除用户以外的全部内容" in page
 
 
@@ -114,7 +114,7 @@ HIDDEN = {"id", "seeds", "follow_ups", "request", "digest"}
 
 
 def named() -> Iterator[tuple[str, str]]:
-    """What models, their fields and choices are called."""
+    """The names of models, their fields and choices."""
     for model in apps.get_app_config("crawlservice").get_models():
         options, shown = model._meta, model.__name__ not in NOT_SHOWN
         names: list[tuple[str, Any]] = [
@@ -136,7 +136,7 @@ def test_models_fields_and_choices_have_chinese_names() -> None:
 
 
 def verbs() -> set[str]:
-    """What is written to the journal, as far as it stands in the code as text."""
+    """Verbs written to the journal, as far as the code has them as literals."""
     calls = re.compile(r"\b(?:record|note)\(\s*(?:request, )?(.*?),", re.DOTALL)
     sources = [path.read_text() for path in (CHECKOUT / "crawlservice").rglob("*.py")]
     found = {text for source in sources for text in calls.findall(source)}

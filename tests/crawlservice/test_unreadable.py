@@ -1,4 +1,4 @@
-"""What cannot be read in Redis stops nobody: it is set aside, counted and shown."""
+"""Unreadable data in Redis stops nothing: it is set aside, counted and shown."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(command: str, *options: str) -> str:
 
 @pytest.fixture
 def pages(published: Frontier, as_role: Callable[[str], Client]) -> Callable[[], None]:
-    """Asks all that reads Redis; nothing may fail."""
+    """Requests all pages that read Redis; none may fail."""
     client, caller = as_role("administrator"), program(person("root"))
 
     def ask() -> None:
@@ -96,10 +96,10 @@ def test_it_is_shown_and_an_operator_deletes_it(
     told = run("quarantine", "--clear")
     assert "nodes 99" in told
     assert "\\xff<junk>" in told
-    assert "1 rows are deleted" in told
+    assert "1 rows deleted" in told
     assert published.rows.quarantined() == []
     assert Action.objects.get(verb="forget unreadable rows").detail["rows"] == 1
-    assert run("quarantine") == "every row in Redis could be read\n"
+    assert run("quarantine") == "no unreadable rows in Redis\n"
 
 
 def test_no_more_is_kept_than_can_be_looked_at(published: Frontier) -> None:
@@ -210,7 +210,7 @@ def test_a_counter_that_is_no_number_begins_an_era(
 
 
 def ruin(redis: Any, chance: random.Random) -> str:
-    """One row of a hash, new or in the place of another, is junk from now on."""
+    """Replaces or adds a random row of a hash with junk."""
     name = chance.choice([*HASHES, *OF_TASK])
     key = "cf:{0}:" + KEYS[name][0].replace(".", "1")
     fields = [*redis.hkeys(key), b"99", b"\xff"]
@@ -227,7 +227,8 @@ def test_junk_in_any_hash(
     redis_client: Redis,
     seed: int,
 ) -> None:
-    """Pages answer, and a crawl goes on to its exact end: what it needs is rebuilt in a new era."""
+    """Pages answer, and a crawl continues to its exact end: what it needs is rebuilt in a new
+    era."""
     chance = random.Random(seed)
     renew(published)
     join("alpha", version="1f00", state="live")
@@ -252,7 +253,7 @@ def test_junk_in_any_hash(
         except CrawlframeError:
             pass
         published.leases.replay(generation)
-        # As half a minute later.
+        # As if half a minute had passed.
         steward._still = {key: (counts, 0.0) for key, (counts, _) in steward._still.items()}
         steward.tick()
         if Task.objects.get().state == "finished":

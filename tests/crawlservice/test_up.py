@@ -1,4 +1,4 @@
-"""up: web, node and embedded Redis, from a checkout in which nothing was ever run."""
+"""up: web, node and embedded Redis, from a checkout in which nothing was run before."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def test_it_serves_until_it_is_interrupted(up):
     assert style
     assert "text/css" in requests.get(url + style[1][1:], timeout=30).headers["Content-Type"]
     assert requests.get(url, headers={"Host": "evil.example"}, timeout=30).status_code == 400
-    link = re.search(rf"Make the first administrator: ({re.escape(url)}setup/\S+)", running.output)
+    link = re.search(
+        rf"Create the first administrator: ({re.escape(url)}setup/\S+)", running.output
+    )
     assert link
     assert requests.get(link[1], timeout=30).status_code == 200
 
@@ -65,7 +67,7 @@ def test_if_one_part_dies_all_stop_and_it_is_named(up, name):
     requests.get(url, timeout=30)
     os.kill(child(running, {"node": "runcrawler", "web": "gunicorn"}[name]), signal.SIGKILL)
     assert running.process.wait(60) == 1
-    assert f"{name} was killed by signal 9; everything is stopped" in running.output
+    assert f"{name} was killed by signal 9; everything was stopped" in running.output
     with pytest.raises(requests.ConnectionError):
         requests.get(url, timeout=5)
 
@@ -88,4 +90,7 @@ def test_a_bad_address_is_named(manage, bind):
     assert bind.partition(":")[0] in outcome.stderr
     assert outcome.stderr.count("\n") == 1
     if bind.endswith(":8000"):
-        assert "203.0.113.1 is no address of this machine; give one it has" in outcome.stderr
+        assert (
+            "203.0.113.1 is not an address of this machine; give one of its addresses"
+            in outcome.stderr
+        )

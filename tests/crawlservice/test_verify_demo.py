@@ -30,7 +30,7 @@ def test_exactly_the_items_of_the_site(stored: Callable[[list[Any]], Task]) -> N
     assert compare(stored(items[::-1]), SITE) == (True, "30 of 30 listings, all as generated")
 
 
-def test_each_difference_is_told(stored: Callable[[list[Any]], Task]) -> None:
+def test_each_difference_is_reported(stored: Callable[[list[Any]], Task]) -> None:
     first, second, third, *rest = SITE.expected_items()
     foreign = {**first, "id": 999_999}
     changed = {**second, "price": -1}

@@ -32,7 +32,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def proxy(postgres_url: str) -> Iterator[Proxy]:
-    """Its port stands in ``front``."""
+    """A proxy whose port is in ``front``."""
     parts = psycopg2.extensions.parse_dsn(postgres_url)
     host, port = parts.get("host", "localhost"), int(parts.get("port", 5432))
     back: Path | int = Path(host) / f".s.PGSQL.{port}" if host.startswith("/") else port
@@ -55,7 +55,7 @@ def connection(postgres_url: str, proxy: Proxy) -> Iterator[Connection]:
 
 @pytest.fixture
 def ask(connection: Connection) -> Iterator[Ask]:
-    """Asks from another thread."""
+    """Queries from another thread."""
 
     def run(statement: str) -> object:
         with connection.cursor() as cursor:
@@ -89,7 +89,8 @@ def test_an_answer_that_does_not_come_is_an_error_after_the_limit(ask: Ask, prox
 def test_its_session_leaves_no_locks(
     ask: Ask, proxy: Proxy, other: psycopg2.extensions.cursor
 ) -> None:
-    """It is in a transaction, and would hold them for as long as the proxy keeps the connection."""
+    """It is in a transaction, and would hold its locks as long as the proxy keeps the
+    connection."""
     ask("BEGIN").result(30)
     ask("SELECT pg_advisory_xact_lock(12)").result(30)
     with Watchdog(LIMIT):
@@ -122,7 +123,7 @@ def test_who_waits_for_a_lock_waits_on(ask: Ask, other: psycopg2.extensions.curs
 
 
 def test_a_session_that_has_just_answered_goes_on(connection: Connection, ask: Ask) -> None:
-    """It is idle when it is looked at, for the lock that it waited for came a moment before."""
+    """It is idle when it is checked, because it got the lock that it waited for just before."""
     assert ask("SELECT 1").result(30) == [(1,)]
     assert connection.is_at_work(time.monotonic() - 60)
     assert ask("SELECT 2").result(30) == [(2,)]

@@ -1,4 +1,5 @@
-"""Webhooks in the admin: the secret is shown once, a test is sent, what did not arrive is seen."""
+"""Webhooks in the admin: the secret is shown once, a test is sent, failed deliveries are
+visible."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def receiver(settings_with: Callable[..., None]) -> Iterator[Receiver]:
 
 @pytest.fixture
 def log_in(ended_task: Task) -> Callable[[str], Client]:
-    create_deliveries()  # of what has happened before, nobody is told
+    create_deliveries()  # events from before are sent to nobody
 
     return log_in_as
 
@@ -92,7 +93,7 @@ def test_a_new_secret(administrator: Client) -> None:
     assert secret_in(page) == secret_of(Webhook.objects.get()) != secret_of(first)
     post(administrator, "add/", name="other")
     before = set(Webhook.objects.values_list("sealed_secret", flat=True))
-    assert "choose one webhook" in act(administrator, "renew_secret", *Webhook.objects.all())
+    assert "Select exactly one" in act(administrator, "renew_secret", *Webhook.objects.all())
     assert set(Webhook.objects.values_list("sealed_secret", flat=True)) == before
 
 
@@ -105,13 +106,13 @@ def test_only_web_addresses_are_taken(administrator: Client, url: str) -> None:
 def test_a_test_is_sent(administrator: Client, receiver: Receiver) -> None:
     post(administrator, "add/", url=receiver.url + "in")
     webhook = Webhook.objects.get()
-    assert "ours took the test" in act(administrator, "send_test", webhook)
+    assert "ours accepted the test" in act(administrator, "send_test", webhook)
     receiver.answers["/in"] = 500
     page = act(administrator, "send_test", webhook)
     assert "it answered 500: &lt;b&gt;sorry&lt;/b&gt;" in page
     receiver.answers.clear()
     button = {"crawlservice_webhook_save_and_test": "1", "url": receiver.url + "other"}
-    assert "ours took the test" in post(administrator, f"{webhook.pk}/change/", **button)
+    assert "ours accepted the test" in post(administrator, f"{webhook.pk}/change/", **button)
     assert [told.path for told in receiver.told] == ["/in", "/in", "/other"]
     verbs = list(Action.objects.exclude(verb="login").order_by("pk").values_list("verb", flat=True))
     assert verbs.count("test webhook") == 3
@@ -225,7 +226,7 @@ def test_user_and_password_of_an_address_are_sent_and_shown_to_nobody(
     webhook = Webhook.objects.get()
     assert webhook.url == address.format("***")
     assert login_of(webhook) == "wjx:kfx%40zq"
-    assert "ours took the test" in act(administrator, "send_test", webhook)
+    assert "ours accepted the test" in act(administrator, "send_test", webhook)
     assert receiver.told[0].headers["Authorization"] == "Basic d2p4OmtmeEB6cQ=="
     deliver("it answered 500")
     shown = [administrator.get(f"{LIST}{webhook.pk}/change/"), administrator.get(LIST)]
@@ -246,10 +247,10 @@ def test_a_masked_address_keeps_the_password_for_the_same_host_only(
     webhook = Webhook.objects.get()
     assert (webhook.url, login_of(webhook)) == ("https://***@example.com/other", "ann:secret")
     for elsewhere in ("https://***@evil.example/", "http://***@example.com/in"):
-        assert "write user and password again" in post(administrator, place, url=elsewhere)
+        assert "enter user and password again" in post(administrator, place, url=elsewhere)
         assert Webhook.objects.get().url == "https://***@example.com/other"
     post(administrator, place, url="https://example.com/other")
     assert login_of(Webhook.objects.get()) == ""
-    assert "write user and password again" in post(
+    assert "enter user and password again" in post(
         administrator, "add/", name="new", url="https://***@example.com/"
     )

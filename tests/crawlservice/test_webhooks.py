@@ -1,5 +1,5 @@
 """Webhooks: every event reaches those who want it, signed, once if all goes well and again if not;
-a receiver that hangs holds up nobody else."""
+a receiver that hangs blocks nobody else."""
 
 from __future__ import annotations
 
@@ -115,13 +115,15 @@ def test_each_event_is_handed_out_once(hook: Hook) -> None:
         ({"enabled": False}, False),
     ],
 )
-def test_only_who_wants_it_is_told(hook: Hook, fields: dict[str, Any], wanted: bool) -> None:
+def test_an_event_goes_only_to_webhooks_that_want_it(
+    hook: Hook, fields: dict[str, Any], wanted: bool
+) -> None:
     hook(**fields)
     create_deliveries()
     assert Delivery.objects.exists() == wanted
 
 
-def test_a_new_webhook_is_not_told_of_what_was_before(hook: Hook, ended_task: Task) -> None:
+def test_a_new_webhook_gets_no_earlier_events(hook: Hook, ended_task: Task) -> None:
     assert not create_deliveries()
     hook()
     assert not create_deliveries()
@@ -142,7 +144,7 @@ def test_more_events_than_go_at_a_time(
         assert Delivery.objects.count() == expected
 
 
-def test_two_who_believe_to_lead_hand_out_once(hook: Hook, ended_task: Task) -> None:
+def test_two_that_believe_they_lead_hand_out_once(hook: Hook, ended_task: Task) -> None:
     hook("a")
     hook("b")
     Event.objects.bulk_create(Event(task=ended_task, kind="finished") for _ in range(50))
@@ -392,7 +394,7 @@ def test_private_addresses_are_refused_before_anything_is_sent(
         ("nonsense", ""),
     ],
 )
-def test_other_problems_are_told(hook: Hook, url: str, words: str) -> None:
+def test_other_problems_are_reported(hook: Hook, url: str, words: str) -> None:
     problem = told_of(hook("x", url=url))
     assert problem
     assert words in problem

@@ -1,4 +1,4 @@
-"""The web as a test sees it: somebody who is logged in, and tables as texts."""
+"""The web for tests: clients that are logged in, and tables as texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def login(**fields: Any) -> Client:
 
 
 def login_as(role: str) -> tuple[Client, User]:
-    """Somebody of a role."""
+    """A client with a new user of this role, and the user."""
     client = login()
     user = User.objects.get(username="someone")
     user.groups.add(Group.objects.get(name=role))
@@ -30,7 +30,7 @@ def login_as(role: str) -> tuple[Client, User]:
 
 
 def log_in_as(role: str) -> Client:
-    """Somebody of a role, who is named after it: several may be there at a time."""
+    """A client with a user of this role, named after it: several may exist at a time."""
     user = User.objects.create(username=role, is_staff=True)
     user.groups.add(Group.objects.get(name=role))
     client = Client(SERVER_NAME="localhost")
@@ -39,11 +39,11 @@ def log_in_as(role: str) -> Client:
 
 
 def texts(page: str, selector: str) -> list[str]:
-    """The texts of what a CSS selector finds."""
+    """The texts of the elements that a CSS selector finds."""
     return [" ".join(found.text().split()) for found in LexborHTMLParser(page).css(selector)]
 
 
 def rows(page: str, selector: str = "tbody tr") -> list[list[str]]:
-    """The same of rows, as the texts of their cells."""
+    """The same for rows, as the texts of their cells."""
     found = LexborHTMLParser(page).css(selector)
     return [[" ".join(cell.text().split()) for cell in row.css("td")] for row in found]

@@ -99,7 +99,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("words", [("-m", "crawlservice.demosite"), ("manage.py", "demosite")])
-def test_a_port_in_use_is_named_with_the_mend(words: tuple[str, str]) -> None:
+def test_a_port_in_use_is_named_with_the_fix(words: tuple[str, str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -1,4 +1,4 @@
-"""The generator: the same parameters give the same site, and its pages agree with each other."""
+"""The generator: the same parameters give the same site, and its pages are consistent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pages() -> Pages:
 
 
 def reachable(pages: Pages) -> dict[str, bytes]:
-    """Every page that links from the start page on lead to."""
+    """Every page that can be reached by links from the start page."""
     bodies: dict[str, bytes] = {}
     waiting = ["/"]
     while waiting:
@@ -126,7 +126,7 @@ def test_visits_are_json_of_the_item(pages: Pages) -> None:
 
 
 def test_header_and_related_links_repeat(pages: Pages) -> None:
-    """Duplicates are normal: most links of a page are on others too."""
+    """Duplicates are normal: most links of a page are on other pages too."""
     bodies = [pages.answer(f"/listing/{id}").body for id in pages.site.ids()]
     links = [link for body in bodies for link in set(HREF.findall(body))]
     assert len(links) > 40 * len(bodies)

@@ -1,4 +1,4 @@
-"""Campaign: crawls of a known site while faults come by a seed, and what must hold after it."""
+"""Campaign: crawls of a known site during random faults, and what must hold afterwards."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tests.faults.memory import Memory
 T = TypeVar("T")
 
 SPIDER = "maze"
-PROGRESS_TIMEOUT = 120.0  # seconds in which something must move
+PROGRESS_TIMEOUT = 120.0  # seconds within which something must progress
 GAP = 0.5  # seconds between two faults, on average
 
 
 class Campaign:
-    """``seed`` decides which faults come and how far apart; a run of the same seed has the same
-    faults, though not at the same instants of the crawl. ``struck``: how often each came."""
+    """``seed`` decides which faults occur and how far apart; a run with the same seed has the same
+    faults, though not at the same moments of the crawl. ``struck``: how often each occurred."""
 
     def __init__(
         self, cluster: Cluster, site: MazeServer, faults: int, tell: Callable[[str], None]
@@ -48,7 +48,7 @@ class Campaign:
         self._tell = tell
 
     def run(self) -> list[str]:
-        """All faults, one crawl after the other. Answers the violations."""
+        """Runs all faults, one crawl after the other. Returns the violations."""
         settings = Settings(partitions=self._cluster.partitions)
         self._frontier = self._patiently(
             lambda: Frontier.connect(self._cluster.redis, settings, follows=True)
@@ -67,7 +67,7 @@ class Campaign:
         return [*self._violations()]
 
     def _deck(self) -> list[Fault]:
-        """In the order in which they come: as many of each kind as KINDS says when all come."""
+        """The faults in their order: as many of each kind as KINDS says for a whole campaign."""
         deck = [kind for kind, times in KINDS.items() for _ in range(times)]
         self._cluster.chance.shuffle(deck)
         return (deck * (1 + self._faults // len(deck)))[: self._faults]
@@ -100,7 +100,7 @@ class Campaign:
             time.sleep(0.1)
 
     def _patiently(self, question: Callable[[], T]) -> T:
-        """Asks again while a server is away."""
+        """Asks again while a server is unreachable."""
         deadline = time.monotonic() + PROGRESS_TIMEOUT
         while True:
             try:
@@ -147,7 +147,7 @@ class Campaign:
         yield from (f"left behind: {path}" for path in self._cluster.temporary.iterdir())
 
     def _kept(self) -> Iterator[str]:
-        """Keys of tasks that have ended."""
+        """Keys of ended tasks that are left in Redis."""
         lasting = {KEYS[name][0].partition(":")[0] for name in LASTING} | {"hungry", "batch"}
         for keys in self._frontier.store.keys:
             for key in self._frontier.store.redis.scan_iter(match=f"{keys.tag}*", count=1000):
@@ -168,8 +168,8 @@ def run(
     slowest: float,
     tell: Callable[[str], None],
 ) -> tuple[Campaign, list[str]]:
-    """A whole campaign on servers of its own, and its violations. ``slowest``: seconds that a page
-    of the site takes at most."""
+    """Runs a whole campaign on servers of its own; returns it and its violations. ``slowest``: most
+    seconds that a page of the site takes."""
     from tests.conftest import django_on
 
     chance = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Cluster: nodes, Redis and PostgreSQL, all of which can be hurt."""
+"""Cluster: nodes, Redis and PostgreSQL, all of which can be damaged."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MANAGE = (sys.executable, str(Path(__file__).resolve().parents[2] / "manage.py")
 
 
 class Cluster:
-    """``with Cluster(directory, nodes, workers, chance)``. ``database`` and ``redis`` are what
-    nodes and tests connect to: proxies stand before both servers. The nodes' spider is a file that
-    changes; ``options`` are words for runcrawler, ``variables`` further ones of its environment."""
+    """``with Cluster(directory, nodes, workers, chance)``. Nodes and tests connect to ``database``
+    and ``redis``, which are proxies in front of both servers. The nodes' spider is a file that
+    changes; ``options`` are arguments of runcrawler, ``variables`` are added to its environment."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Cluster:
         self._stack.close()
 
     def _redis_server(self, *options: object) -> RedisServer:
-        """One of a new directory."""
+        """A server with a new directory."""
         number = len([*self._directory.glob("redis*")])
         return RedisServer(self._directory / f"redis{number}", *map(str, options))
 
@@ -108,7 +108,7 @@ class Cluster:
         }
 
     def manage(self, *words: object) -> None:
-        """Runs a command of manage.py. Raises RuntimeError with what it says when it fails."""
+        """Runs a command of manage.py. Raises RuntimeError with its output if it fails."""
         done = subprocess.run(
             [*MANAGE, *map(str, words)], env=self.environment, capture_output=True, text=True
         )
@@ -116,7 +116,7 @@ class Cluster:
             raise RuntimeError(done.stdout + done.stderr)
 
     def heal(self) -> None:
-        """Starts the nodes that have ended, as the service manager of a machine does."""
+        """Restarts the nodes that have ended, as the service manager of a machine does."""
         for name in self._names:
             node = self._nodes.get(name)
             if node is None or node.poll() is not None:
@@ -131,14 +131,14 @@ class Cluster:
                     )
 
     def stop(self) -> list[int]:
-        """Stops all nodes in order. Answers their exit codes."""
+        """Stops all nodes gracefully. Returns their exit codes."""
         for node in self._nodes.values():
             node.terminate()
         return [node.wait(30) for node in self._nodes.values()]
 
     @property
     def output(self) -> str:
-        """All that the nodes have written."""
+        """The output of all nodes."""
         return "".join((self._directory / f"{name}.log").read_text() for name in self._names)
 
     def heads(self) -> list[psutil.Process]:
@@ -146,7 +146,7 @@ class Cluster:
         return [psutil.Process(n.pid) for n in self._nodes.values() if n.poll() is None]
 
     def masters(self) -> list[psutil.Process]:
-        """One of each node, and two while it changes hands."""
+        """One of each node, and two during a handover."""
         return _children(self.heads())
 
     def children(self) -> list[psutil.Process]:
@@ -171,7 +171,7 @@ class Cluster:
             node.wait()
 
     def change_code(self, *, broken: bool = False) -> None:
-        """A new version of the spider; a broken one cannot be imported."""
+        """Writes a new version of the spider; a broken one cannot be imported."""
         self._versions += 1
         source = SPIDER.format(version=self._versions) + "def\n" * broken
         (self._directory / "mazes" / "maze.py").write_text(source)
@@ -179,20 +179,20 @@ class Cluster:
     # -- servers ----------------------------------------------------------------------------------
 
     def restart_redis(self, tail: int = 0) -> None:
-        """It is killed, the last bytes of its append-only file get lost, and it is started."""
+        """Kills it, drops the last bytes of its append-only file, and starts it."""
         self.redis_server.kill()
         self.redis_server.lose(tail)
         time.sleep(self.chance.uniform(0, 0.5))
         self.redis_server.start()
 
     def standby(self) -> PostgresServer:
-        """A copy of the database that is told of everything, as fast as it can be."""
+        """A copy of the database that receives every change as fast as possible."""
         standby = self.postgres_server.standby()
         self._stack.callback(standby.stop)
         return standby
 
     def fail_over(self, standby: PostgresServer) -> None:
-        """The primary is gone, and who connects is led to the standby, which then takes over."""
+        """Stops the primary; new connections lead to the standby, which is then promoted."""
         self.postgres_server.stop()
         self.postgres_server = standby
         self.postgres_proxy.lead_to(standby.socket)
@@ -200,13 +200,13 @@ class Cluster:
         standby.promote()
 
     def restart_postgres(self) -> None:
-        """It stops at once, and is started."""
+        """Stops it immediately, and starts it."""
         self.postgres_server.crash()
         time.sleep(self.chance.uniform(0, 0.5))
         self.postgres_server.start()
 
     def fail_over_redis(self) -> None:
-        """A replica that has not heard the last of its primary takes its place."""
+        """Replaces the primary by a replica that lacks its last writes."""
         primary = self.redis_server
         port = primary.options[1]
         replica = self._redis_server("--port", free_port(), "--replicaof", f"127.0.0.1 {port}")
@@ -223,7 +223,7 @@ class Cluster:
 
 
 def _children(parents: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that are forked from us, which git and the like are not."""
+    """Those forked from our processes, unlike git and other programs."""
     found = []
     for parent in parents:
         with suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""The kinds of faults: what each does to a cluster, and how often it comes."""
+"""The kinds of faults: what each does to a cluster, and how often it occurs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def kill_everything(cluster: Cluster) -> None:
 
 
 def stop_master(cluster: Cluster) -> None:
-    """For longer than its lease; then it goes on."""
+    """Stops it for longer than its lease, then continues it."""
     if masters := cluster.masters():
         master = cluster.chance.choice(masters)
         with suppress(psutil.NoSuchProcess):
@@ -86,7 +86,7 @@ def break_connections(cluster: Cluster) -> None:
 
 
 def change_code(cluster: Cluster) -> None:
-    """Now and then to something broken, and to something good after it."""
+    """Sometimes to broken code, and to working code after it."""
     if cluster.chance.random() < 0.25:
         cluster.change_code(broken=True)
         time.sleep(cluster.chance.uniform(0, 1))
@@ -99,7 +99,7 @@ def _kill(cluster: Cluster, processes: list[psutil.Process]) -> None:
             cluster.chance.choice(processes).kill()
 
 
-# How often each comes in a whole campaign.
+# How often each occurs in a whole campaign.
 KINDS: dict[Fault, int] = {
     kill_worker: 200,
     kill_master: 50,

@@ -1,5 +1,6 @@
-"""Maze: a site of small pages that links, moves, fails and is slow, all by its seed, and the spider
-that walks it. ``python -m tests.faults.maze PAGES SEED SECONDS`` serves one."""
+"""Maze: a site of small pages with links, redirects, failures and latency, all determined by its
+seed, and the spider that crawls it. ``python -m tests.faults.maze PAGES SEED SECONDS`` serves
+one."""
 
 from __future__ import annotations
 
@@ -40,10 +41,10 @@ class Maze(Spider):
 
 
 class Maze:
-    """What the site has. Every page can be reached from page 0."""
+    """The contents of the site. Every page can be reached from page 0."""
 
     def __init__(self, pages: int, seed: int, slowest: float) -> None:
-        """``slowest``: seconds that an answer takes at most; the others are spread below it."""
+        """``slowest``: most seconds that an answer takes; the others are spread below it."""
         self.pages, self.seed, self.slowest = pages, seed, slowest
         self.page = lru_cache(maxsize=1 << 16)(self._page)
 
@@ -51,7 +52,7 @@ class Maze:
         return Page(self, number)
 
     def gone(self) -> int:
-        """How many addresses are linked to that have nothing."""
+        """How many linked addresses do not exist."""
         return sum(self.page(number).leads_nowhere for number in range(self.pages))
 
     def items(self) -> dict[int, dict[str, Any]]:
@@ -60,7 +61,7 @@ class Maze:
 
 
 class Page:
-    """One of them."""
+    """A page of the maze."""
 
     def __init__(self, maze: Maze, number: int) -> None:
         chance = random.Random(f"{maze.seed}/{number}")
@@ -84,7 +85,8 @@ class Page:
 
 
 class Site:
-    """ASGI. ``/<walk>/page/<number>``: each walk through the maze meets every failure anew."""
+    """The ASGI application. ``/<walk>/page/<number>``: each walk through the maze meets every
+    failure again."""
 
     def __init__(self, maze: Maze) -> None:
         self._maze = maze
@@ -133,7 +135,7 @@ class MazeServer:
 
 
 def serve(maze: Maze) -> None:
-    """Until it is killed."""
+    """Serves until it is killed."""
     with listen("127.0.0.1", 0) as listener:
         print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
         config = uvicorn.Config(

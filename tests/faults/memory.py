@@ -1,4 +1,4 @@
-"""Memory: what the processes of a cluster hold while faults come."""
+"""Memory: what the processes of a cluster use during faults."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import psutil
 from tests.faults.cluster import Cluster
 
 MIB = 1 << 20
-ENOUGH = 30  # looks, from which on a growth can be told
-GROWTH = 1.3  # times; processes that were just born hold less than those that have worked
+ENOUGH = 30  # samples needed to detect growth
+GROWTH = 1.3  # factor; processes that were just started use less than those that have worked
 
 
 class Memory:
-    """Of masters and of all others, in bytes, at each look."""
+    """The memory of masters and of all other processes, in bytes, per sample."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

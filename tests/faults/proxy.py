@@ -1,4 +1,4 @@
-"""Proxy: stands before a server, and loses what a test wants lost."""
+"""Proxy: sits in front of a server, and loses what a test wants lost."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Place = Path | int  # a unix socket, or a port of this machine
 
 
 class Proxy:
-    """``with Proxy(front, back)``: who connects to ``front`` speaks with ``back``. Runs in a thread
-    of its own; its methods may be called from any."""
+    """``with Proxy(front, back)``: connections to ``front`` are forwarded to ``back``. Runs in a
+    thread of its own; its methods may be called from any."""
 
     def __init__(self, front: Place, back: Place) -> None:
         self._front, self._back = front, back
@@ -25,27 +25,28 @@ class Proxy:
         self.lost = 0
 
     def lose_answers(self, n: int) -> None:
-        """The next n answers do not arrive, and their connections break: what was asked is done."""
+        """The next n answers get lost and their connections break, after the requests were
+        executed."""
         self._call(lambda: setattr(self, "_lose", n))
 
     def swallow_answers(self, n: int) -> None:
-        """The next n answers do not arrive, nor any later one of their connections, which stay."""
+        """The next n answers get lost, and all later ones of their connections, which stay open."""
         self._call(lambda: setattr(self, "_swallow", n))
 
     def cut(self) -> None:
-        """All connections break."""
+        """Breaks all connections."""
         self._call(self._abort)
 
     def freeze(self) -> None:
-        """The connections of now stay and pass nothing any more, not even their end."""
+        """Keeps current connections open, but forwards nothing any more, not even their end."""
         self._call(lambda: self._frozen.update(self._writers))
 
     def lead_to(self, back: Place) -> None:
-        """New connections go there; those of now stay where they are."""
+        """Forwards new connections to ``back``; current ones stay where they are."""
         self._call(lambda: setattr(self, "_back", back))
 
     def hold(self, seconds: float) -> None:
-        """Nothing passes for so long, in either direction, while connections stay."""
+        """Forwards nothing for ``seconds``, in either direction, while connections stay open."""
 
         def begin() -> None:
             self._open.clear()

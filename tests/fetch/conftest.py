@@ -41,7 +41,7 @@ class Exchange:
         return next((v for k, v in self.headers if k.lower() == name.lower()), None)
 
     async def send(self, data: bytes) -> None:
-        """Raises ConnectionError when the client is gone."""
+        """Raises ConnectionError if the client is gone."""
         self.writer.write(data)
         await self.writer.drain()
         self.sent += len(data)
@@ -150,8 +150,8 @@ def site(_server: Site) -> Site:
 
 
 class Client:
-    """A downloader of one kind. ``run`` gives a new one to a coroutine in a new loop, ``fetch`` is
-    the short form for one fetch; loopback is allowed unless it is told otherwise."""
+    """A downloader of one kind. ``run`` passes a new one to a coroutine in a new loop, ``fetch`` is
+    the short form for one fetch; loopback is allowed unless the options say otherwise."""
 
     def __init__(self, kind: type[CurlDownloader] | type[RequestsDownloader]) -> None:
         self.kind = kind

@@ -45,13 +45,13 @@ TEXT = b"<p>hello " + b"world " * 2000
 
 
 def compressed(data: bytes) -> bytes:
-    """The same at any time: it is part of the names of tests, on which the suite's processes must
+    """Deterministic: it is part of the names of tests, on which the processes of a run must
     agree."""
     return gzip.compress(data, mtime=0)
 
 
 def refuses(client: Client, kind: type[FetchError], url: str, **options: Any) -> str:
-    """The message of the error that a fetch must end with; it names the URL."""
+    """The message of the error with which a fetch must end; it names the URL."""
     with pytest.raises(kind) as caught:
         client.fetch(url, **options)
     assert type(caught.value) is kind
@@ -206,7 +206,7 @@ def test_two_hundred_at_once(client: Client, site: Site) -> None:
 
 
 async def after_pooled_ones(downloader: Any, site: Site, request: Request) -> Any:
-    """The response to ``request``, or its error, when there are eight idle connections."""
+    """The response to ``request``, or its error, while there are eight idle connections."""
     warm = [downloader.fetch(Request(f"{site.url}/warm?{i}"), FetchLimits(), {}) for i in range(8)]
     await asyncio.gather(*warm)
     assert site.connections == 8
@@ -215,8 +215,8 @@ async def after_pooled_ones(downloader: Any, site: Site, request: Request) -> An
 
 
 def resets(site: Site, fresh_too: bool, idle: int = 8, keep: bool = True) -> None:
-    """``/`` is never answered on one of so many connections that were used before, and as told on a
-    fresh one. Without ``keep`` the idle ones are closed."""
+    """``/`` is never answered on ``idle`` connections that were used before; ``fresh_too``: nor on
+    a fresh one. Without ``keep`` the idle ones are closed."""
 
     @site.on("/warm")
     async def warm(exchange: Exchange) -> bool:
@@ -245,7 +245,7 @@ def resets(site: Site, fresh_too: bool, idle: int = 8, keep: bool = True) -> Non
 def test_requests_on_connections_that_the_server_resets(
     client: Client, site: Site, method: str, most: int, fresh_too: bool
 ) -> None:
-    """By the server's log: what is not idempotent goes out once, else once more at most."""
+    """By the server's log: a request that is not idempotent is sent once, others at most twice."""
     resets(site, fresh_too)
     body = b"data" if method in ("PUT", "POST", "PATCH") else None
     request = Request(f"{site.url}/", method=method, body=body)
@@ -264,7 +264,7 @@ def test_requests_on_connections_that_the_server_resets(
 
 
 def test_a_connection_in_place_of_one_that_was_closed_is_fresh(client: Client, site: Site) -> None:
-    """So what is lost on it has been sent, and is not sent at once again."""
+    """So a request lost on it has been sent, and is not sent again at once."""
     resets(site, fresh_too=True, idle=1, keep=False)
 
     async def job(downloader: Any) -> Any:
@@ -534,7 +534,7 @@ def close_in_the_answer(connection: socket.socket) -> None:
 def test_connection_lost_in_the_tls_handshake(
     client: Client, serve: Callable[[socket.socket], None]
 ) -> None:
-    """That is no fault of its certificate, and passes."""
+    """It is not the certificate's fault, and may pass."""
     with listening(serve) as port:
         refuses(client, ConnectionLost, f"https://127.0.0.1:{port}/")
 

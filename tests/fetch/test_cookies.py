@@ -347,7 +347,7 @@ def test_own_cookies_that_are_too_long() -> None:
             TaskCookies().header_for(URL, own)
 
 
-def test_entries_of_before_are_read() -> None:
+def test_older_entries_are_read() -> None:
     jar = TaskCookies()
     jar.load({"www.example.com|/|a": old_entry("a")})
     assert cookies_at(jar, URL) == {"a=1"}

@@ -79,7 +79,7 @@ def test_limits_of_one_fetch_do_not_stick_to_the_next(client: Client, site: Site
 
 
 def test_open_connections_are_bounded(client: Client, site: Site) -> None:
-    """Idle ones are closed for those to other hosts."""
+    """Idle ones are closed in favour of those to other hosts."""
     site.answer("/", b"here")
     port = int(site.url.rpartition(":")[2])
     addresses = [f"127.0.0.{i}" for i in range(2, 30)]
@@ -180,7 +180,7 @@ def test_idle_handles_hold_nothing(client: Client, site: Site) -> None:
 
 @pytest.mark.forks
 def test_fetches_after_a_fork(client: Client, site: Site) -> None:
-    """What the parent made lazily is the parent's; a new downloader of the child works."""
+    """What the parent created lazily belongs to the parent; a new downloader in the child works."""
     site.answer("/", b"fine")
     assert client.fetch(f"{site.url}/").body == b"fine"
     child = os.fork()
@@ -247,7 +247,7 @@ def refusing_streams() -> Iterator[tuple[str, list[str]]]:
 def test_streams_that_the_server_refuses(
     client: Client, monkeypatch: pytest.MonkeyPatch, method: str, sent: list[str]
 ) -> None:
-    """What is not idempotent goes no way on which libcurl would send it again."""
+    """Requests that are not idempotent take no path on which libcurl would send them again."""
     if not pycurl.version_info()[4] & pycurl.VERSION_HTTP2:
         pytest.skip("this libcurl speaks no HTTP/2")
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))

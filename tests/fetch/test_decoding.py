@@ -112,7 +112,7 @@ def test_steps_come_to_the_same(coding: str, sizes: list[int], step: int) -> Non
 def test_a_body_that_grows_is_decoded_once_and_counts_what_it_is(
     coding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not the largest that it might become: many such bodies fit into the memory together."""
+    """Not the largest size that it might reach: many such bodies fit into the memory together."""
     size = 3 << 20
     sent = CODINGS[coding](bytes(size))
     assert len(sent) < LARGE

@@ -224,7 +224,8 @@ def test_header_line_without_a_colon(site: Site, downloader: str) -> None:
 
 
 def test_hosts_with_such_headers_are_remembered(site: Site) -> None:
-    """A POST must not go out twice; the next one to the host goes the right way from the start."""
+    """A POST must not be sent twice; the next one to the host takes the right path from the
+    start."""
     site.raw("/", ODD_HEAD + b"page", keep=True)
 
     async def main() -> bytes:
@@ -244,7 +245,7 @@ def test_hosts_with_such_headers_are_remembered(site: Site) -> None:
 
 
 def test_redirect_with_such_a_header(site: Site) -> None:
-    """Only the transfer that needs it is made again."""
+    """Only the transfer that needs it is repeated."""
     site.answer("/form", status=303, headers={"Location": "/", "Set-Cookie": "a=1"})
     site.raw("/", ODD_HEAD + b"page", keep=True)
     response = fetch(Request(f"{site.url}/form", method="POST"), None, None, TaskCookies())
@@ -260,7 +261,7 @@ def test_redirect_with_such_a_header(site: Site) -> None:
 @pytest.mark.parametrize("coding", ["", "gzip"])
 @pytest.mark.parametrize("kind", ["curl", "requests"])
 def test_bodies_together_stay_within_the_limit(site: Site, kind: str, coding: str) -> None:
-    """Until their callbacks are over, and their time-outs stand still while they wait."""
+    """Until their callbacks are over; their time-outs are suspended while they wait."""
     size = 6 * MEGABYTE
     body = gzip.compress(bytes(size), 1) if coding else bytes(size)
     site.answer("/", body, headers={"Content-Encoding": coding} if coding else {})
@@ -348,7 +349,7 @@ def test_connection_lost_after_it_had_to_wait_for_memory(site: Site, kind: str) 
 
 @pytest.mark.parametrize("kind", ["curl", "requests"])
 def test_memory_in_advance(site: Site, kind: str) -> None:
-    """It connects when there is room for the largest body, also behind a redirect."""
+    """It connects when there is room for the largest body, also after a redirect."""
     site.answer("/", bytes(MEGABYTE // 2), status=302, headers={"Location": "/there"})
     site.answer("/there", bytes(4 * MEGABYTE))
     settings = SpiderSettings(downloader=kind, max_body=5 * MEGABYTE)

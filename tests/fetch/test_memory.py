@@ -1,4 +1,5 @@
-"""The memory of all transfers together: who waits, who goes on, and what it never exceeds."""
+"""The memory of all transfers together: which wait, which continue, and the limit it never
+exceeds."""
 
 from __future__ import annotations
 
@@ -110,7 +111,7 @@ def test_who_gives_up_is_woken_and_gets_nothing() -> None:
 
 
 def test_closed_while_a_thread_grows_it() -> None:
-    """A thread whose fetch timed out may have seen that the account is open, and not more."""
+    """A thread whose fetch timed out may have seen that the account is open, and nothing more."""
     growing, go_on = threading.Event(), threading.Event()
 
     class Slow(TransferMemory):
@@ -218,7 +219,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2]))
 @pytest.mark.forks
 @pytest.mark.parametrize("kind", ["curl", "requests"])
 def test_sixteen_bodies_of_31_mb(site: Site, kind: str) -> None:
-    """As the system sees the process: one body more than the limit at most, and what the
+    """By the system's measure of the process: at most one body more than the limit, and what the
     allocator keeps."""
     site.answer("/", bytes(31_000_000))
     command = [sys.executable, "-c", CHILD, f"{site.url}/", kind]

@@ -1,4 +1,4 @@
-"""The authors' layers around a download that is made up here."""
+"""Middlewares around a simulated download."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ URL = "http://example.com/a"
 
 
 class Download:
-    """Answers with the request that it was given, unless there is an error for it to raise."""
+    """Answers with the request that it got, unless there is an error to raise."""
 
     def __init__(self, *errors: Exception) -> None:
         self.asked: list[Request] = []
@@ -46,7 +46,7 @@ def fetch(
 
 
 def failure(middlewares: list[Any], **options: Any) -> tuple[str, BaseException]:
-    """Which middleware failed, and of what."""
+    """Which middleware failed, and with what."""
     with pytest.raises(MiddlewareFailed) as caught:
         fetch(middlewares, **options)
     assert f"middleware {caught.value.name}: " in str(caught.value)
@@ -143,7 +143,7 @@ def test_errors_of_a_fetch_pass_and_can_be_handled(error: FetchError) -> None:
 
 
 class Captcha(FetchError):
-    """A page asks whether this is a human."""
+    """The error of a page that asks whether this is a human."""
 
     reason = "captcha"
     retryable = False
@@ -418,10 +418,10 @@ def test_a_cancelled_fetch_ends_what_is_inside(kind: type[Named]) -> None:
     asyncio.run(main())
 
 
-# -- what is told of it ---------------------------------------------------------------------------
+# -- what is reported of it -----------------------------------------------------------------------
 
 
-def test_whose_code_runs_is_told() -> None:
+def test_running_code_is_watched() -> None:
     class Watch:
         def __init__(self) -> None:
             self.threads: set[int] = set()

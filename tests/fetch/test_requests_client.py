@@ -125,7 +125,7 @@ def test_a_proxy_is_no_way_to_private_addresses(client: Client, site: Site, host
 
 
 def test_a_proxy_that_the_author_names_may_be_anywhere(client: Client, site: Site) -> None:
-    """Names that only it knows are its affair."""
+    """Names that only the proxy can resolve are left to it."""
     site.answer("http://page.invalid/x", b"by proxy")
 
     async def job(downloader: Any) -> bytes:
@@ -141,7 +141,7 @@ def test_a_proxy_that_the_author_names_may_be_anywhere(client: Client, site: Sit
 def test_the_next_address_of_a_host_is_tried(
     client: Client, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that are refused are left out, those that nobody answers at are passed over."""
+    """Addresses that are not allowed are left out, those where nothing answers are skipped."""
     site.answer("/", b"here")
     port = int(site.url.rpartition(":")[2])
     found = ["10.0.0.1", "127.0.0.9", "127.0.0.1"]
@@ -174,7 +174,7 @@ def test_too_many_header_lines_without_a_colon(client: Client, site: Site) -> No
 
 
 def test_cookies_of_the_session_and_of_the_task(client: Client, site: Site) -> None:
-    """A login made by the factory lasts, and the task's values win."""
+    """A login made by the factory lasts, and the task's values take precedence."""
 
     def factory() -> requests.Session:
         session = requests.Session()
@@ -206,7 +206,7 @@ def test_sessions_of_finished_tasks_are_closed(client: Client, site: Site) -> No
     closed: list[int] = []
 
     class Owner:
-        """As a spider, one for each task."""
+        """Like a spider: one per task."""
 
         def __init__(self, number: int) -> None:
             self.number = number

@@ -17,7 +17,7 @@ NODE = 1  # the generation that claims when a test names none
 
 
 def dump(redis: Any) -> dict[str, Any]:
-    """Everything in Redis that has no end of life, comparable. Of a lease only that it is there."""
+    """Everything in Redis without an expiry, comparable. Of a lease, only that it exists."""
     content: dict[str, Any] = {}
     for key in redis.scan_iter(count=1000):
         if redis.pttl(key) != -1:  # or gone meanwhile
@@ -37,7 +37,7 @@ def dump(redis: Any) -> dict[str, Any]:
 
 
 class Resending(PartitionedStore):
-    """Sends every script twice, as a client does that lost the answer, and demands that the second
+    """Sends every script twice, like a client that lost the answer, and demands that the second
     call changes nothing."""
 
     def run(self, verb: str, partition: int, *args: Any) -> Any:
@@ -53,7 +53,7 @@ class Resending(PartitionedStore):
 
 
 class Bench:
-    """Requests have names; ``names`` of what was claimed are what tests compare."""
+    """Requests have names; tests compare the ``names`` of claimed requests."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Bench:
         self.frontier.open_task(task, limits, list(seeds))
 
     def begin_cancel(self, task: int) -> None:
-        """The first step of a cancel that comes no further."""
+        """Does the first step of a cancel that gets no further."""
         self.store.run("state", 0, task, "cancelling", "begin")
 
     def request(
@@ -172,8 +172,8 @@ class Bench:
         return self.frontier.park(generation, given, version)
 
     def give_up(self, request: Claimed, verb: str) -> None:
-        """The node no longer holds it: "complete", "retry" (a minute from now), "release", "park",
-        or "replay" of all that the node held."""
+        """Makes the node no longer hold it: "complete", "retry" (in a minute), "release", "park",
+        or "replay" of everything the node held."""
         if verb == "complete":
             self.complete(request)
         elif verb == "retry":

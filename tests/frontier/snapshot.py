@@ -1,4 +1,4 @@
-"""Snapshot: everything a Redis holds, to be put in place of what it holds later."""
+"""Snapshot: everything in a Redis, to be restored later."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from redis import Redis
 
 
 class Snapshot:
-    """Taken when it is made, of the keys that match; ``back`` makes them what they were then, as a
-    restored copy does, or a replica that was behind and took over."""
+    """Taken when created, of the keys that match; ``back`` restores them, like a restored copy or a
+    replica that lagged behind and took over."""
 
     def __init__(self, redis: Redis, match: str = "*") -> None:
         self._redis: Any = redis

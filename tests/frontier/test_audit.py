@@ -1,4 +1,4 @@
-"""audit: it names every kind of damage, so its silence means something."""
+"""audit: it names every kind of damage, so that its silence is meaningful."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_all_partitions_are_looked_at(redis_client: Redis) -> None:
 
 
 def test_counted_right_while_hashes_shrink(redis_client: Redis) -> None:
-    """Scans may show an entry twice then."""
+    """Scans may return an entry twice then."""
     bench = Bench(redis_client, store=PartitionedStore)
     bench.open()
     bench.frontier.admit(1, [bench.request(str(i), f"h{i % 400}.example") for i in range(4000)])

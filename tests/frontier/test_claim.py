@@ -93,7 +93,7 @@ def test_who_had_a_turn_stays_before_lower_ranks(bench: Bench) -> None:
 
 
 def test_turns_go_on_when_lanes_run_dry_and_fill_again(bench: Bench) -> None:
-    """A lane that fills again stands behind the one that has been waiting."""
+    """A lane that fills again comes after the one that has been waiting."""
     bench.open(*bench.requests(9, task=1), task=1)
     bench.open(bench.request("2a", task=2), task=2)
     seen = [request.task for _ in range(5) for request in bench.claim(1)]
@@ -113,7 +113,7 @@ def test_a_host_keeps_its_place_when_it_gets_more(bench: Bench) -> None:
 
 
 def test_a_concurrency_of_none_is_one(bench: Bench) -> None:
-    """Or the host would be hidden for ever."""
+    """Otherwise the host would be hidden for ever."""
     bench.open(*bench.requests(2), concurrency=0)
     [one] = bench.claim()
     bench.complete(one)
@@ -128,7 +128,7 @@ def test_a_claim_is_shared_out_over_hosts(bench: Bench) -> None:
 
 
 def test_hosts_take_turns(bench: Bench) -> None:
-    """A host whose slots come back does not push in before hosts that have been waiting."""
+    """A host whose slots become free does not come before hosts that have been waiting."""
     hosts = [f"h{i}.example" for i in range(12)]
     requests = [request for host in hosts for request in bench.requests(3, host)]
     bench.open(*requests, concurrency=1)
@@ -260,7 +260,7 @@ def test_the_delay_of_a_host_holds_over_generations(bench: Bench) -> None:
 
 
 def test_the_delay_outlives_the_host(bench: Bench) -> None:
-    """Nothing of the host waits or is in flight; its next request must not come too early."""
+    """The host has nothing waiting or in flight; its next request must not come too early."""
     bench.open(bench.request("one"), delay=150)
     [one] = bench.claim()
     key = bench.key("HOST", "a.example")
@@ -430,7 +430,7 @@ def test_what_comes_back_to_a_paused_task_waits(bench: Bench) -> None:
 
 
 def test_a_cancelled_task_is_handed_out_past_all_limits(bench: Bench) -> None:
-    """What the cancel has not come to."""
+    """Requests that the cancel has not reached."""
     bench.open(*bench.requests(30), concurrency=1, delay=0)
     bench.begin_cancel(1)
     claim = bench.whole_claim()
@@ -507,7 +507,7 @@ def test_a_lane_that_ends_with_the_share_is_done(bench: Bench) -> None:
 
 
 def test_an_entry_that_is_there_twice_is_given_once(bench: Bench) -> None:
-    """It is damage; fetched twice at a time, a request would have two holders."""
+    """Such an entry is damage; fetched twice at a time, a request would have two holders."""
     one, two = bench.requests(2)
     bench.open(one, two)
     lane = bench.key("LANE", f"1:{one.rank}:a.example")
@@ -569,7 +569,7 @@ def test_a_due_time_of_a_request_that_is_held_gives_it_to_nobody(bench: Bench) -
 
 
 def test_nothing_is_left_of_a_host_without_requests(bench: Bench) -> None:
-    """Of two lanes one is claimed and completed, the other holds only what others completed."""
+    """Of two lanes, one is claimed and completed, the other only has what others completed."""
     first, second = bench.request("first"), bench.request("second", depth=1)
     bench.open(first, second, bench.request("other", "b.example"))
     claimed = bench.claim(1)

@@ -101,7 +101,7 @@ def test_strangers_are_left_alone(bench: Bench) -> None:
 
 
 def test_a_late_completion_of_a_closed_task(make_bench: Callable[..., Bench]) -> None:
-    """A slow run comes home after another run has ended the task; it must not fail."""
+    """A slow run finishes after another run has ended the task; it must not fail."""
     for partitions in (1, 3):
         bench = make_bench(partitions=partitions)
         bench.redis.flushall()

@@ -29,7 +29,7 @@ def admission(task: int, url: str) -> Admission:
 
 
 def crawl(frontier: Frontier) -> int:
-    """Runs a small crawl through every important verb; answers how many requests it had."""
+    """Runs a small crawl through every important verb; returns how many requests it had."""
     frontier.leases.renew(1, 10)
     frontier.open_task(1, TaskLimits(concurrency=100), [admission(1, "http://h0.example/")])
     sequence = done = 0
@@ -60,7 +60,7 @@ Cluster = Callable[[int], list[RedisServer]]
 
 @pytest.fixture
 def cluster(redis_server: Callable[..., RedisServer], port: int) -> Cluster:
-    """Starts a cluster of so many servers; the first has ``port``."""
+    """Starts a cluster of ``count`` servers; the first has ``port``."""
 
     def start(size: int) -> list[RedisServer]:
         ports = [port, *(free_port() for _ in range(size - 1))]
@@ -146,7 +146,7 @@ def test_a_user_who_may_touch_our_keys_alone_can_do_everything(
 
 
 @pytest.mark.parametrize("login", ["", ":wrong@", "nobody:secret@"])
-def test_who_is_not_let_in_is_told_so(redis_server: Callable[..., RedisServer], login: str) -> None:
+def test_a_refused_login_is_reported(redis_server: Callable[..., RedisServer], login: str) -> None:
     server = redis_server()
     with Redis.from_url(server.url) as client:
         client.config_set("requirepass", "secret")
@@ -184,7 +184,7 @@ def test_what_is_wrong_is_said_without_the_password(url: str, words: str) -> Non
     assert "secret" not in str(caught.value)
 
 
-def test_a_server_that_hangs_up_is_asked_again(
+def test_a_server_that_hangs_up_gets_the_request_again(
     redis_server: Callable[..., RedisServer], tmp_path: Path
 ) -> None:
     server, front = redis_server(), tmp_path / "front.sock"

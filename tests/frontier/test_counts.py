@@ -1,4 +1,4 @@
-"""counts, spiders: what is read by many and written beside the queues."""
+"""counts, spiders: what many read, written beside the queues."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_close_of_a_paused_task_with_very_many_lanes(make_bench: Callable[..., B
 
 
 def test_the_end_of_a_task_is_no_illusion(make_bench: Callable[..., Bench]) -> None:
-    """Between the readings of two partitions a request moves on: its follow-up is admitted in the
+    """Between the reads of two partitions a request moves on: its follow-up is admitted in the
     partition read before, and it completes in the one read after."""
     bench = make_bench(partitions=2, store=PartitionedStore)
     hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdef"}

@@ -1,5 +1,5 @@
-"""A Redis that lost writes is noticed by whoever was told that they are done, however few they are;
-then nothing is claimed, and nothing of before is taken, until a new era is open."""
+"""A Redis that lost writes is noticed by every client whose calls it had confirmed, however few;
+then nothing is claimed, and no earlier call accepted, until a new era is open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.frontier.snapshot import Snapshot
 
 @pytest.fixture
 def client(redis_client: Redis) -> Callable[..., Frontier]:
-    """Makes frontiers of their own, as each process has one, that know the present era."""
+    """Makes separate frontiers, like those of processes, that know the present era."""
 
     def make(**options: Any) -> Frontier:
         frontier = Frontier(PartitionedStore(redis_client, **options))
@@ -32,21 +32,21 @@ def client(redis_client: Redis) -> Callable[..., Frontier]:
 
 
 def lose(redis: Any, call: Callable[[], object]) -> None:
-    """Redis forgets one call."""
+    """Makes Redis forget one call."""
     before = Snapshot(redis)
     call()
     before.back()
 
 
 def without_answer(bench: Bench, call: Callable[[], object]) -> None:
-    """Redis does it, and the client does not learn of it."""
+    """Makes a call that Redis executes, and whose answer the client does not get."""
     answered = dict(bench.store.call_log._answered)
     call()
     bench.store.call_log._answered = answered
 
 
 def fall_silent(bench: Bench) -> None:
-    """For so long that Redis may have forgotten the client."""
+    """Waits until Redis may have forgotten the client."""
     answered = bench.store.call_log.answered(0)
     bench.store.call_log._answered[0] = (answered, time.monotonic() - FRESH - 1)
 
@@ -187,7 +187,7 @@ def test_the_loss_of_a_single_call_is_noticed(plain: Bench, what: str) -> None:
 def test_the_loss_of_the_very_first_call_is_noticed(
     plain: Bench, client: Callable[..., Frontier]
 ) -> None:
-    """Redis knows nothing of the client then."""
+    """Redis then knows nothing of the client."""
     late = client()
     lose(plain.redis, lambda: late.admit(1, [plain.request("new")]))
     with pytest.raises(EraChanged, match="LOST"):
@@ -218,14 +218,14 @@ def test_an_emptied_redis_is_noticed(client: Callable[..., Frontier], redis_clie
 
 
 def test_an_answer_that_was_lost_is_no_loss(plain: Bench) -> None:
-    """The call was made, and nobody was told."""
+    """The call was made, and its client does not know."""
     without_answer(plain, lambda: plain.release(plain.held))
     assert plain.release(plain.held) == 0
     plain.frontier.eras.confirm()
 
 
 def test_an_answer_that_was_lost_hides_no_loss(plain: Bench) -> None:
-    """Redis goes back to where the call without an answer had been made, and the next one not."""
+    """Redis goes back to a state that has the call without an answer, but not the next one."""
     without_answer(plain, lambda: plain.release(plain.held))
     lose(plain.redis, lambda: plain.claim(1))
     with pytest.raises(EraChanged, match="LOST"):
@@ -233,7 +233,7 @@ def test_an_answer_that_was_lost_hides_no_loss(plain: Bench) -> None:
 
 
 def test_what_a_client_did_in_its_life_before_hides_no_loss(plain: Bench) -> None:
-    """A master that was fenced, or of an earlier era, begins anew in the same process."""
+    """A fenced master, or one of an earlier era, starts over in the same process."""
     plain.frontier.eras.learn()
     lose(plain.redis, lambda: plain.claim(1))
     with pytest.raises(EraChanged, match="LOST"):

@@ -1,5 +1,5 @@
-"""What little is due is shared by the generations that ask for it, though the one that freed the
-slot or pushed the follow-ups asks first."""
+"""Scarce requests are shared by the generations that claim, even though the one that freed the slot
+or pushed the follow-ups claims first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLOTS = 8
 
 
 class Holder:
-    """A generation whose fetches end one by one; it claims for what it has room."""
+    """A generation whose fetches end one by one; it claims as much as it has room for."""
 
     def __init__(self, bench: Bench, generation: int, room: int = 100) -> None:
         self.bench, self.generation, self.room = bench, generation, room
@@ -24,7 +24,7 @@ class Holder:
         self.held += self.bench.claim(n, self.generation)
 
     def turn(self) -> None:
-        """The oldest fetch ends, and its page is written at once."""
+        """Ends the oldest fetch, whose page is written at once."""
         over = [self.held.pop(0)] if self.held else []
         n = self.room - len(self.held)
         self.held += self.bench.claim(n, self.generation, fetched=over)
@@ -144,7 +144,7 @@ def test_nothing_is_left_to_a_dead_generation(bench: Bench) -> None:
 
 
 def test_of_a_full_host_nothing_is_left(bench: Bench) -> None:
-    """Or the claim would come back for it, and leave nothing elsewhere."""
+    """Otherwise the claim would come back for it, and leave nothing elsewhere."""
     bench.open(*bench.requests(2))
     rich, poor = Holder(bench, 1), Holder(bench, 2)
     rich.ask()

@@ -1,5 +1,5 @@
-"""claim, told of fetches that are over: their hosts' slots are free, once, while the requests stay
-with their generation until they are settled."""
+"""claim with finished fetches: their hosts' slots are freed, once, while the requests stay with
+their generation until they are settled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.frontier.bench import Bench
 
 
 def slots(bench: Bench, host: str = "a.example") -> int:
-    """How many of the host are taken."""
+    """How many slots of the host are taken."""
     partition = bench.store.partition_of(host)
     return int(bench.redis.hget(bench.key("HOST", host, partition), "a") or 0)
 
@@ -77,7 +77,7 @@ def test_what_is_not_so_held_is_left_alone(bench: Bench) -> None:
 
 
 def test_a_late_word_of_the_first_fetch_does_not_end_the_second(bench: Bench) -> None:
-    """Nor when the word comes with the claim that gives the request again."""
+    """Not even with the claim that gives the request out again."""
     bench.open(bench.request("one"), bench.request("two"), concurrency=1)
     [first] = bench.claim()
     bench.release(first)
@@ -138,7 +138,9 @@ def test_very_many(make_bench: Callable[..., Bench]) -> None:
     assert sum(slots(bench, c) for c in "abcde") == 500
 
 
-def test_every_partition_is_told_whatever_the_others_give(make_bench: Callable[..., Bench]) -> None:
+def test_every_partition_is_called_whatever_the_others_return(
+    make_bench: Callable[..., Bench],
+) -> None:
     bench = make_bench(partitions=3)
     hosts = {bench.store.partition_of(f"{c}.example"): f"{c}.example" for c in "abcdefgh"}
     assert len(hosts) == 3
@@ -152,7 +154,7 @@ def test_every_partition_is_told_whatever_the_others_give(make_bench: Callable[.
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_a_lost_answer_frees_no_slot_twice(make_bench: Callable[..., Bench], lost: int) -> None:
-    """The claim is made again, with what was told before and more."""
+    """The claim is repeated, with the finished fetches of the first one and more."""
 
     class Losing(PartitionedStore):
         calls = -100

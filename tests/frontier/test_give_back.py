@@ -172,7 +172,7 @@ def test_unparking_leaves_other_tasks_alone(bench: Bench) -> None:
 
 
 def test_a_great_many_come_back_from_parking(make_bench: Callable[..., Bench]) -> None:
-    """More than one scan of the hash sees: it must not stop where the first ones were."""
+    """More than one scan of the hash returns: it must not stop where the first ones were."""
     bench = make_bench(store=PartitionedStore)
     n = 20_000
     bench.open()
@@ -211,7 +211,8 @@ def test_unpark_does_not_chase_a_node_that_parks_again(make_bench: Callable[...,
 
 
 def test_a_cancelled_task_parks_nothing(bench: Bench) -> None:
-    """Its request was claimed before the cancel, which un-parks once; nobody would again."""
+    """Its request was claimed before the cancel, which unparks once; nothing would unpark it
+    again."""
     bench.open(bench.request("one"))
     [one] = bench.claim()
     bench.frontier.cancel(1)
@@ -221,7 +222,7 @@ def test_a_cancelled_task_parks_nothing(bench: Bench) -> None:
 
 
 def test_tries_of_a_killer_can_be_read_by_the_release_before(bench: Bench) -> None:
-    """Its nodes may run beside ours, and replay what died with us."""
+    """Its nodes may run beside ours, and replay what died with ours."""
     bench.open(bench.request("one"))
     for kills in (1, 2):
         bench.release(bench.claim()[0], deliveries=1)
@@ -248,14 +249,15 @@ def test_kills_are_forgotten_at_the_end(bench: Bench, end: str) -> None:
 
 
 def complete_before(bench: Bench, request: Claimed) -> None:
-    """As a node of the release before does, which knows nothing of kills."""
+    """Like a node of the previous release, which does not know of kills."""
     kills = bench.redis.hget(bench.key("KILLS"), request.rid)
     bench.complete(request)
     bench.redis.hset(bench.key("KILLS"), request.rid, kills)
 
 
 def test_kills_that_the_release_before_leaves_are_no_damage(bench: Bench) -> None:
-    """Else they would begin a new era. They are forgotten with a task, those of others are not."""
+    """Otherwise they would begin a new era. Those of a forgotten task are forgotten, others are
+    not."""
     bench.open(bench.request("over"))
     bench.open(bench.request("pending", task=2), task=2)
     for one in bench.claim():
@@ -269,7 +271,7 @@ def test_kills_that_the_release_before_leaves_are_no_damage(bench: Bench) -> Non
 
 @pytest.mark.parametrize("trouble", ["retry", "kill"])
 def test_kills_of_an_earlier_life_do_not_count(bench: Bench, trouble: str) -> None:
-    """The same request is run again, such as by a retry of its task."""
+    """The same request is run again, for instance by a retry of its task."""
     bench.open(bench.request("one"))
     [one] = bench.claim()
     bench.redis.hset(bench.key("KILLS"), one.rid, "1")

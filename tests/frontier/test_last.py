@@ -56,7 +56,7 @@ def test_it_waits_for_all_others(bench: Bench) -> None:
     assert bench.frontier.open_tasks() == []
 
 
-def test_whoever_completes_all_others_is_told(make_bench: Callable[..., Bench]) -> None:
+def test_the_caller_that_completes_all_others_learns_it(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench()
     bench.open(bench.request("a"), bench.request("b"), last(bench))
     a, b = bench.claim_all()
@@ -98,7 +98,7 @@ def test_a_cancel_spares_it(bench: Bench) -> None:
     assert claimed(bench) == ["last"]
 
 
-def test_it_is_held_back_also_when_a_cancelled_task_is_told_anew(bench: Bench) -> None:
+def test_it_is_held_back_also_when_a_cancelled_task_is_restored(bench: Bench) -> None:
     bench.open(bench.request("a"))
     bench.claim_all()
     bench.frontier.cancel(1)

@@ -1,5 +1,5 @@
-"""Random lives of a frontier on a real Redis, compared with a model of sets and dicts after every
-step. MACHINE_EXAMPLES=2000 in the environment digs deeper, and elsewhere each time."""
+"""Random histories of a frontier on a real Redis, compared with a model of sets and dicts after
+every step. MACHINE_EXAMPLES=2000 in the environment runs more, different ones each time."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Machine(RuleBasedStateMachine):
     def told(
         self, generation: int, chosen: Sequence[tuple[int, int]], *, late: bool
     ) -> list[Fetched]:
-        """A generation says of these that their fetches are over; ``late`` of those before."""
+        """A generation reports these fetches as finished; ``late`` also those from before."""
         told = []
         for number, name in chosen:
             one = self.admission(number, name)
@@ -222,7 +222,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(task=task_ids, whole=st.booleans())
     def cancel(self, task: int, whole: bool) -> None:
-        """``whole``: what waits is ended; else whoever cancels dies before that."""
+        """``whole``: waiting requests are ended; otherwise the process dies before that."""
         if task in self.tasks:
             mine = self.tasks[task]
             mine.state = "cancelling"
@@ -236,7 +236,7 @@ class Machine(RuleBasedStateMachine):
             self.again()
 
     def end_or_spare(self, task: int, rid: bytes) -> None:
-        """What waits of a cancelled task ends, but for its last request."""
+        """Ends a waiting request of a cancelled task, unless it is the last request."""
         mine = self.tasks[task]
         if rid != end_rid(task):
             mine.cancel(rid)
@@ -284,8 +284,8 @@ class Machine(RuleBasedStateMachine):
         done=name_sets,
     )
     def fetch(self, choice: int, n: int, names: list[int], late: bool, done: list[int]) -> None:
-        """Some fetches are over, and their hosts have more slots for this very claim. Then some of
-        what is held is done."""
+        """Some fetches finish, and their hosts have more slots for this very claim. Then some of
+        the held requests complete."""
         self.claim(choice, 12)
         self.claim(choice, n, [(task, name) for task in TASKS for name in names], late)
         self.worked(choice, done)
@@ -354,8 +354,8 @@ class Machine(RuleBasedStateMachine):
         self.again = again
 
     def poorer(self, generation: int) -> int:
-        """How many generations asked in vain and hold less than half of what this one holds, summed
-        up over the partitions."""
+        """How many generations claimed in vain and hold less than half of what this one holds,
+        summed over the partitions."""
         held: Counter[tuple[int, Any]] = Counter()
         for task in self.tasks.values():
             for rid, place in task.places.items():
@@ -368,7 +368,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data(), failed=st.booleans(), cancelled=st.booleans(), delay=delays)
     def complete(self, data: st.DataObject, failed: bool, cancelled: bool, delay: int) -> None:
-        """Any requests may be completed, whoever holds them: the ledger says that they are done."""
+        """Completes any requests, whoever holds them: the ledger has them as done."""
         chosen = data.draw(st.lists(st.tuples(task_ids, st.integers(0, NAMES - 1)), max_size=4))
         completions = []
         for task, name in dict.fromkeys(chosen):
@@ -381,7 +381,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(choice=st.integers(0, 9), follow_ups=name_sets, delay=delays)
     def work(self, choice: int, follow_ups: list[int], delay: int) -> None:
-        """All that a generation holds is done."""
+        """Completes all requests that a generation holds."""
         self.worked(choice, range(NAMES), follow_ups, delay)
 
     def worked(
@@ -484,7 +484,7 @@ class Machine(RuleBasedStateMachine):
         limit=st.integers(1, 9),
     )
     def skew(self, data: st.DataObject, choice: int, older: str, newer: str, limit: int) -> None:
-        """A node claims what it has no code for, and another looks whether it has."""
+        """A node claims what it has no code for, and another one checks whether it has the code."""
         self.claim(choice, 12)
         everyone = st.just([(task, name) for task in TASKS for name in range(NAMES)])
         self.park(data, choice, older, everyone)
@@ -631,7 +631,7 @@ class Machine(RuleBasedStateMachine):
             assert known == [admission.rid in places for admission in admissions]
 
     def teardown(self) -> None:
-        """The end of every life: all tasks are ended, and nothing is left in Redis."""
+        """The end of every history: all tasks end, and nothing is left in Redis."""
         for generation in list(self.generations):
             self.frontier.leases.replay(generation)
         left: set[bytes] = set()

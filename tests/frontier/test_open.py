@@ -46,7 +46,7 @@ def test_a_task_without_seeds_has_nothing_left(bench: Bench) -> None:
 def test_cookies_of_a_task_that_is_gone_do_not_make_it_known(bench: Bench) -> None:
     bench.frontier.share_cookies(1, {"a": "b"})
     assert bench.dump() == {}
-    # Nor does a rest of it, as an older version may have left one, stand in the way.
+    # Nor does a leftover of an older version get in the way.
     bench.redis.hset(bench.key("TASK", 1), "cookies", 3)
     bench.open(bench.request("one"))
     assert bench.names(bench.claim()) == ["one"]
@@ -113,7 +113,7 @@ def test_more_seeds_than_fit_one_call_of_admit(bench: Bench) -> None:
 
 
 class Watching(Resending):
-    """Looks at the counters after every script."""
+    """Checks the counters after every script."""
 
     seen: list[Any]
 
@@ -152,7 +152,7 @@ def test_a_task_whose_requests_failed_can_be_closed(bench: Bench) -> None:
 
 
 def test_very_many_fingerprints_are_forgotten_bit_by_bit(make_bench: Callable[..., Bench]) -> None:
-    """As of a task of four million requests."""
+    """As for a task of four million requests."""
     bench = make_bench(store=PartitionedStore)
     bench.open()
     level, split = 14, 5

@@ -1,4 +1,4 @@
-"""Several partitions on one server: the same promise, and each script in one hash slot."""
+"""Several partitions on one server: the same guarantees, and each script in one hash slot."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_long_list_over_all_partitions(bench: Bench) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_nr_reaches_0_once_and_never_early(make_bench: Callable[..., Bench], seed: int) -> None:
-    """A random tree of requests over all partitions, watched after every script."""
+    """A random tree of requests over all partitions, checked after every script."""
     chance = random.Random(seed)
 
     class Watched(PartitionedStore):

@@ -1,4 +1,4 @@
-"""push: follow-up lists that are longer than one call may be, in chunks with a cursor in Redis."""
+"""push: follow-up lists longer than one call may be, in chunks with a cursor in Redis."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_several_long_lists_in_a_batch(bench: Bench) -> None:
 
 
 class Dying(PartitionedStore):
-    """Dies before or after a script; ``calls`` counts those that write follow-ups."""
+    """Dies before or after a script; ``calls`` counts the scripts that write follow-ups."""
 
     at: int = 0
     after = False
@@ -65,7 +65,7 @@ class Dying(PartitionedStore):
 def test_a_run_that_dies_is_taken_up(
     make_bench: Callable[..., Bench], at: int, after: bool
 ) -> None:
-    """Whatever of the list was pushed, the next run of the request goes on there; it never
+    """Whatever part of the list was pushed, the next run of the request continues there; it never
     completes early and never pushes twice."""
     bench = make_bench(store=Dying)
     root, links = start(bench)
@@ -83,7 +83,7 @@ def test_a_run_that_dies_is_taken_up(
 
 
 def test_a_short_completion_does_not_overtake_a_long_one(bench: Bench) -> None:
-    """A completion that does not know of the cursor is told it, and completes nothing."""
+    """A completion without the cursor gets it as the answer, and completes nothing."""
     root, links = start(bench)
     entry = bench.frontier._entry(0, bench.completion(root, *links))
     assert bench.frontier._push_from(0, entry, 0)[4] == 1500
@@ -122,7 +122,7 @@ def test_two_runs_push_the_same_list(make_bench: Callable[..., Bench], steps: in
 def test_a_run_that_is_behind_again_and_again_does_not_give_up(
     make_bench: Callable[..., Bench],
 ) -> None:
-    """Before each completion another run pushes a chunk and dies. Nobody else would complete."""
+    """Before each completion another run pushes a chunk and dies. Nobody else would complete it."""
 
     class Hindered(PartitionedStore):
         hindrances = 2

@@ -1,4 +1,4 @@
-"""Records as Redis keeps them: without the host that their lane names, and whole again."""
+"""Records as Redis keeps them: without the host, which their lane names, and complete when read."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_a_host_in_other_letters_is_kept_as_it_is() -> None:
     assert kept(root.record, root.host) == root.record
 
 
-def test_records_of_before_are_read(bench: Bench) -> None:
-    """They lie in Redis whole."""
+def test_older_records_are_read(bench: Bench) -> None:
+    """They are in Redis with their host."""
     bench.open(old := bench.request("old"), bench.request("new"))
     record = Request("https://a.example/old").encode()
     bench.redis.hset(bench.key("REQ"), old.rid, record)

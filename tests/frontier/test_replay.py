@@ -106,7 +106,7 @@ def test_a_dead_generation_cannot_renew(bench: Bench) -> None:
     bench.leases.renew(2, 15)
 
 
-def test_all_lives_are_told(bench: Bench) -> None:
+def test_all_lives_are_listed(bench: Bench) -> None:
     for generation in range(1, 6):
         bench.leases.renew(generation, 15)
     assert {*bench.leases.left()} == {1, 2, 3, 4, 5}

@@ -80,7 +80,7 @@ def test_a_third_version_takes_what_two_could_not_run(bench: Bench) -> None:
 
 
 def test_a_version_that_claims_it_again_adds_nothing(bench: Bench) -> None:
-    """The newer node put it back and the older was quicker: the newer may still try."""
+    """The newer node put it back and the older one was quicker: the newer one may still try."""
     bench.open(bench.request("one"))
     park_all(bench, "old")
     bench.frontier.retake("new", 500)
@@ -187,7 +187,7 @@ def test_neither_tries_nor_marks_take_any_room(bench: Bench) -> None:
 
 
 def test_marks_of_a_fresh_request_survive_a_replay(bench: Bench) -> None:
-    """Nothing but the marks was known of it before."""
+    """Only the marks were known of it before."""
     bench.open(bench.request("one"))
     park_all(bench, "a")
     bench.frontier.unpark(1)
@@ -200,7 +200,7 @@ def test_marks_of_a_fresh_request_survive_a_replay(bench: Bench) -> None:
 
 
 def test_a_parked_request_that_the_ledger_calls_done_leaves_nothing(bench: Bench) -> None:
-    """Its first run was committed by a node that was taken for dead."""
+    """Its first run was committed by a node that was declared dead."""
     bench.open(*bench.requests(2))
     one, two = park_all(bench, "old")
     assert bench.complete(one) == set()
@@ -289,7 +289,7 @@ def test_a_cancelled_task_has_nothing_to_take(bench: Bench) -> None:
     assert tried_lists(bench) == set()
 
 
-def test_a_cancel_that_was_cut_short_is_left_to_who_finishes_it(bench: Bench) -> None:
+def test_a_cancel_that_was_cut_short_is_left_to_its_finisher(bench: Bench) -> None:
     bench.open(bench.request("one"))
     park_all(bench, "old")
     bench.store.run("state", 0, 1, "cancelling", "begin")
@@ -301,8 +301,8 @@ def test_a_cancel_that_was_cut_short_is_left_to_who_finishes_it(bench: Bench) ->
 def test_very_many_that_cannot_move_do_not_stand_in_the_way(
     make_bench: Callable[..., Bench],
 ) -> None:
-    """More paused tasks than one call looks at, some running between them, and many requests that
-    this version tried."""
+    """More paused tasks than one call examines, some running ones between them, and many requests
+    that this version has tried."""
     bench = make_bench(store=PartitionedStore)
     for task in range(1, 1201):
         bench.open(bench.request("one", task=task), task=task)

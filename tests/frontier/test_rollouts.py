@@ -1,4 +1,4 @@
-"""Rollouts: who is told what, and what late comers find."""
+"""Rollouts: which nodes get which announcement, also nodes that start later."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_newest_counts(rollouts: Rollouts) -> None:
     assert newest.id == ids[-1]
 
 
-def test_a_late_node_finds_what_all_were_told_before_a_canary(
+def test_a_late_node_finds_the_announcement_before_a_canary(
     rollouts: Rollouts, store: PartitionedStore
 ) -> None:
     everyone = rollouts.announce(Rollout(OLD, "main"))

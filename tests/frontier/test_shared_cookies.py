@@ -24,7 +24,7 @@ def entry(value: str, name: str = "a") -> str:
 
 
 class Worker:
-    """What becomes of the cookies of task 1 in one worker, by the rule of RequestRunner.run."""
+    """The cookies of task 1 in one worker, by the rules of RequestRunner.run."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -37,7 +37,7 @@ class Worker:
         self.bench.frontier.share_cookies(1, self.jar.changes())
 
     def sends(self) -> str | None:
-        """With the next request that it claims."""
+        """The cookies sent with the next request that it claims."""
         version = int(self.bench.redis.hget(self.bench.key("TASK", 1), "cookies") or 0)
         if version > self.version:
             self.jar.load(*self.bench.frontier.cookies(1))
@@ -84,8 +84,8 @@ def test_deleted_cookies_do_not_pile_up(bench: Bench) -> None:
 
 @pytest.mark.parametrize("late", [0, 1, 3, 300])
 def test_a_deleted_cookie_lives_on_nowhere(bench: Bench, late: int) -> None:
-    """Whenever it was deleted before the entries of deleted ones were dropped, and however much
-    later the others read."""
+    """No matter when it was deleted before the entries of deleted cookies were dropped, and how
+    much later the others read."""
     bench.open()
     here, there, idle = Worker(bench), Worker(bench), Worker(bench)
     here.gets("sid=1; Path=/")
@@ -102,7 +102,7 @@ def test_a_deleted_cookie_lives_on_nowhere(bench: Bench, late: int) -> None:
     assert "sid" not in (idle.sends() or "")
 
 
-def test_a_sweep_leaves_what_was_not_told_yet(bench: Bench) -> None:
+def test_a_sweep_leaves_what_was_not_sent_yet(bench: Bench) -> None:
     bench.open()
     here, there = Worker(bench), Worker(bench)
     here.gets("a=1; Path=/", "gone=1; Path=/")
@@ -116,7 +116,7 @@ def test_a_sweep_leaves_what_was_not_told_yet(bench: Bench) -> None:
     assert here.sends() == "a=1; n=299; mine=1"
 
 
-def test_one_who_had_told_of_a_cookie_before_a_sweep_keeps_it(bench: Bench) -> None:
+def test_a_jar_that_sent_a_cookie_before_a_sweep_keeps_it(bench: Bench) -> None:
     bench.open()
     here, there = Worker(bench), Worker(bench)
     here.gets("a=1; Path=/")
@@ -152,7 +152,7 @@ def test_one_who_had_told_of_a_cookie_before_a_sweep_keeps_it(bench: Bench) -> N
 def test_what_is_no_cookie_is_left_out(
     bench: Bench, name: str, value: str | bytes, stays: bool
 ) -> None:
-    """One such row cost each request of its task before."""
+    """A single such row used to fail each request of its task."""
     bench.open()
     worker = Worker(bench)
     Worker(bench).gets("good=1; Path=/")
@@ -186,7 +186,7 @@ def test_what_jars_write_is_read(bench: Bench, header: str) -> None:
 
 
 def test_a_sweep_that_is_no_number(redis_client: Redis) -> None:
-    """Its task is set aside, as with any other number of it."""
+    """Its task is set aside, as with any other invalid number."""
     bench = Bench(redis_client)
     bench.open()
     bench.redis.hset(bench.key("TASK", 1), "swept", "junk")

@@ -1,4 +1,4 @@
-"""pause, resume, cancel: state, hasten and unpark together; and what a caller that dies leaves."""
+"""pause, resume, cancel: state, hasten and unpark together; and what a dying caller leaves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_both_may_be_said_again(bench: Bench) -> None:
 
 
 def test_pause_before_any_claim_saw_it_and_after(bench: Bench) -> None:
-    """The lanes are hidden only when a claim meets them; both ways must lead back."""
+    """The lanes are hidden only when a claim meets them; resuming must work in both cases."""
     bench.open(*bench.requests(2))
     bench.frontier.pause(1)
     bench.frontier.resume(1)
@@ -78,8 +78,8 @@ def test_very_many_lanes_come_back(make_bench: Callable[..., Bench]) -> None:
 
 
 def test_cancel_ends_all_that_waits(bench: Bench) -> None:
-    """Paused, parked and delayed requests, whatever the limits of the task. What is in flight goes
-    on."""
+    """Paused, parked and delayed requests, whatever the limits of the task. Requests in flight
+    continue."""
     some = [bench.request(f"late {i}", delay=60_000) for i in range(5)]
     bench.open(*bench.requests(4), *some, concurrency=2)
     parked, held = bench.claim(2)
@@ -135,7 +135,7 @@ def test_a_cancel_ends_in_its_time_and_goes_on_later(bench: Bench) -> None:
 
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look at the clock takes a second."""
+    """Makes each reading of the clock take a second."""
     ticks = count()
     monkeypatch.setattr(tasks, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
 
@@ -153,7 +153,7 @@ def delayed(bench: Bench) -> None:
 
 
 def among_others(bench: Bench) -> None:
-    """Searching takes the time, not what is found."""
+    """The search takes the time, not what it finds."""
     bench.open(bench.request("one"))
     bench.open(*(bench.request(f"{i}", f"h{i}.example", task=2) for i in range(200)), task=2)
 
@@ -185,7 +185,7 @@ def test_all_steps_of_a_cancel_keep_to_its_time(
 
 
 def test_the_lanes_of_a_task_that_runs_are_not_emptied(bench: Bench) -> None:
-    """Called by a process that was slow: the task was brought back and runs again."""
+    """Called by a process that was slow: the task was restored and runs again."""
     bench.open(bench.request("a"))
     [lane] = bench.redis.keys(bench.key("LANE", "*"))
     name = lane.decode().removeprefix(bench.key("LANE"))
@@ -208,8 +208,7 @@ def test_what_is_held_or_done_is_not_cancelled_in_its_lane(bench: Bench) -> None
 
 
 def test_a_cancel_of_a_task_that_ends_meanwhile(bench: Bench) -> None:
-    """Its last waiting request ends, another process ends the task, and nobody is told of an
-    error."""
+    """Its last waiting request ends, another process ends the task, and nobody gets an error."""
     bench.open(bench.request("a"))
     end_waiting = bench.frontier._end_waiting
 
@@ -233,7 +232,7 @@ def test_cancel_leaves_other_tasks_alone(bench: Bench) -> None:
 
 
 class Dying(PartitionedStore):
-    """Its process dies after so many scripts."""
+    """Its process dies after a number of scripts."""
 
     lives = 10**9
 
@@ -249,7 +248,7 @@ class Dying(PartitionedStore):
 def test_a_change_that_was_cut_short_can_be_seen_and_finished(
     make_bench: Callable[..., Bench], verb: str, partitions: int
 ) -> None:
-    """However far it came: the state says "changing", until it is done again."""
+    """However far it got: the state is "changing" until it is repeated."""
     for lives in range(1, 100):
         bench = make_bench(partitions=partitions, store=Dying)
         bench.redis.flushall()

@@ -1,4 +1,4 @@
-"""Names in Redis stay when the code is renamed: nodes of other releases read them too."""
+"""Names in Redis stay the same when the code is renamed: nodes of other releases use them too."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""Mutants: the protocol with one line broken, and the test that notices. See docs/survives.md."""
+"""Mutants: the protocol with one line broken, and the test that notices it. See
+docs/survives.md."""

@@ -21,11 +21,12 @@ LEFT_OUT = shutil.ignore_patterns(
     *(".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "build", "dist", "var")
 )
 HANGS = 10.0  # seconds that a test may take, and ten times what it takes of the code as it is
-FIRST_LOOK = 60.0  # seconds, when that is not known
+FIRST_LOOK = 60.0  # seconds, if that is unknown
 
 
 class Row(NamedTuple):
-    """What one test said. ``failed`` is "" or why. ``parts``: verbs and functions that it ran."""
+    """The result of one test. ``failed`` is "" or why. ``parts``: verbs and functions that it
+    ran."""
 
     test: str
     failed: str = ""
@@ -53,11 +54,11 @@ class Arena:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def look(self, tests: Iterable[str]) -> list[Row]:
-        """The tests of the code as it is, and what they run."""
+        """Runs the tests on the unchanged code, and records what they run."""
         return self._ask({"look": True, "tests": [(test, FIRST_LOOK) for test in tests]})
 
     def fight(self, mutant: Mutant, tests: Iterable[Row], patience: float = HANGS) -> list[Row]:
-        """The tests, in this order, up to the first that fails twice or hangs."""
+        """Runs the tests, in this order, up to the first that fails twice or hangs."""
         order = [(test.test, patience + 10 * test.seconds) for test in tests]
         return self._ask({"tests": order, "file": mutant.file, "source": mutant.source})
 
@@ -72,7 +73,7 @@ class Arena:
 
     @property
     def _reads(self) -> bool:
-        """It ends itself when its Redis hangs, after its answer: a word shows whether it does."""
+        """Whether it still reads: it ends itself, after its answer, when its Redis hangs."""
         try:
             self._orders.write("{}\n")
             self._orders.flush()

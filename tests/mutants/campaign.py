@@ -1,4 +1,4 @@
-"""Campaign: several arenas at once try what was not tried yet."""
+"""Campaign: tries the mutants that have not been tried, in several arenas at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TELL_EVERY = 25  # mutants
 
 
 class Campaign:
-    """``quick`` leaves the tests out that take long."""
+    """``quick`` leaves out slow tests."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Campaign:
         self._began = time.monotonic()
 
     def run(self, jobs: int) -> None:
-        """Returns when all is tried, or after Ctrl-C when those at hand are."""
+        """Returns when all are tried, or after Ctrl-C when the current ones are finished."""
         threads = [threading.Thread(target=self._work) for _ in range(jobs if self._total else 0)]
         for thread in threads:
             thread.start()

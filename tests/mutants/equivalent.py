@@ -306,13 +306,13 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
 
 
 def reason(mutant: Mutant) -> str:
-    """Why it changes nothing that can be seen; "" when nothing is known of it."""
+    """Why it changes nothing observable; "" if that is not known."""
     lines = REASONS.get(mutant.file.rpartition("/")[2], {})
     return next((why for changes, why in lines.get(mutant.line, ()) if mutant.what in changes), "")
 
 
 def unknown(mutants: list[Mutant]) -> list[str]:
-    """What is said here of mutants that do not exist."""
+    """The entries here that match no existing mutant."""
     here = {(m.file.rpartition("/")[2], m.line, m.what) for m in mutants}
     return [
         f"{file}: {line!r}, {what}"

@@ -1,4 +1,4 @@
-"""Every: all mutants of the protocol, as the files are now."""
+"""Every: all mutants of the protocol, from the current files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def files() -> list[str]:
 
 
 def mutants(names: list[str]) -> Iterator[Mutant]:
-    """Of the files whose names end so; of all when none is given."""
+    """The mutants of files whose names end like these; of all files if none is given."""
     chosen = [
         file
         for file in files()
@@ -50,7 +50,7 @@ def mutants(names: list[str]) -> Iterator[Mutant]:
 
 def _of_script(redis: Redis, file: str) -> Iterator[Mutant]:
     text = (CHECKOUT / file).read_text()
-    # What is shared is loaded with a verb that is guarded.
+    # Shared code is loaded with a verb that is guarded.
     whole = source("release" if Path(file).stem.startswith("_") else Path(file).stem)
     assert text in whole
     assert lua_prelude() in whole

@@ -1,4 +1,4 @@
-"""Lua: what can be broken in a script, line by line, by a few general operators."""
+"""Lua: mutants of scripts, line by line, by a few general operators."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FUNCTION = re.compile(r"function\([\w, .]*\)$", re.MULTILINE)
 
 
 def users(source: str, name: str) -> set[str]:
-    """The functions of a text that use this one, by others too, and it."""
+    """The functions of a text that use this one, also indirectly, and itself."""
     heads = [*NAMED.finditer(source)]
     ends = [head.start() for head in heads[1:]] + [len(source)]
     bodies = {head[1]: source[head.end() : end] for head, end in zip(heads, ends, strict=True)}
@@ -57,7 +57,8 @@ def users(source: str, name: str) -> set[str]:
 
 
 def mask(source: str, *, strings: bool = True) -> str:
-    """The text with comments, and what is in strings, blotted out; as long as before."""
+    """The text with comments, and the contents of strings, blanked out; its length stays the
+    same."""
 
     def blot(found: re.Match[str]) -> str:
         text = found[0]
@@ -69,7 +70,7 @@ def mask(source: str, *, strings: bool = True) -> str:
 
 
 def of_script(file: str, source: str, compiles: Callable[[str], bool]) -> Iterator[Mutant]:
-    """Every mutant of a script. ``compiles`` tells of its text whether Redis would load it."""
+    """Every mutant of a script. ``compiles`` returns whether Redis would load a text."""
     verb = file.rpartition("/")[2].removesuffix(".lua")
     heads = [(found.start(), found[1]) for found in NAMED.finditer(source)]
 
@@ -85,8 +86,8 @@ def of_script(file: str, source: str, compiles: Callable[[str], bool]) -> Iterat
 
 
 def executable(source: str) -> dict[int, str]:
-    """The lines that do something: number -> text. What goes on from the line before is part of
-    that one."""
+    """The lines that do something: number -> text. A continuation is part of the line it
+    continues."""
     code, found = mask(source).split("\n"), {}
     for number, text in enumerate(source.split("\n"), 1):
         goes_on = number > 1 and code[number - 2].rstrip().endswith(",")
@@ -96,7 +97,8 @@ def executable(source: str) -> dict[int, str]:
 
 
 def _removals(source: str, compiles: Callable[[str], bool]) -> Iterator[Change]:
-    """Each line that can go by itself; one that goes on in the next, together with that."""
+    """Removes each line that can be removed by itself; a line that continues, with its
+    continuation."""
     starts, at = [], 0
     for line in source.split("\n"):
         starts.append(at)
@@ -154,7 +156,7 @@ def _quoted(text: str) -> str:
 
 
 def _operands(source: str, code: str, connective: re.Match[str]) -> Iterator[Change]:
-    """Without the operand after it; without the one before it."""
+    """Without the operand after it, and without the one before it."""
     start, end = connective.span()
     last = _edge(code, end, 1)
     yield Change(start, last, "", f"without `{_short(source[start:last])}`")
@@ -167,7 +169,7 @@ def _short(text: str) -> str:
 
 
 def _edge(code: str, at: int, step: int) -> int:
-    """Where the operand that begins (or, backwards, ends) here is over."""
+    """Where the operand that begins (or, backwards, ends) here stops."""
     deeper, back = ("([{", ")]}") if step > 0 else (")]}", "([{")
     depth = 0
     tokens = list(WORD.finditer(code))

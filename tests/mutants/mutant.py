@@ -18,7 +18,7 @@ class Mutant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of this very mutant of this very file."""
+        """The name of this mutant in this version of the file."""
         return hashlib.blake2b(f"{self.file}\n{self.source}".encode(), digest_size=12).hexdigest()
 
     def __str__(self) -> str:
@@ -26,7 +26,7 @@ class Mutant(NamedTuple):
 
 
 class Change(NamedTuple):
-    """In a text: what stands from ``start`` to ``end`` becomes ``text``."""
+    """A change of a text: what is between ``start`` and ``end`` becomes ``text``."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
 
 def mutants(file: str, source: str, changes: Iterable[tuple[str, Change]]) -> Iterator[Mutant]:
-    """One for each (part, change) that makes another text than those before."""
+    """One for each (part, change) that gives a text different from those before."""
     lines, made = source.split("\n"), {source}
     times: Counter[tuple[int, str]] = Counter()
     for part, change in sorted(changes, key=lambda one: one[1].start):

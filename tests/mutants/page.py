@@ -1,5 +1,5 @@
-"""Page: build/mutants/report.md, which lists for every line of the protocol what was broken there
-and which test noticed."""
+"""Page: build/mutants/report.md, which lists for every line of the protocol how it was broken and
+which test noticed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ that no test noticed.
 
 
 def write(tried: Iterable[tuple[Mutant, Verdict | None]]) -> None:
-    """Writes the whole page, of all mutants of the protocol in order."""
+    """Writes the whole page, with all mutants of the protocol in order."""
     sections, totals, lines = [], [], 0
     for file, some in groupby(tried, key=lambda one: one[0].file):
         pairs = [*some]

@@ -1,5 +1,5 @@
-"""Python: what can be broken in the functions of the protocol, by a few general operators, and in
-what is no function, by name."""
+"""Python: mutants of the protocol's functions, by a few general operators, and of other
+definitions, by name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PROTOCOL = {
         *("Frontier._give", "Frontier.pending"),
     ),
 }
-# In the text of SQL and in tables of names: what is taken out.
+# Words to remove from SQL texts and tables of names.
 WORDS = {
     "POSTGRES": ("ON CONFLICT (rid) DO NOTHING ", "JOIN won USING (rid) "),
     "READING": ('"audit", ', '"known", ', ', "leases"'),
@@ -71,7 +71,7 @@ def module_of(file: str) -> str:
 
 
 def of_file(root: Path, file: str) -> Iterator[Mutant]:
-    """Every mutant of what PROTOCOL names in the file."""
+    """Every mutant of what PROTOCOL lists in the file."""
     source = (root / file).read_text()
     for mutant in mutants(file, source, _Changes(source).of(PROTOCOL[file])):
         try:

@@ -32,11 +32,11 @@ ROOT = Path.cwd()
 
 
 class Rounds:
-    """Takes orders from the socket, a line each, and answers them:
+    """Reads orders from the socket, one per line, and answers them:
 
     ``{"tests": [[test, seconds it may take], ...], "file": ..., "source": ...}`` tries a mutant up
     to the first test that fails, ``{"look": true, "tests": ...}`` runs the tests of the code as it
-    is, and tells what each runs. The answer has a row for each test."""
+    is, and reports what each runs. The answer has a row for each test."""
 
     def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
@@ -62,7 +62,7 @@ class Rounds:
         writer.flush()
 
     def _warm_up(self, items: list[pytest.Item]) -> None:
-        """What a session makes once is made now, and shared by all forks."""
+        """Does what a session does once, so that all forks share it."""
         for wanted in ("redis_url", "sqlite_template", "postgres_template"):
             kind = wanted.removesuffix("_template")
             for item in items:
@@ -75,11 +75,11 @@ class Rounds:
                 redis.config_set("lua-time-limit", 1000)
 
     def _run_item(self, item: pytest.Item) -> list[pytest.TestReport]:
-        # As if the session went on with no test in particular: what it made stays.
+        # As if the session went on without a next test: what it made stays.
         return runtestprotocol(item, nextitem=item.session, log=False)  # type: ignore[arg-type]
 
     def _redis(self) -> Redis | None:
-        """The server that tests share, if there is one yet."""
+        """The server that tests share, if it exists yet."""
         item = next(iter(self._items.values()))
         manager: Any = item.session._fixturemanager
         for definition in manager.getfixturedefs("redis_url", item) or ():
@@ -163,7 +163,7 @@ class Rounds:
 
 
 def _line(pipe: Any, limit: float) -> dict[str, Any] | None:
-    """A row; {} when there is none any more, None when it does not come in time."""
+    """A row; {} if there are no more, None if it does not arrive in time."""
     line, deadline = b"", time.monotonic() + limit
     while not line.endswith(b"\n"):
         if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -184,7 +184,7 @@ def _why(report: pytest.TestReport) -> str:
 
 @contextmanager
 def _changed(file: str | None, source: str | None) -> Iterator[None]:
-    """The file says so, for processes that tests start."""
+    """Makes the file contain the source, for processes that tests start."""
     if file is None or source is None:
         yield
         return
@@ -199,7 +199,7 @@ def _changed(file: str | None, source: str | None) -> Iterator[None]:
 
 @contextmanager
 def _noticed(parts: set[str]) -> Iterator[None]:
-    """The verbs whose scripts are called, and the functions of PROTOCOL's files."""
+    """Records the verbs whose scripts are called, and the functions of PROTOCOL's files."""
     from crawlframe.frontier import scripts
 
     verbs = {scripts.source(verb): verb for verb in scripts.verbs()}

@@ -1,4 +1,4 @@
-"""Swap: a changed module takes the place of one that is loaded, for all that use it."""
+"""Swap: replaces a loaded module by a changed one, for everything that uses it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ PLAIN = (str, int, float, tuple, set, frozenset, dict)  # constants that are put
 
 
 def put_in(name: str, source: str) -> None:
-    """From now on the functions of the module do what ``source`` says, and its constants are those
-    of ``source``, wherever they were imported."""
+    """From now on the functions of the module do what ``source`` defines, and its constants have
+    the values of ``source``, wherever they were imported."""
     module = sys.modules[name]
     compiled = compile(source, str(module.__file__), "exec")
     codes = dict(_codes(compiled))

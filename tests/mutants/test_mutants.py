@@ -151,7 +151,7 @@ def test_the_page_lists_every_mutant(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def changed(source: str) -> dict[str, str]:
-    """What is done to the last line -> what that is then."""
+    """What was changed in the last line -> the resulting line."""
     made = of_script("x/one.lua", source, lambda text: True)
     last = source.count("\n")
     return {m.what: m.source.split("\n")[last] for m in made if m.number == last + 1}

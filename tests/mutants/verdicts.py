@@ -1,4 +1,4 @@
-"""Verdicts: what became of each mutant, kept in a file so that a run can be gone on with."""
+"""Verdicts: the result of each mutant, kept in a file so that a run can be continued."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.mutants import lua
 from tests.mutants.arena import CHECKOUT, Row
 from tests.mutants.mutant import Mutant
 
-# In this order, whatever a test takes. The machine finds much, but does not say what it was.
+# In this order, whatever a test costs. The machine finds much, but does not say what it was.
 TURNS = ("tests/frontier/test_machine.py", "tests/frontier", "tests/crawlservice", "tests/node")
 PARTS = {"_guard": "eras", "era": "eras", "lease": "replay", "leases": "replay", "known": "seen"}
 PARTS |= dict.fromkeys(("release", "retry", "park", "unpark"), "give_back")
@@ -27,15 +27,15 @@ QUICK = "quick"
 
 
 class Verdict(NamedTuple):
-    """``test``: which noticed, "" for a survivor. ``why``: how it failed; of a survivor QUICK when
-    only the quick tests were asked."""
+    """``test``: the one that noticed, "" for a survivor. ``why``: how it failed; for a survivor
+    QUICK if only the quick tests were run."""
 
     test: str
     why: str = ""
 
 
 class Verdicts:
-    """Of mutants by name, and of tests what they run. Both outlive this process."""
+    """Verdicts of mutants by name, and what each test runs. Both outlive this process."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ class Verdicts:
                 self.tests[row.test] = row._replace(parts=tuple(row.parts))
 
     def of(self, mutant: Mutant) -> Verdict | None:
-        """None also when the test that noticed is not there any more."""
+        """None also if the test that noticed no longer exists."""
         verdict = self._verdicts.get(mutant.name)
         return verdict if verdict is None or not verdict.test or _exists(verdict.test) else None
 
@@ -63,14 +63,14 @@ class Verdicts:
             file.write(json.dumps([mutant.name, mutant.file, mutant.number, *verdict]) + "\n")
 
     def look(self, rows: Iterable[Row]) -> None:
-        """What tests of the code as it is run."""
+        """Records what tests of the unchanged code run."""
         with self._looks.open("a") as file:
             for row in rows:
                 self.tests[row.test] = row
                 file.write(json.dumps([_seal(row.test), *row]) + "\n")
 
     def likeliest(self, mutant: Mutant, tests: Iterable[str]) -> list[Row]:
-        """The tests that can notice it, first those that noticed one near it."""
+        """The tests that can notice it, first those that noticed a mutant near it."""
         kills = self._kills[mutant.file]
 
         part = "_guard" if mutant.file.endswith("_guard.lua") else mutant.part
@@ -123,7 +123,7 @@ def _runs(row: Row, mutant: Mutant) -> bool:
 
 @cache
 def _verbs(name: str, function: str) -> set[str]:
-    """Those that use a function of what is shared; all when it stands outside of functions."""
+    """The verbs that use a shared function; all, if the line is outside of functions."""
     guarded = {verb for verb in verbs() if verb not in UNGUARDED or name != "_guard.lua"}
     if not function or name == "_guard.lua":
         return guarded

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of a node: the frontier's benches."""
+"""Fixtures of the tests of nodes: the benches of the frontier's tests."""
 
 from __future__ import annotations
 

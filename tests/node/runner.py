@@ -32,7 +32,7 @@ class Spiders(Registry):
 
 
 class Ready(Downloader):
-    """Has every response at once."""
+    """A downloader that has every response at once."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Sharing out claimed requests, and what a master books of them; its children are not forked."""
+"""Assigning claimed requests, and what a master records of them; its children are not forked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is responsible for the death of a worker."""
+"""Which requests are held responsible for the death of a worker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def marks() -> RunningMarks:
 
 @pytest.fixture
 def worker(marks: RunningMarks) -> Iterator[Child]:
-    """It holds three requests."""
+    """A worker that holds three requests."""
     ours, theirs = child_line()
     with closing(ours), closing(theirs):
         child = Child("worker", 1, ours, marks, marks.take())
@@ -74,7 +74,7 @@ def test_nor_is_ours_of_a_worker_that_stood_still(worker: Child) -> None:
 
 
 def test_nobody_when_it_did_not_leave_in_time(worker: Child, marks: RunningMarks) -> None:
-    """A reload or a stop is no fault of a callback that takes long."""
+    """A reload or a stop is not the fault of a callback that takes long."""
     marks.write(0, LOOP, A)
     worker.dismissed = True
     assert blamed(worker, KILLED, lack_of_memory=False) == frozenset()
@@ -95,7 +95,7 @@ def test_nobody_beside_a_callback_whose_request_others_have(
 def test_a_lack_of_memory_is_seen_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several workers may be killed at one time, and are buried one after the other."""
+    """Several workers may be killed at one time, and are handled one after the other."""
     events = tmp_path / "memory.events"
     events.write_text("low 0\noom 3\noom_kill 2\n")
     shortage = Shortage([tmp_path / "missing", events])
@@ -106,10 +106,10 @@ def test_a_lack_of_memory_is_seen_for_a_moment(
     assert not shortage.is_here()
 
 
-def test_a_lack_of_memory_of_before_is_over(
+def test_an_earlier_lack_of_memory_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever died of it was no worker that held something."""
+    """Whatever died of it was not a worker that held something."""
     events = tmp_path / "memory.events"
     events.write_text("oom_kill 2\n")
     now = [1000.0]

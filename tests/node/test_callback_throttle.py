@@ -1,4 +1,4 @@
-"""Callbacks that could all run at once leave the event loop its turns."""
+"""Callbacks that could all run at once let the event loop run in between."""
 
 from __future__ import annotations
 

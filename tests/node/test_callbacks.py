@@ -1,4 +1,4 @@
-"""How callbacks are run: what they give, where they run, and what is marked meanwhile."""
+"""How callbacks are run: their results, where they run, and the marks meanwhile."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_coroutine_is_marked_only_while_it_holds_the_loop() -> None:
     asyncio.run(main())
 
 
-def test_a_cancelled_coroutine_is_told_so() -> None:
+def test_a_cancelled_coroutine_gets_the_cancellation() -> None:
     async def main() -> None:
         desk = Desk()
         told: list[str] = []

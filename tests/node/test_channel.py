@@ -46,7 +46,7 @@ def test_what_the_socket_does_not_take_is_kept(ends: tuple[Text, Text]) -> None:
     assert not left.pending
 
 
-def test_the_end_is_told_after_the_last_message(ends: tuple[Text, Text]) -> None:
+def test_the_end_is_reported_after_the_last_message(ends: tuple[Text, Text]) -> None:
     left, right = ends
     left.send("last words")
     left.close()

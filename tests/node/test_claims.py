@@ -1,5 +1,5 @@
-"""When a master claims and what it tells Redis on that way, with a real frontier and children that
-are not forked."""
+"""When a master claims, and what it reports to Redis with the claim, with a real frontier and
+children that are not forked."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def claim(claims: Claims, bench: Bench, child: Child, n: int) -> list[Claimed]:
 
 
 def over(*requests: Claimed) -> list[tuple[bytes, int]]:
-    """As a worker says it."""
+    """The finished fetches in the form in which a worker reports them."""
     return [(request.rid, request.claim) for request in requests]
 
 
 class Away(Frontier):
-    """Its next claim does its work, and the answer is lost."""
+    """Its next claim is executed, and the answer is lost."""
 
     def claim(self, *args: object) -> object:  # type: ignore[override]
         super().claim(*args)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ class Away(Frontier):
 
 
 class Parked(Frontier):
-    """Has so many parked requests that this code has not tried."""
+    """Has parked requests that this code has not tried, as many as the test says."""
 
     left = 0
     looks = 0
@@ -126,7 +126,7 @@ def test_fetches_that_are_over_go_with_the_next_claim(
     assert bench.places() == (1, 4, 0, 0)
 
 
-def test_they_are_told_when_no_worker_has_a_free_slot(
+def test_they_are_reported_when_no_worker_has_a_free_slot(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
     bench.open(*bench.requests(2), concurrency=1)
@@ -139,7 +139,7 @@ def test_they_are_told_when_no_worker_has_a_free_slot(
     assert len(bench.claim(generation=2)) == 1
 
 
-def test_what_the_worker_does_not_hold_any_more_is_not_told(
+def test_requests_that_the_worker_no_longer_holds_are_not_reported(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
     bench.open(*bench.requests(3), concurrency=3)
@@ -152,7 +152,7 @@ def test_what_the_worker_does_not_hold_any_more_is_not_told(
     assert claims.due(taking=False) < math.inf
 
 
-def test_many_are_told_in_parts(claims: Claims, bench: Bench, child: Child) -> None:
+def test_many_are_reported_in_parts(claims: Claims, bench: Bench, child: Child) -> None:
     bench.open()
     bench.frontier.admit(1, bench.requests(600))
     held = claim(claims, bench, child, 500) + claim(claims, bench, child, 500)
@@ -187,7 +187,7 @@ def test_after_a_lost_answer_somebody_must_be_there_to_take_what_it_gave(
 def test_a_new_generation_tells_nothing_of_the_old_one(
     claims: Claims, bench: Bench, child: Child
 ) -> None:
-    """The numbers of its claims begin anew, and may be those of the old one."""
+    """The numbers of its claims start again, and may equal those of the old one."""
     bench.open(*bench.requests(2), concurrency=1)
     held = claim(claims, bench, child, 1)
     claims.end_fetches(child, over(*held), NOW)

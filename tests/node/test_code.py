@@ -17,7 +17,7 @@ pytestmark = pytest.mark.forks
 
 
 def repository(path: Path) -> Repository:
-    """With all that lies there committed."""
+    """A repository with everything in the directory committed."""
     path.mkdir(exist_ok=True)
     made = Repository(path)
     made.git("init", "--quiet", "--initial-branch=main")
@@ -88,7 +88,7 @@ def test_what_is_loaded_beside_the_spiders_is_the_frameworks(framework: Path) ->
 
 
 def test_no_revision_names_code_that_runs_in_another_framework(framework: Path) -> None:
-    """The framework on the disk is committed, but this process has the one before."""
+    """The framework on the disk is committed, but this process runs the previous one."""
     author = repository(framework.parent)
     code = Code(framework / "shops", framework.parent / "manage.py")
     assert code.snapshot().version == author.head[:12]

@@ -1,5 +1,5 @@
-"""Which version goes live, which is refused and which is tried again. The templates are not
-forked: the tests say what they say."""
+"""Which version goes live, which is refused and which is tried again. The templates are not forked:
+the tests send their messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def loaded(version: str, **broken: str) -> Loaded:
 
 
 class NoTemplate(Template):
-    """Of no process. ``ended``: nobody needs it any more."""
+    """A template without a process. ``ended``: nobody needs it any more."""
 
     skip: Mapping[str, str]
     cold = tolerant = ended = False
@@ -60,7 +60,7 @@ class NoTemplate(Template):
 
 
 class NoForks(WorkerPool):
-    """Its templates are no processes."""
+    """A pool whose templates are not processes."""
 
     def __init__(self, stack: ExitStack) -> None:
         super().__init__(SETTINGS, NO_SERVICES, selectors.DefaultSelector())
@@ -78,7 +78,7 @@ class NoForks(WorkerPool):
 
 
 class Node:
-    """A master's code_reload, with the time and the line to the supervisor."""
+    """A master's code_reload, with the time and the connection to the supervisor."""
 
     def __init__(self, stack: ExitStack) -> None:
         near, far = socket.socketpair()
@@ -103,12 +103,12 @@ class Node:
         return self.pool.templates[-1]
 
     def told(self) -> list[FromMaster]:
-        """What the supervisor has heard since, without signs of life."""
+        """The messages to the supervisor since the last call, without heartbeats."""
         heard = self._supervisor.receive()
         return [message for message in heard if not isinstance(message, StillLoading)]
 
     def tick(self, seconds: float = 0.0, workers: int = 1) -> int:
-        """So much time passes. Returns how many templates were started then."""
+        """Lets ``seconds`` pass. Returns how many templates were started then."""
         before = len(self.pool.templates)
         self.now += seconds
         self.code_reload.tick(workers, self.now)
@@ -122,13 +122,13 @@ class Node:
         self.code_reload.on_exit((template or self.trial).child, code, self.now)
 
     def change(self) -> NoTemplate:
-        """The code changed; the template that loads it."""
+        """Changes the code; returns the template that loads it."""
         self.code_reload.reload(Reload(self.now, "", ""))
         assert self.tick() == 1
         return self.trial
 
     def lives(self, version: str, **broken: str) -> NoTemplate:
-        """This version is loaded; it went live."""
+        """Loads this version, which goes live."""
         template = self.change()
         self.says(LoadingVersion(version), loaded(version, **broken))
         assert (self.live, self.state) == (version, "live")
@@ -143,7 +143,7 @@ def node() -> Iterator[Node]:
 
 @pytest.fixture
 def live(node: Node) -> Node:
-    """With version 1, in which the module ``bad`` is broken."""
+    """A node with version 1, in which the module ``bad`` is broken."""
     node.lives("1", bad="bad.py:1: error")
     node.told()
     return node
@@ -254,7 +254,7 @@ def test_a_version_that_breaks_a_module_is_refused(live: Node) -> None:
     assert not live.code_reload.given_up
 
 
-def test_what_was_mended_must_stay_so(live: Node) -> None:
+def test_what_was_fixed_must_stay_fixed(live: Node) -> None:
     live.lives("2")
     live.change()
     live.says(loaded("3", bad="bad.py:1: error"))

@@ -1,5 +1,5 @@
-"""The commit thread, on a real Redis and a real ledger: what is written in which order, whose run
-counts, and what waits while one of the two is away."""
+"""The commit thread, on a real Redis and a real ledger: what is written in which order, which run
+counts, and what waits while one of the two is unreachable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGES = ["/a", "/b", "/c"]
 
 
 class Ledger(DjangoLedger):
-    """Beside its work it tells what Redis held when a batch came to it."""
+    """Also records what Redis held when a batch was written."""
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Desk:
         return made
 
     def write(self, *outcomes: Outcome) -> Committer:
-        """Everything, by a thread that ends then."""
+        """Writes everything, in a thread that ends then."""
         committer = self.committer()
         for outcome in outcomes:
             committer.put(outcome)
@@ -114,7 +114,7 @@ def desk(make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setattr("os._exit", _fail)
     desk = Desk(make_bench(store=PartitionedStore))
     yield desk
-    # Nothing is lost and nothing is twice, whatever happened.
+    # Nothing is lost and nothing is stored twice, whatever happened.
     assert Page.objects.count() == len(set(Page.objects.values_list("rid", flat=True)))
 
 
@@ -124,7 +124,7 @@ def _fail(code: int) -> None:
 
 @pytest.fixture
 def break_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """``break_at("commit.before:1:error")``: that point fails then."""
+    """``break_at("commit.before:1:error")``: makes that point fail."""
 
     def switch(text: str) -> None:
         monkeypatch.setattr(faults, "at", Faults(text).at)
@@ -452,7 +452,7 @@ class WithAnother(Frontier):
 
 @pytest.fixture
 def two(make_bench: Callable[..., Bench]) -> Desk:
-    """A desk with a second task, of which nothing remains; it ends with the first batch, and the
+    """A desk with a second task, which has nothing left; it ends with the first batch, and the
     other one with the second."""
     desk = Desk(make_bench(kind=WithAnother, store=PartitionedStore), Settings(commit_batch=2))
     Task.objects.create(pk=2, spider="s", seeds=b"")

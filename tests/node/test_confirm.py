@@ -1,4 +1,4 @@
-"""The commit thread's question whether Redis still knows what it said, with a real frontier."""
+"""How the commit thread checks whether Redis still knows its calls, with a real frontier."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scripts_run(redis: Any) -> int:
 
 
 def test_it_does_not_pile_up(redis_client: Redis) -> None:
-    """Else results would wait for the questions of all the time that Redis was away."""
+    """Otherwise results would wait for all the checks from the time when Redis was unreachable."""
     frontier, ledger = Bench(redis_client, store=PartitionedStore).frontier, DjangoLedger()
     frontier.eras.confirm()  # the script is known from here on
     committer = Committer(Settings(), 1, frontier, ledger, Sieve(), fail, fail)

@@ -1,4 +1,4 @@
-"""When a change of the code is dealt with: once all is quiet and git lets go of its lock."""
+"""When a code change is handled: once everything is quiet and git has released its lock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPIDER, HEAD, INSTALLED = Path("/c/shop.py"), Path("/c/.git/HEAD"), Path("/v/sit
 
 
 class Disk(Code):
-    """Of which only git matters here."""
+    """Code of which only the state of git matters here."""
 
     marks = frozenset([HEAD])
     busy = False

@@ -20,7 +20,7 @@ BOOKS = b"""<div class=book><b> Emma </b><i>10</i></div><div class=book><b>Ulyss
 
 
 def example(heading: str) -> str:
-    """The first block of code below it."""
+    """The first code block below the heading."""
     return re.split(r"```", PAGE.read_text().split(f"### {heading}\n")[1])[1].removeprefix("python")
 
 

@@ -1,4 +1,4 @@
-"""Follower: a checkout goes where the remote branch went, and nowhere else."""
+"""Follower: a checkout goes to where the remote branch is, and nowhere else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def remote(tmp_path: Path) -> Repository:
 
 @pytest.fixture
 def author(remote: Repository, tmp_path: Path) -> Repository:
-    """Where commits are made; ``main`` has one."""
+    """The repository where commits are made; ``main`` has one."""
     clone = remote.clone(tmp_path / "author")
     clone.commit({"spiders/shop.py": "one\n", "old.txt": "old\n", ".gitignore": "*.log\n"})
     return clone
@@ -48,7 +48,8 @@ def follower_of(node: Repository, branch: str = "main") -> Follower:
 
 
 def refused(pulled: Pulled, node: Repository, *words: str) -> None:
-    """It was refused for these reasons, and nothing changed since ``node.head``."""
+    """Checks that it was refused for these reasons, and that nothing changed since
+    ``node.head``."""
     assert pulled.revision == node.head
     for word in words:
         assert word in pulled.problem
@@ -87,7 +88,7 @@ def test_back_only_when_it_is_said(
     assert follower.pull(first, back=True) == Pulled(first, "")
     assert node.texts().keys() == {"spiders/shop.py", "old.txt", ".gitignore"}
     assert node.git("symbolic-ref", "--short", "HEAD") == "main"
-    # A node that was not so far yet goes forward: all end at the same revision.
+    # A node that was behind goes forward: all end at the same revision.
     assert follower.pull(second, back=True) == Pulled(second, "")
 
 
@@ -301,7 +302,7 @@ def test_without_git(node: Repository, follower: Follower, monkeypatch: pytest.M
     assert follower.pull() == Pulled("", "git is not installed")
 
 
-def test_a_remote_that_is_away_is_told_without_its_password(
+def test_an_unreachable_remote_is_named_without_its_password(
     node: Repository, follower: Follower
 ) -> None:
     node.git("remote", "set-url", "origin", "http://me:secret@127.0.0.1:1/x.git")
@@ -380,7 +381,7 @@ def test_an_owner_may_ask_for_signed_commits(
 def test_a_move_that_fails_in_the_middle_is_taken_back(
     author: Repository, node: Repository, follower: Follower
 ) -> None:
-    """The filter stands for a full disk: git has written files when it fails."""
+    """The filter simulates a full disk: git has written files when it fails."""
     first = author.commit({".gitattributes": "*.z filter=full\n"})
     second = author.commit(
         {"a_new.py": "new\n", "spiders/shop.py": "two\n", "old.txt": None, "last.z": "z\n"}

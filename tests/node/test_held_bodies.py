@@ -1,4 +1,4 @@
-"""A body counts in the memory of transfers until its callback is over, whatever it ended with."""
+"""A body counts in the memory of transfers until its callback is over, however it ended."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Holding(Spider):
 
 
 class Ready(Downloader):
-    """Has every body at once."""
+    """A downloader that has every body at once."""
 
     async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
         account: Account = others[-1]
@@ -95,7 +95,7 @@ def test_held_until_the_callback_is_over(
 
 
 class Full(Downloader):
-    """Has no memory at first; what it fetches is lost then."""
+    """A downloader without memory at first; what it fetches is lost then."""
 
     error: FetchError = ConnectionLost("closed by the server")
 
@@ -118,7 +118,8 @@ def verdicts(
     attempts: int = 9,
     retries: int = 2,
 ) -> list[tuple[str, bool]]:
-    """Of two runs in one worker, and whether the memory was to be there before the fetch."""
+    """The verdicts of two runs in one worker, and whether memory had to be free before the
+    fetch."""
     downloader = Full(Settings())
     downloader.error = error
     monkeypatch.setattr(Holding, "settings", {"retries": retries}, raising=False)

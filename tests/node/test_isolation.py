@@ -39,7 +39,7 @@ def queue(pool: WorkerPool, deferred: Given) -> Isolation:
 
 @pytest.fixture
 def far() -> Iterator[FromChildLine]:
-    """The end of the channel that the isolated worker has; ``isolated`` is the master's view."""
+    """The isolated worker's end of the channel; ``isolated`` is the master's view."""
     ours, theirs = child_line()
     with closing(ours), closing(theirs):
         theirs.near = ours  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ def test_those_with_which_nodes_die_again_and_again_too(queue: Isolation) -> Non
         assert queue.take(claim(one), NOW) == ([one] if nodes < 3 else [])
 
 
-def test_poison_says_who_died_with_it() -> None:
+def test_poison_counts_the_nodes_and_workers_that_died() -> None:
     both = Claimed(b"1" * 16, 7, "a.example", 0, 6, b"", 0, 1)
     assert both.poison(5) == "5 nodes and a worker died with this request"
     assert both._replace(kills=0).poison(5) == "6 nodes died with this request"

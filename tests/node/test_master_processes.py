@@ -1,4 +1,4 @@
-"""A master that fails before it serves, in the words of its supervisor."""
+"""How a supervisor reports a master that fails before it serves."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Messages between processes of two versions: the bytes of each stay, and what another version adds
-is no trouble."""
+"""Messages between processes of two versions: the bytes of each stay the same, and additions of
+another version are no problem."""
 
 from __future__ import annotations
 
@@ -68,20 +68,20 @@ FROM_MASTER: list[tuple[Message, list[Any]]] = [
 
 
 class Line:
-    """Between a supervisor and its master, with a plain socket in the place of one of them."""
+    """The connection between a supervisor and its master, with a plain socket as one of them."""
 
     def __init__(self, near: Channel[Any, Any], far: socket.socket) -> None:
         self.near, self._far = near, far
 
     def sent(self, message: Message) -> list[Any]:
-        """What goes over the line."""
+        """What is sent over the connection."""
         self.near.send(message)
         size = struct.unpack("!I", self._far.recv(4))[0]
         fields: list[Any] = msgpack.unpackb(self._far.recv(size))
         return fields
 
     def heard(self, *fields: list[Any]) -> list[Message]:
-        """What these are for who receives them."""
+        """The messages that these fields are for the receiver."""
         for one in fields:
             body = msgpack.packb(one)
             self._far.sendall(struct.pack("!I", len(body)) + body)
@@ -90,7 +90,7 @@ class Line:
 
 @pytest.fixture
 def master() -> Iterator[Line]:
-    """As a master holds it."""
+    """A master's end."""
     near, far = socket.socketpair()
     with closing(near), closing(far):
         yield Line(messages.from_master(near), far)
@@ -98,7 +98,7 @@ def master() -> Iterator[Line]:
 
 @pytest.fixture
 def supervisor() -> Iterator[Line]:
-    """As a supervisor holds it."""
+    """A supervisor's end."""
     near, far = socket.socketpair()
     with closing(near), closing(far):
         yield Line(messages.to_master(near), far)

@@ -1,4 +1,4 @@
-"""Middlewares, follow and the options of requests in the run of a request by a worker."""
+"""Middlewares, follow and request options when a worker runs a request."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def with_middlewares(*middlewares: Any) -> type[Plain]:
 
 
 class Stamp:
-    """Answers by itself."""
+    """Answers without fetching."""
 
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
         return Response(request.url, 203, {}, b"made here", request)
@@ -95,7 +95,7 @@ def test_a_class_is_made_once_for_all_tasks_of_a_spider() -> None:
 
 
 class Blocked:
-    """Asks for another try after a minute, or after as many seconds as there are."""
+    """Asks for a retry after a minute, or after the given seconds."""
 
     after = 60.0
 
@@ -140,7 +140,7 @@ def test_how_long_a_retry_may_wait(after: float) -> None:
 
 
 class Broken:
-    """Raises what is no error of a fetch."""
+    """Raises an error that is not one of fetches."""
 
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
         response = await call_next(request)
@@ -247,7 +247,7 @@ def test_start_goes_through_no_middleware() -> None:
 
 
 class Following(Plain):
-    """Puts a label on what goes out, drops pages that are private and mirrors old ones."""
+    """Labels outgoing requests, drops private pages and redirects old ones to a mirror."""
 
     name = "following"
     allowed_domains = ("h.example",)
@@ -352,7 +352,7 @@ def test_a_middleware_may_stop_redirects() -> None:
 
 
 class Signing:
-    """Signs what is sent, and signs in anew when the server does not know the token."""
+    """Signs requests, and logs in again when the server does not know the token."""
 
     def __init__(self) -> None:
         self.token = "old"

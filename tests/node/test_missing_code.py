@@ -29,7 +29,7 @@ class House:
 
 
 class Trap:
-    """Whatever a test puts there happens when an instance is made of a record."""
+    """Runs what a test puts there when an instance is made from a record."""
 
     act: Callable[[], object] = lambda: None
 
@@ -120,7 +120,7 @@ def deadly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], 
 def test_what_is_not_to_run_is_not_decoded(
     deadly: Callable[[Callable[[], object]], bytes], state: str, more: dict[str, int], reason: str
 ) -> None:
-    """Else a request that kills by being decoded would go on to kill, and never be poison."""
+    """Otherwise a request that kills when decoded would keep killing, and never become poison."""
     decoded: list[str] = []
     record = deadly(lambda: decoded.append("again"))
     outcome = run(record, state, lambda slot, rid: None, **more)

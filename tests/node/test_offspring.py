@@ -1,4 +1,4 @@
-"""What ends with a process and all that it forks; the processes are real."""
+"""What ends together with a process and everything it forks; the processes are real."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ time.sleep(600)
 
 @pytest.fixture
 def family() -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
-    """A process, and what it started, with its worker as the last."""
+    """A process, and the processes it started, its worker last."""
     template = subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True)
     assert template.stdout is not None
     started = [psutil.Process(int(word)) for word in template.stdout.readline().split()]
@@ -85,7 +85,7 @@ offspring.keep(load)
 
 
 def keeper_of(script: str, *arguments: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """The process that runs it, and those that it names."""
+    """The process that runs the script, and those that it names."""
     command = [sys.executable, "-c", script, *arguments]
     keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert keeper.stdin is not None
@@ -95,8 +95,8 @@ def keeper_of(script: str, *arguments: str) -> tuple[subprocess.Popen[str], list
 
 
 def kept(*arguments: str) -> tuple[int, int]:
-    """How a process ended that keeps one which starts three others and then runs some code; and
-    how many of those are left."""
+    """How a process ended that keeps one which starts three others and then runs some code; and how
+    many of those are left."""
     keeper, started = keeper_of(KEPT, *arguments)
     code = keeper.wait(20)
     left = sum(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in started)

@@ -1,4 +1,4 @@
-"""PoolHealth: which workers are missing and which died, over what time."""
+"""PoolHealth: which workers are missing and which died, over which time."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def test_deaths_are_counted_for_a_while(health: PoolHealth, pool: list[Child]) -
     assert health.snapshot(pool, later).deaths == 1
 
 
-def test_what_anybody_waits_for_is_told_shortly(health: PoolHealth, pool: list[Child]) -> None:
+def test_what_is_waited_for_is_reported_shortened(health: PoolHealth, pool: list[Child]) -> None:
     pool[2].waits = "x" * 1000
     assert health.snapshot(pool, NOW).waits == "x" * LONGEST

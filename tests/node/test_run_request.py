@@ -1,4 +1,4 @@
-"""What becomes of one request: finished, an error, waiting for another try, or parked. Nothing is
+"""The outcome of one request: finished, an error, delayed for a retry, or parked. Nothing is
 fetched: the downloader has the responses already."""
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Picky(Shop):
 
 
 class Fetched(Downloader):
-    """Its answer to every request is ``answer``, given by the test."""
+    """Its answer to every request is ``answer``, set by the test."""
 
     answer: int | FetchError = 200
     headers: ClassVar[dict[str, str]] = {}
@@ -132,7 +132,7 @@ class Worker(Tasks):
 def run(
     answer: int | FetchError = 200, request: Request | None = None, *, attempts: int = 0
 ) -> Outcome:
-    """One request, answered so."""
+    """The outcome of one request with this answer."""
 
     async def one() -> Outcome:
         worker = Worker()
@@ -239,7 +239,7 @@ def test_what_will_not_pass_is_an_error_at_once(answer: int | FetchError, reason
     assert (outcome.items, outcome.follow_ups) == ([], [])
 
 
-def test_the_end_of_each_fetch_is_told() -> None:
+def test_the_end_of_each_fetch_is_reported() -> None:
     async def one(answer: int | FetchError) -> None:
         worker = Worker()
         worker.downloader.answer = answer

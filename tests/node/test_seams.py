@@ -1,4 +1,4 @@
-"""What authors hang around their callbacks: pipelines, opened, closed, log, stats, CloseTask."""
+"""What authors attach to callbacks: pipelines, opened, closed, log, stats, CloseTask."""
 
 from __future__ import annotations
 

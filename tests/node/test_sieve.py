@@ -1,4 +1,4 @@
-"""The sieve is bounded, and never claims to know what it was not told."""
+"""The sieve is bounded, and never claims to know what was not added."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds up a worker, as its master judges it from outside; processes are made up."""
+"""What blocks a worker, as its master judges it from outside; processes are simulated."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class World:
         self.status = psutil.STATUS_SLEEPING
 
     def pass_by(self, seconds: float, *, works: str = "") -> list[bytes]:
-        """So much time passes in which it ``works`` in the "loop", in a "thread", or not at all.
-        Returns the rids that it keeps, if it is relieved."""
+        """Lets ``seconds`` pass, in which it ``works`` in the "loop", in a "thread", or not at all.
+        Returns the rids that it keeps, if requests are taken from it."""
         self.stall_monitor.tick(self.now)
         self.now += seconds
         self.worked += seconds if works else 0.0
@@ -124,7 +124,7 @@ def test_threads_that_leave_the_event_loop_its_time(world: World) -> None:
 
 
 def test_who_holds_the_loop_although_known_is_relieved_later(world: World) -> None:
-    """A coroutine that blocks is no better in a thread: each time costs a worker."""
+    """A coroutine that blocks would be no better in a thread: each time costs a worker."""
     world.stall_monitor.mark_slow(1, "parse", False, world.now)
     world.now += KNOWN_AFTER + 1
     world.marks.write(0, LOOP, A)

@@ -1,5 +1,5 @@
-"""What a supervisor tells its masters, and when it starts another. The masters are not forked: the
-tests say what they say, and when they die."""
+"""What a supervisor sends its masters, and when it starts another. The masters are not forked: the
+tests send their messages, and end them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ QUIET = SETTINGS.quiet
 
 
 class Disk(Code):
-    """``framework``, ``tree`` and ``revision`` stand for what lies there."""
+    """``framework``, ``tree`` and ``revision`` simulate what is on the disk."""
 
     spiders = Path("/spiders")
     trees: Iterable[Path] = ()  # type: ignore[assignment]
@@ -82,7 +82,7 @@ class Disk(Code):
 
 
 class NoMaster(MasterProcess):
-    """Of no process. ``signals``: what it got."""
+    """A master without a process. ``signals``: those it got."""
 
     def __init__(self, pid: int, engine: str, now: float, stack: ExitStack) -> None:
         near, far = socket.socketpair()
@@ -96,12 +96,12 @@ class NoMaster(MasterProcess):
         self.signals.append(number)
 
     def told(self) -> list[ToMaster]:
-        """What it has heard since."""
+        """The messages it got since the last call."""
         return self.line.receive()
 
 
 class NoForks(MasterProcesses):
-    """Its masters are no processes. ``broken``: none can be started."""
+    """Its masters are not processes. ``broken``: none can be started."""
 
     def __init__(self, stack: ExitStack) -> None:
         super().__init__(["command"])
@@ -159,7 +159,7 @@ class Node:
         return self.masters.started[-1]
 
     def turn(self, seconds: float = 0.0) -> int:
-        """So much time passes. Returns how many masters were started then."""
+        """Lets ``seconds`` pass. Returns how many masters were started then."""
         before = len(self.masters.started)
         self.now += seconds
         self.supervisor.listen(0)
@@ -176,13 +176,13 @@ class Node:
         return self.turn()
 
     def report(self, master: NoMaster, state: str = "live", **broken: str) -> int:
-        """It has loaded, or refused, what lies on the disk."""
+        """Reports that the master has loaded, or refused, what is on the disk."""
         tree, revision = self.disk.identity()
         loaded = LoadedCode(tree, revision, "/spiders", [], [*broken])
         return self.says(master, CodeReport(CodeState(state=state), loaded))
 
     def serves(self, master: NoMaster, **broken: str) -> None:
-        """It begins and serves."""
+        """Makes the master begin and serve."""
         self.says(master, Hello())
         self.report(master, **broken)
         self.says(master, Serving())
@@ -192,7 +192,8 @@ class Node:
         self.turn()
 
     def follow(self) -> NoMaster:
-        """The framework changed; the master that is to follow has been imported."""
+        """Changes the framework; returns the master that is to take over, which has been
+        imported."""
         self.disk.framework += "x"
         self.change("/framework.py")
         assert self.turn(QUIET) == 1
@@ -208,7 +209,7 @@ def fresh() -> Iterator[Node]:
 
 @pytest.fixture
 def node(fresh: Node) -> Node:
-    """Its first master serves, and has one broken module."""
+    """A node whose first master serves, and has one broken module."""
     fresh.supervisor.begin()
     fresh.serves(fresh.first, bad="error")
     fresh.first.told()

@@ -1,4 +1,4 @@
-"""The line to the supervisor, as a master holds it."""
+"""The master's end of the connection to the supervisor."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Ends = tuple[SupervisorLink, ToMasterLine]
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    """The master's, and the supervisor's."""
+    """The master's end, and the supervisor's."""
     near, far = socket.socketpair()
     with closing(near), closing(far):
         yield SupervisorLink(from_master(near)), to_master(far)

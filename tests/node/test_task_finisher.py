@@ -1,4 +1,5 @@
-"""Ends of tasks, on a real Redis and a real ledger: what ends together, what is left to others."""
+"""Ends of tasks, on a real Redis and a real ledger: which end together, which are left to
+others."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("orm")
 
 
 def tasks(frontier: Frontier, number: int) -> list[int]:
-    """Tasks of which nothing remains."""
+    """Tasks that have nothing left."""
     made = [Task.objects.create(spider="s", seeds=b"").pk for _ in range(number)]
     for task in made:
         frontier.open_task(task, TaskLimits(), [])

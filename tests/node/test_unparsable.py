@@ -1,4 +1,4 @@
-"""A page that its callback cannot parse ends with the reason by name, and is not tried again."""
+"""A page that its callback cannot parse ends with a named reason, and is not tried again."""
 
 from __future__ import annotations
 

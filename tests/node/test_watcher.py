@@ -1,5 +1,4 @@
-"""Watching real directories, by the kernel's word and by looking; and where the code of a node
-lies."""
+"""Watching real directories, by notifications and by polling; and where the code of a node is."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ AUTHOR = ("-c", "user.name=author", "-c", "user.email=author@example.invalid")
 
 
 class Told:
-    """Paths that a running watch told, since the last question."""
+    """Paths that a running watch reported since the last call."""
 
     def __init__(self, trees: list[Path], singles: list[Path], *, polling: bool) -> None:
         self._paths: list[Path] = []
@@ -36,7 +35,7 @@ class Told:
         return True  # else Django ends this process
 
     def until(self, *paths: Path) -> set[Path]:
-        """Waits for one of the paths; all that were told."""
+        """Waits for one of the paths; returns all that were reported."""
         deadline = time.monotonic() + 20
         while not any(path in self._paths for path in paths):
             assert time.monotonic() < deadline, f"{paths} were not told, only {self._paths}"
@@ -45,7 +44,7 @@ class Told:
         return told
 
     def settle(self, tree: Path) -> None:
-        """Waits until what was before is told, and watching has begun."""
+        """Waits until earlier changes are reported, and watching has begun."""
         number = 0
         deadline = time.monotonic() + 20
         while not self._paths:
@@ -69,7 +68,7 @@ Watching = Callable[[list[Path], list[Path]], Told]
 
 @pytest.fixture(params=[False, True], ids=["kernel", "polling"])
 def watching(request: pytest.FixtureRequest) -> Iterator[Watching]:
-    """``watching(trees, single files)``, begun."""
+    """``watching(trees, single files)``: a running watch."""
     running: list[Told] = []
 
     def watch(trees: list[Path], singles: list[Path]) -> Told:
@@ -92,7 +91,7 @@ def tree(tmp_path: Path) -> Path:
     return tree
 
 
-def test_every_kind_of_change_is_told(watching: Watching, tree: Path, tmp_path: Path) -> None:
+def test_every_kind_of_change_is_reported(watching: Watching, tree: Path, tmp_path: Path) -> None:
     single = tmp_path / "single.csv"
     missing = tmp_path / "missing.csv"
     single.write_text("before")
@@ -125,7 +124,7 @@ def test_every_kind_of_change_is_told(watching: Watching, tree: Path, tmp_path: 
     told.until(further)
 
 
-def test_what_lies_behind_links_is_told(watching: Watching, tree: Path, tmp_path: Path) -> None:
+def test_changes_behind_links_are_reported(watching: Watching, tree: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data.txt").write_text(name)
@@ -155,7 +154,7 @@ def test_a_tree_may_go_and_come_back(watching: Watching, tree: Path, tmp_path: P
     told.until(tree / "a.py")
 
 
-def test_a_declared_directory_is_told(watching: Watching, tree: Path, tmp_path: Path) -> None:
+def test_a_declared_directory_is_reported(watching: Watching, tree: Path, tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     tables.mkdir()
     (tables / "old.csv").write_text("before")
@@ -168,7 +167,7 @@ def test_a_declared_directory_is_told(watching: Watching, tree: Path, tmp_path: 
     told.until(tables / "old.csv")
 
 
-def test_what_is_no_code_is_not_told(watching: Watching, tree: Path) -> None:
+def test_changes_of_other_files_are_not_reported(watching: Watching, tree: Path) -> None:
     told = watching([tree], [])
     (tree / "__pycache__").mkdir()
     for name in (".hidden.py", "a.py~", "#a.py#", "4913", "__pycache__/a.pyc", "b.pyc"):
@@ -194,7 +193,7 @@ def test_signature(tmp_path: Path) -> None:
     assert signature(tmp_path) == signature(tmp_path)
 
 
-def test_installed_packages_are_told_by_their_names(tmp_path: Path) -> None:
+def test_installed_packages_are_reported_by_their_names(tmp_path: Path) -> None:
     packages = tmp_path / "site-packages"
     (packages / "one-1.0.dist-info").mkdir(parents=True)
     before = signature(packages)
@@ -232,7 +231,9 @@ def test_the_framework_is_what_is_loaded(project: Path) -> None:
 
 @pytest.mark.forks
 @pytest.mark.parametrize("name", ["manage.py", "requirements.txt"])
-def test_a_change_of_the_framework_and_of_spiders_are_told_apart(project: Path, name: str) -> None:
+def test_changes_of_the_framework_and_of_spiders_are_distinguished(
+    project: Path, name: str
+) -> None:
     code = Code(project / "spiders", project / "manage.py")
     framework, spiders = code.engine_digest(), code.identity()
     for path in project.rglob("*.*"):

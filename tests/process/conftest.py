@@ -1,4 +1,4 @@
-"""Fixtures of the tests that run whole nodes: a web of odd pages, and a look from outside."""
+"""Fixtures of the tests that run whole nodes: a web of odd pages, and a view from outside."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ STOCK = os.environ.get("TEST_SERVERS", "stock") == "stock"
 def redis_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The tests of processes run against servers as users have them; with TEST_SERVERS=private
-    against those of the other tests."""
+    """The tests of processes run against servers configured as users have them; with
+    TEST_SERVERS=private against those of the other tests."""
     if not STOCK:
         yield request.getfixturevalue("redis_url")
         return
@@ -43,7 +43,7 @@ def redis_url(
 
 @pytest.fixture(scope="session")
 def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """As ``redis_url``."""
+    """Like ``redis_url``."""
     if not STOCK or EXTERNAL_POSTGRES:
         yield request.getfixturevalue("postgres_url")
         return
@@ -57,7 +57,7 @@ def postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_url: str) -> Iterator[str]:
-    """Of this server: the other tests may have made theirs already."""
+    """On this server: the other tests may have made theirs already."""
     with template_on(postgres_url) as name:
         yield name
 
@@ -123,7 +123,7 @@ def web() -> Iterator[OddWeb]:
 
 
 class Look:
-    """What the database and the frontier say, seen from the test."""
+    """The state of the database and the frontier, as seen from the test."""
 
     def __init__(self, redis_url: str) -> None:
         self.frontier = Frontier.connect(redis_url, Settings(), follows=True)
@@ -138,8 +138,8 @@ class Look:
     def wait(
         self, pk: int, ready: Callable[[Task], bool] | None = None, timeout: float = 60
     ) -> Task:
-        """The task when it has ended and has all its rows (or is ``ready``). Counters and queues
-        agree meanwhile."""
+        """The task once it has ended and has all its rows (or is ``ready``). Checks meanwhile that
+        counters and queues agree."""
         deadline = time.monotonic() + timeout
         while True:
             problems = self.frontier.audit()
@@ -172,7 +172,7 @@ def look(orm: str, redis_url: str) -> Look:
 
 @pytest.fixture
 def odd_env(manage_env: dict[str, str]) -> dict[str, str]:
-    """manage.py works with the odd spiders; nodes are quick to see death."""
+    """The environment in which manage.py uses the odd spiders, and nodes notice deaths quickly."""
     manage_env["CRAWLFRAME_SPIDERS"] = "tests.process.spiders"
     manage_env["CRAWLFRAME_LEASE"] = "3"
     manage_env["CRAWLFRAME_BEAT"] = "0.5"
@@ -185,7 +185,7 @@ Submit = Callable[..., int]
 
 @pytest.fixture
 def submit(manage: Callable[..., subprocess.CompletedProcess[str]], look: Look) -> Submit:
-    """Submits by the command, once a node has published the spider; answers the task's number."""
+    """Submits with the command, once a node has published the spider; returns the task's number."""
 
     def submit(spider: str, **arguments: object) -> int:
         deadline = time.monotonic() + 20
@@ -203,7 +203,7 @@ def submit(manage: Callable[..., subprocess.CompletedProcess[str]], look: Look) 
 
 
 class Crawl:
-    """Task 1, of so many pages, and the nodes that run it."""
+    """Task 1, with a number of pages, and the nodes that run it."""
 
     def __init__(self, look: Look, nodes: list[Running], pages: int) -> None:
         self.look = look
@@ -211,12 +211,12 @@ class Crawl:
         self.pages = pages
 
     def advance(self, pages: int) -> None:
-        """Returns when so many have ended, or all."""
+        """Returns when ``pages`` more have ended, or all."""
         look = self.look
         wait_for(lambda: look.counts(1).nf > pages or look.task(1).state not in Task.ACTIVE)
 
     def check_end(self) -> None:
-        """Waits for it, and stops the nodes."""
+        """Waits for the end, and stops the nodes."""
         look, all_ = self.look, self.pages + 2  # the first page, and the start of the spider
         wait_for(lambda: look.task(1).state not in Task.ACTIVE)
         task = look.task(1)
@@ -236,8 +236,8 @@ def crawl(
     orm: str,
     web: OddWeb,
 ) -> Callable[..., Crawl]:
-    """Starts nodes and a task on the Redis of this URL. ``beside``: the URL for the test's looks,
-    if they go another way."""
+    """Starts nodes and a task on the Redis of this URL. ``beside``: the URL for the test itself, if
+    it takes another path."""
 
     def start(url: str, pages: int, nodes: int = 1, beside: str = "") -> Crawl:
         odd_env["REDIS_URL"] = url

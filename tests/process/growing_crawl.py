@@ -31,13 +31,13 @@ from tests.process.growing_spider import (
 from tests.repository import Repository
 
 POLL_EVERY = 0.05  # seconds between two looks
-PROGRESS_TIMEOUT = 60.0  # seconds in which something must move
+PROGRESS_TIMEOUT = 60.0  # seconds within which something must progress
 
 
 class GrowingCrawl:
     """``nodes``: name -> its supervisor. ``tasks``: numbers of the tasks, which are all alike.
-    ``most_parked``: requests seen parked at one time. At the end of the ``with`` block nothing of
-    the nodes is left."""
+    ``most_parked``: most requests seen parked at one time. At the end of the ``with`` block nothing
+    of the nodes is left."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class GrowingCrawl:
     # -- what happens -----------------------------------------------------------------------------
 
     def start(self, name: str, *options: str) -> None:
-        """Starts a node, or starts it again, in its clone, which is made when it is not there."""
+        """Starts or restarts a node in its clone, which is made if it is missing."""
         if name not in self.clones:
             self.clones[name] = self.author.clone(self._directory / name)
         env = {**self._env, "CRAWLFRAME_SPIDERS": PACKAGE}
@@ -93,14 +93,14 @@ class GrowingCrawl:
         self.clones[name].git("pull", "--quiet", "--ff-only")
 
     def code(self, name: str) -> CodeState:
-        """Of the youngest life of a node."""
+        """The state of the youngest life of a node."""
         lives = [n for n in self._look.frontier.leases.nodes() if n.node == name and not n.leaving]
         return lives[-1].code if lives else CodeState()
 
     def judged(self, name: str, label: str, before: float = 1.0) -> str:
-        """Waits until a node has taken a version live or refused it, and answers which. The site
-        does not answer meanwhile when more than the share ``before`` of all pages has ended, so
-        that a machine of any speed crawls during all reloads."""
+        """Waits until a node has taken a version live or refused it; returns which. Meanwhile the
+        site stops answering once more than the share ``before`` of all pages has ended, so that a
+        machine of any speed crawls during all reloads."""
 
         def told() -> str:
             if self._advanced() > before:
@@ -145,7 +145,8 @@ class GrowingCrawl:
         return [self._look.counts(task) for task in self.tasks]
 
     def _until(self, ready: Callable[[], bool], problem: str) -> None:
-        """Counters and queues agree at every look. What moves may take as long as it likes."""
+        """Checks at every poll that counters and queues agree. There is no limit while something
+        moves."""
         before, deadline = self._counts(), time.monotonic() + PROGRESS_TIMEOUT
         while not ready():
             problems = self._look.frontier.audit()
@@ -158,7 +159,7 @@ class GrowingCrawl:
             time.sleep(POLL_EVERY)
 
     def _words(self) -> str:
-        """What the nodes said last."""
+        """The last output of the nodes."""
         return "\n".join(node.output[-3000:] for node in self.nodes.values())
 
     # -- what must hold ---------------------------------------------------------------------------
@@ -205,7 +206,7 @@ class GrowingCrawl:
         )
 
     def old_after_new(self) -> int:
-        """Rows of the first version that are younger than some row of another."""
+        """Rows of the first version that are newer than some row of another."""
         rows = Page.objects.filter(task_id__in=self.tasks)
         first = next(iter(self.author.numbers))
         change = rows.exclude(version=first).order_by("pk")[0]

@@ -67,7 +67,7 @@ def shape(house, visits, seen_by):
 
 
 def fields(number: int) -> set[str]:
-    """Of the items of a version."""
+    """The fields of the items of a version."""
     own = LISTING | {"found_by", "seen_by", "shaped_by"}
     if number % 3 == 1:
         own = own - {"title"} | {"name"}
@@ -77,8 +77,8 @@ def fields(number: int) -> set[str]:
 
 
 def callbacks(number: int, *, last: bool = False) -> set[str]:
-    """Of a version, those that come and go. Every fourth version brings a new one, which lives for
-    three versions; every eighth, and the last, have all there ever were."""
+    """The callbacks of a version that come and go. Every fourth version adds a new one, which lives
+    for three versions; every eighth, and the last, have all that ever existed."""
     back = last or number % 8 == 7
     born = (n for n in range(1, number + 1) if n % 4 == 1)
     return {f"parse_extra_{n}" for n in born if back or number - n <= 2}
@@ -121,8 +121,8 @@ def listing_of(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def kinds(reloads: int) -> Iterator[str]:
-    """What the author does, until so many versions are good: most change behaviour, some are
-    broken, which the next one mends, and some are blank."""
+    """What the author does, until ``reloads`` versions are good: most change behaviour, some are
+    broken, which the next one fixes, and some are blank."""
     good = step = 0
     while good < reloads:
         step += 1
@@ -150,7 +150,7 @@ class Author:
         return self._shared.clone(path)
 
     def commit(self, kind: str) -> str:
-        """One of ``kinds``. Answers the label of the version."""
+        """Commits a version of one of ``kinds``. Returns its label."""
         files: dict[str, str | None] = {}
         houses = f"{PACKAGE}/houses.py"
         if kind == "comment":

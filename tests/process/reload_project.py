@@ -1,5 +1,5 @@
-"""A project of spiders that changes while nodes run it: a git checkout with a second clone beside
-it, where the author works, and a view of the node from outside."""
+"""A project of spiders that changes while nodes run it: a git checkout with a second clone, where
+the author works, and a view of the node from outside."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def shop(code: object, name: str = "shop") -> str:
 
 
 class Gate(dict[str, float]):
-    """As ``web.delays``: pages below ``/held/`` are not answered before ``open``."""
+    """For ``web.delays``: pages below ``/held/`` are not answered before ``open``."""
 
     def __init__(self) -> None:
         self._opened = threading.Event()
@@ -103,25 +103,25 @@ class Project:
         return done.stdout
 
     def commit(self, *options: str) -> str:
-        """Commits all; the revision as nodes show it."""
+        """Commits everything; returns the revision as nodes show it."""
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message=change", *options)
         return self.git("rev-parse", "HEAD")[:SHORT]
 
     def clone(self, name: str) -> Project:
-        """A further checkout beside this one."""
+        """Makes a further checkout next to this one."""
         clone = Project(self.root.with_name(name))
         self.git("clone", "--quiet", str(self.root), str(clone.root))
         return clone
 
     def pull(self, author: Project) -> subprocess.Popen[bytes]:
-        """Begins a pull of what the author committed, in a process group of its own."""
+        """Starts a pull of the author's commits, in a process group of its own."""
         words = ("pull", "--quiet", "--ff-only", str(author.root), "main")
         return subprocess.Popen(["git", *AUTHOR, *words], cwd=self.root, start_new_session=True)
 
 
 class View:
-    """A node seen from outside: what it tells of its code, and what its crawls bring."""
+    """A node seen from outside: what it reports of its code, and the results of its crawls."""
 
     def __init__(self, look: Look, running: Running, name: str) -> None:
         self.look = look
@@ -130,13 +130,13 @@ class View:
 
     @property
     def nodes(self) -> list[NodeInfo]:
-        """The masters of the node that live, oldest first."""
+        """The living masters of the node, oldest first."""
         nodes = self.look.frontier.leases.nodes()
         return [node for node in nodes if node.node == self._name and node.lease_left > 0]
 
     @property
     def node(self) -> NodeInfo:
-        """The newest that stays."""
+        """The newest master that is not leaving."""
         return self.until(lambda: [node for node in self.nodes if not node.leaving])[-1]
 
     @property
@@ -144,7 +144,7 @@ class View:
         return self.node.code
 
     def until(self, true: Callable[[], Any], timeout: float = 30) -> Any:
-        """Waits for a condition and answers it."""
+        """Waits for a condition and returns it."""
         deadline = time.monotonic() + timeout
         while not (answer := true()):
             if time.monotonic() > deadline:
@@ -159,26 +159,26 @@ class View:
         return self.code
 
     def renewed(self, reloads: int) -> CodeState:
-        """Waits until the newest master has so many reloads behind it."""
+        """Waits until the newest master has done ``reloads`` reloads."""
         self.until(lambda: self.code.reloads >= reloads)
         assert self.code.reloads == reloads, self.running.output
         assert self.code.state == "live"
         return self.code
 
     def refused(self, text: str) -> CodeState:
-        """Waits until a version is refused for a reason that holds ``text``."""
+        """Waits until a version is refused for a reason that contains ``text``."""
         self.until(lambda: self.code.state == "refused" and text in self.code.problem)
         return self.code
 
     def children(self) -> list[psutil.Process]:
-        """Of the newest master, oldest first: its steward, its template, its workers."""
+        """The newest master's children, oldest first: its steward, its template, its workers."""
         children = psutil.Process(self.node.pid).children()
         return sorted(children, key=lambda child: (child.create_time(), child.pid))
 
     # -- crawls -----------------------------------------------------------------------------------
 
     def start(self, url: str, spider: str = "shop") -> int:
-        """Starts a task; its number."""
+        """Starts a task; returns its number."""
         settings = {"delay": 0, "concurrency": 32, "page_limit": 0}
         task = Task(spider=spider, arguments={"url": url}, settings=settings, seeds=b"")
         task.save()
@@ -188,8 +188,8 @@ class View:
         return task.pk
 
     def items(self, pk: int, count: int = 1) -> dict[str, str]:
-        """The items of a task when it has so many: path -> code that made it. What the rows and the
-        items say of their version is the same."""
+        """The items of a task once it has ``count``: path -> code that made it. Checks that rows
+        and items name the same version."""
         self.until(lambda: Item.objects.filter(task_id=pk).count() >= count)
         items = list(Item.objects.filter(task_id=pk))
         assert len(items) == count
@@ -203,12 +203,12 @@ class View:
         return {_path(page.url): page.version for page in pages}
 
     def parked(self, pk: int, count: int) -> set[str]:
-        """Waits until so many requests of a task are parked; why."""
+        """Waits until ``count`` requests of a task are parked; returns why."""
         self.until(lambda: self.look.counts(pk).parked == count)
         return set(self.look.frontier.parked(pk).values())
 
     def crawl(self, url: str, spider: str = "shop") -> str:
-        """Crawls a site of one page; the code that made its item."""
+        """Crawls a site of one page; returns the code that made its item."""
         (code,) = self.items(self.start(url, spider)).values()
         return code
 
@@ -218,7 +218,7 @@ def _path(url: str) -> str:
 
 
 def is_gone(process: psutil.Process) -> bool:
-    """Has it ended? Whose parent died may wait for init to notice."""
+    """Whether it has ended: a process whose parent died may remain until init notices."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -226,8 +226,8 @@ def is_gone(process: psutil.Process) -> bool:
 
 
 class NodeStarter:
-    """Starts nodes, and ends whatever they left. A master outlives its supervisor for the grace
-    time, and would else speak to the next test's Redis."""
+    """Starts nodes, and ends everything they left. A master outlives its supervisor for the grace
+    time, and would otherwise connect to the next test's Redis."""
 
     def __init__(self, look: Look, directory: Path) -> None:
         self._look = look
@@ -243,7 +243,7 @@ class NodeStarter:
         manage: Path = CHECKOUT / "manage.py",
         look: Look | None = None,
     ) -> View:
-        """``runcrawler --reload`` of one worker, at work."""
+        """Starts ``runcrawler --reload`` with one worker; returns it when it works."""
         words = [manage, "runcrawler", "--reload", "--workers", 1, "--node", name, *options]
         log = self._directory / f"node{len(self._started)}.log"
         self._marks.add(env["CRAWLFRAME_VAR_DIR"])
@@ -262,7 +262,7 @@ class NodeStarter:
         return View(look or self._look, Running(process, log), name)
 
     def processes(self) -> list[psutil.Process]:
-        """All that live, also those whose parents died."""
+        """All living processes, including those whose parents died."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]
 
     def _is_ours(self, process: psutil.Process) -> bool:

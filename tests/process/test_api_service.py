@@ -1,5 +1,5 @@
-"""The API of a whole service: events are streamed by a real web server, and a script that knows
-nothing but the API does a whole day's work."""
+"""The API of a whole service: events are streamed by a real web server, and a script that uses only
+the API does a whole day's work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMEOUT = 60  # seconds of silence
 
 
 class Script:
-    """What a user's script is made of: an address, a token and HTTP."""
+    """What a user's script consists of: an address, a token and HTTP."""
 
     def __init__(self, url: str, secret: str) -> None:
         self.url = f"{url}api/v1/"
@@ -103,14 +103,14 @@ def test_events_are_streamed_as_they_happen(up: tuple[Running, Script]) -> None:
         assert (message["id"], message["event"]) == (str(second.pk), "finished")
         assert json.loads(message["data"])["task"] == task.pk
 
-    # The reader was away meanwhile, and asks for one kind.
+    # The reader was disconnected meanwhile, and asks for one kind.
     third = Event.objects.create(task=task, kind="cancelled")
     fourth = Event.objects.create(task=task, kind="finished")
     with closing(script.events(after=second.pk, kind="finished")) as stream:
         assert next(messages(stream))["id"] == str(fourth.pk)
         assert third.pk < fourth.pk
 
-    # Whoever reads when the service ends is told the end, not cut off.
+    # Readers see a regular end when the service ends; they are not cut off.
     with closing(script.events()) as stream:
         told = messages(stream)
         next(told)

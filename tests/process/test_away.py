@@ -1,4 +1,4 @@
-"""What is taken from under a node's feet, and what spiders do that would take down a worker."""
+"""What is taken away from a running node, and what spiders do that could take down a worker."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_an_emptied_redis_is_filled_again(
     assert (task.na, task.nf) == (102, 102)
     assert len(look.items(pk)) == 101
     assert look.finishes(pk) == 1
-    # Submissions need what nodes say of themselves, which was gone too.
+    # Submissions need what nodes have published, which was lost too.
     assert look.wait(submit("odd", url=web.url)).state == "finished"
     assert [node.workers for node in look.frontier.leases.nodes()] == [1]
 

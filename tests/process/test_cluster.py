@@ -29,7 +29,7 @@ Manage = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def kill(node: Running) -> None:
-    """With all its children, at once."""
+    """Kills it with all its children, at once."""
     family = psutil.Process(node.process.pid).children(recursive=True)
     node.process.send_signal(signal.SIGKILL)
     node.process.wait()

@@ -1,5 +1,5 @@
-"""The database is there and does not do its work: workers hold their results in bounded memory,
-fetch no more, and go on as soon as it does."""
+"""The database is reachable and does not work: workers hold their results in bounded memory, stop
+fetching, and continue as soon as it works."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 class Crawl:
-    """A task that crawls all of ``web``; ``masters`` answers the processes of the nodes."""
+    """A task that crawls all of ``web``; ``masters`` returns the processes of the nodes."""
 
     def __init__(
         self, redis_url: str, web: OddWeb, masters: Callable[[], list[psutil.Process]]
@@ -83,17 +83,17 @@ class Crawl:
 
     @property
     def unsettled(self) -> int:
-        """Pages that were fetched, or are, and whose results Redis was not told of."""
+        """Pages being fetched, or fetched without a report of their results to Redis."""
         done = self.counts.nf  # with the request that ran the spider's start
         return self.web.hits.total() - max(0, done - 1)
 
     def advance(self, pages: int) -> None:
-        """Returns when so many more have ended, or all."""
+        """Returns when ``pages`` more have ended, or all."""
         enough = self.counts.nf + pages
         wait(lambda: self.counts.nf > enough or not self.look.frontier.open_tasks())
 
     def hold(self) -> None:
-        """Returns when fetching has stopped; what was fetched is held."""
+        """Returns when fetching has stopped; results of fetched pages are held."""
         hits, since = -1, 0.0
 
         def is_still() -> bool:
@@ -108,12 +108,12 @@ class Crawl:
         self._held_at, self.since = self.counts.nf, time.monotonic()
 
     def resume(self) -> None:
-        """What was in the way is gone; returns when the crawl has gone on."""
+        """Called when the obstacle is gone; returns when the crawl has continued."""
         wait(lambda: self.counts.nf > self._held_at or not self.look.frontier.open_tasks())
         assert time.monotonic() - self.since < 10
 
     def check_end(self, fetches: int = 1) -> None:
-        """Waits for it. Each page was fetched at most so often."""
+        """Waits for the end. Each page was fetched at most ``fetches`` times."""
         connections.close_all()
         look, pk = self.look, self.pk
         wait(lambda: look.task(pk).state not in Task.ACTIVE)
@@ -129,7 +129,7 @@ class Crawl:
         assert max(self.web.hits.values()) <= fetches
 
     def holder_of_root(self) -> int:
-        """The generation that has the request which runs the spider's start."""
+        """The generation that holds the request which runs the spider's start."""
         frontier = self.look.frontier
         place = frontier.store.redis.hget(
             frontier.store.keys[0]("OWN"), root_admission(self.pk).rid
@@ -137,7 +137,7 @@ class Crawl:
         return int(re.split(rb"[.+]", place)[0])
 
     def check_workers(self) -> None:
-        """None has died."""
+        """Checks that none has died."""
         assert self._workers() >= self.pids
 
     def _workers(self) -> set[int]:
@@ -150,7 +150,7 @@ def crawl(cluster: Cluster, web: OddWeb) -> Crawl:
 
 
 class Control:
-    """A connection of the database's administrator, which needs no proxy."""
+    """A connection of the database's administrator, without a proxy."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._server = cluster.postgres_server
@@ -165,7 +165,7 @@ class Control:
 
     @contextmanager
     def setting(self, name: str, value: str) -> Iterator[None]:
-        """The server has it otherwise for everybody, from the next transaction on."""
+        """Changes a setting of the server for everybody, from the next transaction on."""
         before = self.run(f"SHOW {name}")
         self.run(f"ALTER SYSTEM SET {name} = '{value}'")
         self.run("SELECT pg_reload_conf()")
@@ -192,7 +192,7 @@ class Control:
         return int(self.run("SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0])
 
     def log(self) -> str:
-        """What the server has said since."""
+        """The server's log since then."""
         return self._server.log.read_text()[self._said :]
 
     def close(self) -> None:
@@ -257,7 +257,8 @@ def locks_time_out(control: Control) -> Iterator[None]:
 
 @contextmanager
 def deadlock(control: Control) -> Iterator[None]:
-    """Of a worker, which looks first, and us: one has the table, the other the task's row."""
+    """Between a worker, which comes first, and us: one has locked the table, the other the task's
+    row."""
     with control.setting("deadlock_timeout", "2s"):
         control.run("SET deadlock_timeout = '1h'")
         control.run("SET lock_timeout = '30s'")
@@ -310,7 +311,8 @@ def test_an_unknown_commit_is_settled_by_reading_the_ledger(crawl: Crawl, cluste
 def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
     crawl: Crawl, cluster: Cluster
 ) -> None:
-    """The connections stay, and pass nothing: of both commit threads and the leading steward."""
+    """The connections of both commit threads and the leading steward stay open, but pass
+    nothing."""
     crawl.advance(25)
     proxy = cluster.postgres_proxy
     enough = proxy.lost + 3
@@ -330,7 +332,7 @@ def test_an_answer_that_never_comes_is_not_waited_for_for_ever(
 def test_nodes_that_write_the_same_request_try_again_when_it_cannot_order_them(
     cluster: Cluster, control: Control, web: OddWeb
 ) -> None:
-    """A node is taken for dead while its commit waits, and another one runs the same request."""
+    """A node is declared dead while its commit waits, and another one runs the same request."""
     with ExitStack() as stack, control.setting("default_transaction_isolation", "serializable"):
         with control.transaction("LOCK TABLE crawlservice_page IN SHARE MODE"):
             crawl = Crawl(cluster.redis, web, cluster.heads)
@@ -347,7 +349,7 @@ def test_nodes_that_write_the_same_request_try_again_when_it_cannot_order_them(
 
 @pytest.fixture
 def standby(cluster: Cluster) -> PostgresServer:
-    """It is told of everything, as fast as it can be."""
+    """A standby that receives every change as fast as possible."""
     return cluster.standby()
 
 

@@ -1,5 +1,5 @@
-"""Processes die, fail and lose their links at the named points of the protocol; nothing is lost,
-stored twice or told twice."""
+"""Processes die, fail and lose their connections at the named points of the protocol; nothing is
+lost, stored twice or reported twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 PAGES = 300
 
-# Each strikes once, in whichever process comes there first for the nth time.
+# Each strikes once, in the process that gets there first for the nth time.
 WORKERS_DIE = [
     "fetch.before:20:kill", "fetch.after:31:kill", "parse.before:12:kill", "parse.after:25:kill",
     "commit.before:3:kill", "commit.after:4:kill", "known.before:2:kill", "known.after:2:kill",

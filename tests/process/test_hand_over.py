@@ -41,7 +41,7 @@ def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A checkout that holds the framework too."""
+    """A checkout that contains the framework too."""
     project = Project.make(tmp_path / "checkout")
     for name in PARTS:
         source = CHECKOUT / name
@@ -95,7 +95,7 @@ def test_a_new_master_takes_over(
         assert (codes[f"/held/{n}"], versions[f"/held/{n}"]) == ("first", before)
         assert (codes[f"/late/{n}"], versions[f"/late/{n}"]) == ("second", after)
     node.until(lambda: is_gone(old_master))
-    # What is published is what the new one has, not what the old one says at its end.
+    # The published spiders are those of the new master, not what the old one publishes at its end.
     assert "more" in node.look.frontier.spiders.all()["shop"].arguments["properties"]
 
     # The supervisor runs the new framework too, in the same process, and goes on watching.
@@ -108,7 +108,7 @@ def test_a_new_master_takes_over(
     assert node.crawl(web.url + "other") == "third"
     assert node.node.generation == 2
 
-    # Told to stop while a new master begins, all end.
+    # Asked to stop while a new master begins, all end.
     project.write("crawlservice/urls.py", "urlpatterns = []\n")
     node.until(lambda: node.running.output.count("a new master is started beside") == 2)
     node.until(lambda: len(_masters(node)) == 2)
@@ -120,7 +120,7 @@ def test_a_new_master_takes_over(
 @pytest.mark.long
 @pytest.mark.timeout(60 + 15 * HAND_OVERS)
 def test_every_change_of_the_framework_goes_live(node: View, project: Project, web: OddWeb) -> None:
-    """On a stock Redis, which earns warnings at each start of a master."""
+    """On a stock Redis, which causes warnings at each start of a master."""
     node.running.wait_for("keeps no append-only file" if STOCK else "generation 1")
     masters = {node.node.pid}
     for n in range(HAND_OVERS):
@@ -152,12 +152,12 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
         assert code.candidate.startswith(f"{good}+")
         assert (code.version, node.node.pid) == (good, master)
         assert node.crawl(web.url) == "first"
-        # Back to what runs: no new master is needed.
+        # Back to the running code: no new master is needed.
         project.git("checkout", "--quiet", "--", ".")
         node.until(lambda: node.code.state == "live" and not node.code.problem)
         assert node.node.pid == master
 
-    # Broken, then mended otherwise: that goes live.
+    # Broken, then fixed in another way: that goes live.
     _append(project, "crawlframe/node/worker/worker.py", "def (\n")
     node.refused("SyntaxError")
     project.git("checkout", "--quiet", "--", ".")
@@ -166,7 +166,7 @@ def test_a_broken_framework_is_refused(node: View, project: Project, web: OddWeb
     assert node.crawl(web.url) == "first"
     node.running.wait_for("the supervisor was re-executed")
 
-    # A supervisor that would not work is found out before this one becomes it.
+    # A supervisor that would not work is found out before this one restarts as it.
     master = node.node.pid
     path = project.root / "crawlframe/node/supervisor/supervisor.py"
     sound = path.read_text()

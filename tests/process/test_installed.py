@@ -1,5 +1,5 @@
-"""Crawlframe as a package: built, installed beside nothing of this checkout, and upgraded while a
-node of a project runs."""
+"""Crawlframe as a package: built, installed without this checkout, and upgraded while a node of a
+project runs."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def crawlframe(environment: Environment) -> Path:
 
 @pytest.fixture
 def env(manage_env: dict[str, str]) -> dict[str, str]:
-    """With servers for tests, but nothing that a user of the package would not have."""
+    """Servers for tests, but nothing that a user of the package would not have."""
     for name in ("DJANGO_SETTINGS_MODULE", "CRAWLFRAME_VAR_DIR", "CRAWLFRAME_ENV_FILE"):
         manage_env.pop(name, None)
     del manage_env["CRAWLFRAME_ALLOW_PRIVATE"]
@@ -100,7 +100,7 @@ def env(manage_env: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def project(crawlframe: Path, env: dict[str, str], tmp_path: Path) -> Path:
-    """As startproject makes it, with one more spider and settings of its own."""
+    """A project as startproject makes it, with one more spider and settings of its own."""
     home = tmp_path / "home"
     home.mkdir()
     run(crawlframe, "startproject", "shop", cwd=home, env=env)
@@ -181,8 +181,8 @@ def test_an_upgrade_is_handed_over(
     tmp_path: Path,
 ) -> None:
     """pip replaces the package while a node runs: a new master takes over, and so does a new
-    supervisor; what is in flight is finished by the old one. The package lies in the checkout of
-    the project, which git ignores: the revision says what runs all the same."""
+    supervisor; the old one finishes what is in flight. The package is inside the checkout of the
+    project, but ignored by git: the revision still names what runs."""
     environment = Environment(project / ".venv")
     environment.install(wheel)
     remote = Repository.bare(tmp_path / "remote")

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of a crawl: the same items, one finish, counters right at every look."""
+"""kill -9 in the middle of a crawl: the same items, one end, and counters right at every moment."""
 
 from __future__ import annotations
 

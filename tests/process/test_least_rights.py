@@ -1,5 +1,5 @@
-"""A crawl as the user of Redis that the documentation describes: what it may is enough, and no
-more than that."""
+"""A crawl as the Redis user that the documentation describes: its rights are sufficient, and no
+more than necessary."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def database(new_database: Callable[[str], str]) -> str:
-    """What happens here is the same on both databases; the crawls beside this file use both."""
+    """The results here are the same on both databases; other crawl tests use both."""
     return new_database("sqlite")
 
 
@@ -114,7 +114,7 @@ def test_a_page_that_kills_workers_ends_as_poison_alone(
 def test_who_was_beside_a_killer_is_suspected_once(
     odd_env: dict[str, str], start_manage: Start, submit: Submit, look: Look, web: OddWeb
 ) -> None:
-    """Whose callbacks ran in the same moment cannot be told apart; alone, they can."""
+    """Requests whose callbacks ran at the same moment cannot be told apart; alone, they can."""
     web.pages["/"] = ["/sleeper", "/sleeper?1", "/sleeper?2", *(f"/page/{n}" for n in range(9))]
     web.pages["/page/1"] = ["/killer"]
     web.delays["/page/1"] = 1.0

@@ -1,4 +1,4 @@
-"""A node that is not well is told to be abnormal, with the reason; and well again when it is."""
+"""A node with a problem is shown as abnormal, with the reason; and as normal again afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node(
     manage: Callable[..., subprocess.CompletedProcess[str]],
     redis_url: str,
 ) -> Iterator[Callable[[str], Running]]:
-    """Starts a node of two workers, whose beats come often, on a database."""
+    """Starts a node of two workers, whose heartbeats are frequent, on a database."""
 
     def start(database: str) -> Running:
         manage_env["CRAWLFRAME_LEASE"], manage_env["CRAWLFRAME_BEAT"] = "20", "0.5"
@@ -57,7 +57,7 @@ def wait(ready: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_workers_that_die_again_and_again_are_told(
+def test_workers_that_die_again_and_again_are_reported(
     node: Callable[[str], Running], new_database: Callable[[str], str]
 ) -> None:
     master = node(new_database("sqlite")).process.pid
@@ -71,7 +71,7 @@ def test_workers_that_die_again_and_again_are_told(
 
 
 def a_worker(master: int) -> int:
-    """The youngest of its processes: steward and template are there before any worker."""
+    """The youngest of its processes: steward and template exist before any worker."""
     return max(psutil.Process(master).children(), key=lambda one: one.create_time()).pid
 
 
@@ -83,14 +83,14 @@ def test_a_node_that_stands_still_is_late_and_well_again_when_it_goes_on(
     wait(lambda: alpha().late > 0)
     assert alpha().condition == nodes.ABNORMAL
     (trouble,) = alpha().troubles
-    assert "It has not been heard of for" in trouble
-    assert "its lease is over, and others take its requests" in trouble
+    assert "No heartbeat for" in trouble
+    assert "its lease expires, and other nodes take its requests" in trouble
     running.process.send_signal(signal.SIGCONT)
     wait(lambda: alpha().condition == nodes.IDLE)
 
 
 @pytest.mark.postgres
-def test_a_database_that_is_away_is_told_until_it_is_back(
+def test_an_unreachable_database_is_reported_until_it_is_back(
     node: Callable[[str], Running],
 ) -> None:
     server = PostgresServer()
@@ -100,7 +100,7 @@ def test_a_database_that_is_away_is_told_until_it_is_back(
         server.crash()
         wait(lambda: bool(alpha().waits))
         assert alpha().condition == nodes.ABNORMAL
-        assert alpha().troubles == [f"Its results or chores wait: {alpha().waits}"]
+        assert alpha().troubles == [f"Its results or chores are waiting: {alpha().waits}"]
         assert "onnect" in alpha().waits
         server.start()
         wait(lambda: alpha().condition == nodes.IDLE)

@@ -38,9 +38,9 @@ def test_commits_and_pulls_during_the_whole_crawl_change_nothing(
     redis_url: str,
     tmp_path: Path,
 ) -> None:
-    """Node ``one`` pulls, node ``two`` stays with the first version. What only newer code can run,
-    ``two`` parks and ``one`` takes; what ``one`` can run no more, ``two`` takes, or a later version
-    in which the callback is back."""
+    """Node ``one`` pulls, node ``two`` keeps the first version. What only newer code can run,
+    ``two`` parks and ``one`` takes; what ``one`` can no longer run, ``two`` takes, or a later
+    version in which the callback is back."""
     started = time.monotonic()
     chance = random.Random(SEED)
     with (

@@ -1,5 +1,5 @@
-"""Redis comes back with less than it knew: nodes notice, fill it again from the database, and the
-crawl ends with the exact set."""
+"""Redis comes back with less data than before: nodes notice, fill it again from the database, and
+the crawl ends with the exact set."""
 
 from __future__ import annotations
 

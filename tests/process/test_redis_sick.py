@@ -1,5 +1,5 @@
-"""Redis is there and sick: it refuses what it is asked, is slow, or its connections lead nowhere.
-Nodes wait and go on by themselves, and the crawl ends with the exact set."""
+"""Redis is reachable but sick: it refuses commands, is slow, or its connections lead nowhere. Nodes
+wait and continue by themselves, and the crawl ends with the exact set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SOON = 10  # seconds; on a machine with nothing else to do it is less than 5
 
 @pytest.fixture
 def database(new_database: Callable[[str], str]) -> str:
-    """What happens here is the same on both databases."""
+    """The results here are the same on both databases."""
     return new_database("sqlite")
 
 
@@ -46,7 +46,7 @@ def client_of(server: RedisServer) -> Redis:
 
 @contextmanager
 def full(server: RedisServer) -> Iterator[None]:
-    """For longer than a lease."""
+    """Full, for longer than a lease."""
     with client_of(server) as client:
         client.config_set("maxmemory", 1)
         yield
@@ -56,7 +56,7 @@ def full(server: RedisServer) -> Iterator[None]:
 
 @contextmanager
 def unable_to_save(server: RedisServer) -> Iterator[None]:
-    """Where its snapshot should be is a directory."""
+    """There is a directory in the place of its snapshot."""
     place = server.directory / "dump.rdb"
     (place / "taken").mkdir(parents=True)
     with client_of(server) as client:
@@ -74,7 +74,7 @@ def unable_to_save(server: RedisServer) -> Iterator[None]:
 
 @contextmanager
 def read_only(server: RedisServer) -> Iterator[None]:
-    """A replica of nobody."""
+    """A replica without a primary."""
     with client_of(server) as client:
         client.replicaof("127.0.0.1", free_port())
         yield
@@ -83,7 +83,7 @@ def read_only(server: RedisServer) -> Iterator[None]:
 
 @contextmanager
 def busy(server: RedisServer) -> Iterator[None]:
-    """Somebody's script does not end."""
+    """A script that does not end."""
 
     def ask() -> None:
         with client_of(server) as other, suppress(ResponseError):
@@ -100,7 +100,7 @@ def busy(server: RedisServer) -> Iterator[None]:
 
 @contextmanager
 def loading(server: RedisServer) -> Iterator[None]:
-    """It was killed, and takes longer than a lease to read what it knew."""
+    """It was killed, and takes longer than a lease to load its data."""
     with client_of(server) as client:
 
         def settled() -> bool:
@@ -132,7 +132,7 @@ def silent(server: RedisServer) -> Iterator[None]:
 
 @contextmanager
 def slow(server: RedisServer) -> Iterator[None]:
-    """What is asked takes a while, and the scripts are not known any more."""
+    """Commands take a while, and the scripts are no longer loaded."""
     with client_of(server) as client:
         client.script_flush()
         client.client_pause(700)
@@ -210,7 +210,7 @@ def test_an_address_that_leads_to_another_primary_is_followed(
     web: OddWeb,
     tmp_path: Path,
 ) -> None:
-    """The one before goes on as its replica, with all its connections."""
+    """The previous one goes on as its replica, with all its connections."""
     ports = free_port(), free_port()
     one = redis_server("--port", str(ports[0]), "--repl-diskless-sync-delay", "0")
     other = redis_server("--port", str(ports[1]), "--replicaof", f"127.0.0.1 {ports[0]}")

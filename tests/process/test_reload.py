@@ -1,5 +1,5 @@
 """Hot reload of spiders on running nodes: what goes live, what is refused, and that nothing is
-fetched twice or lost on the way."""
+fetched twice or lost in the process."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_every_kind_of_change_goes_live(
     reloads = 0
 
     def live(expected: str) -> str:
-        """What was changed is live after one more reload; its version."""
+        """The change is live after one more reload; returns its version."""
         nonlocal reloads
         reloads += 1
         version = node.renewed(reloads).version
@@ -87,7 +87,7 @@ def test_every_kind_of_change_goes_live(
         assert node.versions(pk)["/"] == version
         return version
 
-    # One after another, each only after the one before is live.
+    # One after another, each only after the previous one is live.
     project.write("shops/shop.py", source.replace('CODE = "x"', 'CODE = "y"'))
     assert live("y inside outside data rates table").startswith(f"{first}+")
     project.write("shops/shop.py", source)
@@ -152,7 +152,7 @@ def test_every_kind_of_change_goes_live(
     time.sleep(0.6)
     path = project.write("shops/shop.py", source.replace('CODE = "x"', 'CODE = "z"'))
     live(words.replace("DATA", "two").replace("x", "z", 1))
-    # Of all those versions nothing is left but the steward, a template and a worker.
+    # Nothing is left of all those versions but the steward, a template and a worker.
     node.until(lambda: len(node.children()) == 3, timeout=10)
     assert node.look.frontier.audit() == []
     assert node.running.stop() == 0
@@ -371,7 +371,7 @@ def test_broken_versions_are_refused(
     env: dict[str, str], starter: NodeStarter, look: Look, project: Project, web: OddWeb
 ) -> None:
     env["CRAWLFRAME_LOAD_TIMEOUT"] = "1"
-    # A node of another cluster meets what takes longest to refuse.
+    # A node of another cluster gets what takes longest to refuse.
     stubborn_project = Project.make(project.root.with_name("stubborn"))
     stubborn_env = stubborn_project.env(env, CRAWLFRAME_KEY_PREFIX="other")
     other = Look.__new__(Look)
@@ -407,7 +407,7 @@ def test_broken_versions_are_refused(
     # What it wrote may have been live for a moment, after it was gone.
     node.until(lambda: (node.code.state, node.code.version) == ("live", good))
 
-    # A worker that dies is replaced by one of the version that lives, not of the one on the disk.
+    # A dead worker is replaced by one of the live version, not of the one on the disk.
     project.write("shops/shop.py", "1 / 0\n")
     refused = node.refused("ZeroDivisionError")
     worker = node.children()[-1]
@@ -416,7 +416,7 @@ def test_broken_versions_are_refused(
     pk = node.start(web.url)
     assert node.items(pk) == {"/": "first"}
     assert node.versions(pk) == {"/": good}
-    # A late word of the system that the file was written may have it tried once more, in vain.
+    # A late notification that the file was written may cause one more attempt, in vain.
     assert msgspec.structs.replace(node.code, changed_at=refused.changed_at) == refused
 
     # The next good version goes live by itself.
@@ -450,7 +450,7 @@ def test_a_cold_start_with_broken_code(
         (reason,) = node.parked(pk, 1)
         assert f"there is no spider '{name}'" in reason
 
-    # What was broken before keeps nothing else back.
+    # Code that was broken before blocks nothing else.
     project.write("shops/shop.py", shop("second"))
     node.renewed(1)
     assert node.crawl(web.url) == "second"
@@ -643,7 +643,7 @@ subprocess.Popen(["sleep", "{}"], start_new_session=True)
 def test_what_a_module_starts_at_import_ends_with_its_version(
     env: dict[str, str], starter: NodeStarter, project: Project, web: OddWeb
 ) -> None:
-    """Also when the whole node is killed; and at no time before that."""
+    """Also when the whole node is killed; and not at any time before that."""
     words = ["sleep", str(10_000 + os.getpid())]
     project.write("shops/helper.py", HELPER.format(words[1]))
     node = starter.node(env)

@@ -93,7 +93,7 @@ def test_kills_during_reloads_change_nothing(
 
 
 def kill(crawl: GrowingCrawl, chance: random.Random) -> str:
-    """Kills one process of one node; answers what it was."""
+    """Kills one process of one node; returns what it was."""
     name = chance.choice(NODES)
     role = chance.choices(("supervisor", "master", "children"), (1, 3, 8))[0]
     if role == "supervisor":
@@ -111,7 +111,7 @@ def kill(crawl: GrowingCrawl, chance: random.Random) -> str:
 
 
 def kill_one(victims: list[psutil.Process], chance: random.Random) -> None:
-    """Nobody whom it had started outlives it."""
+    """Checks that no process that it started outlives it."""
     victim = chance.choice(victims)
     children = victim.children()
     victim.kill()

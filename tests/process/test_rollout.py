@@ -29,7 +29,7 @@ from crawlframe import Request, Spider
 
 
 class Shop(Spider):
-    """Fetches as many pages as it is told."""
+    """Fetches as many pages as ``many`` says."""
 
     name = "shop"
     settings = {"concurrency": 4}
@@ -51,7 +51,7 @@ Start = Callable[..., Running]
 
 @pytest.fixture
 def database(new_database: Callable[[str], str]) -> str:
-    """What happens here is the same on both databases."""
+    """The results here are the same on both databases."""
     return new_database("sqlite")
 
 
@@ -75,7 +75,7 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 @pytest.fixture
 def author(remote: Repository, tmp_path: Path) -> Repository:
-    """Where the revisions of one test are made, on a branch that begins anew."""
+    """Where the revisions of one test are made, on a branch that starts anew."""
     clone = remote.clone(tmp_path / "author")
     clone.git("reset", "--quiet", "--hard", clone.git("rev-list", "--max-parents=0", "main"))
     clone.git("push", "--quiet", "--force", "origin", "main")
@@ -230,7 +230,7 @@ def test_a_broken_revision_is_refused_and_the_old_one_goes_on(
     assert (version_of(look, "alpha"), version_of(look, "beta")) == (old[:12], old[:12])
     seen = look.counts(task).nf
     look.wait(task, lambda _: look.counts(task).nf > seen)
-    # All back, and everything is as before.
+    # All go back, and everything is as before.
     done = manage("rollout", old, "--back", "--timeout", 60)
     assert done.returncode == 0, done.stderr + nodes[0].output
     assert alpha.head == old
@@ -252,7 +252,7 @@ def test_a_canary_with_a_new_kind_of_error_goes_back_alone(
     done = manage("rollout", new, "--canary", "alpha", "--timeout", 60)
     assert done.returncode == 1, done.stdout + nodes[0].output
     assert "callback (KeyError) in shop.parse, for instance http://127.0.0.1" in done.stderr
-    assert f"It is back on {old[:12]}, and no other node was told" in done.stderr
+    assert f"It is back on {old[:12]}, and no other node was affected" in done.stderr
     assert "beta: not told" in done.stdout
     assert (alpha.head, beta.head) == (old, old)
     assert version_of(look, "alpha") == old[:12]
@@ -301,7 +301,7 @@ def test_a_node_that_starts_later_catches_up(
 def test_a_node_pulls_the_newest_revision_by_itself(
     start_node: Start, author: Repository, alpha: Repository, look: Look
 ) -> None:
-    """Also while it starts: the first pulls end before its master knows of anything."""
+    """Also while it starts: the first pulls end before its master knows anything."""
     running = start_node("alpha", alpha, "--follow-every", "0.2")
     deadline = time.monotonic() + 60
     changes: list[dict[str, str | None]] = [{}, {"spiders/new.py": "x = 1\n"}]

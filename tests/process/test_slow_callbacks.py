@@ -61,7 +61,7 @@ def test_the_others_go_on_when_a_thread_keeps_the_interpreters_lock(
     tmp_path: Path,
     computes: bool,
 ) -> None:
-    """Its worker cannot run one line of Python meanwhile: only its master can help."""
+    """Its worker cannot run a line of Python meanwhile: only its master can help."""
     os.mkfifo(gate := tmp_path / "gate")
     node = start_manage("runcrawler", "--node", "one", "--workers", 1)
     pk = submit("hog", url=web.url, gate=gate, computes=computes)
@@ -106,7 +106,7 @@ def test_no_more_run_at_once_than_the_host_may_be_asked(
     look: Look,
     web: OddWeb,
 ) -> None:
-    """Else they would take all slots of the workers, and nothing else would go on."""
+    """Otherwise they would take all slots of the workers, and nothing else would go on."""
     start_manage("runcrawler", "--node", "one", "--workers", 1)
     pk = submit("naps", url=web.url, pages=40)
     waiting = []  # pages that were fetched and have not ended, once it is known that they are slow

@@ -1,4 +1,4 @@
-"""A host is spared while it is asked, not while the answers are written."""
+"""A host's slots are taken while it is fetched from, not while the results are written."""
 
 from __future__ import annotations
 

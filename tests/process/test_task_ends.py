@@ -1,4 +1,4 @@
-"""The last word of a task's spider, and what it counted: once, whatever dies."""
+"""The last request of a task, and the stats of its spider: once, whatever dies."""
 
 from __future__ import annotations
 

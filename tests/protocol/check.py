@@ -1,4 +1,4 @@
-"""Every state that the model can come to, and whether from each of them the task can still end."""
+"""Explores every state that the model can reach, and whether the task can still end from each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.protocol.model import LAST, Budget, State, Step, closure, first, step
 
 
 class Finding(NamedTuple):
-    """``problem``: "" when everything holds. ``trace``: how it came to that, oldest first."""
+    """``problem``: "" if everything holds. ``trace``: how it got there, oldest first."""
 
     states: int
     problem: str
@@ -21,14 +21,14 @@ class Finding(NamedTuple):
 
 @cache
 def explore(budget: Budget, mutant: str = "", last: bool = False) -> Finding:
-    """Walks through all states, breadth first, so that a trace is as short as can be."""
+    """Walks through all states, breadth first, so that traces are as short as possible."""
     with _no_collections():
         return _explore(budget, mutant, last)
 
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """A quarter of the time would be spent on them, in vain."""
+    """Disables garbage collection, which would take a quarter of the time, in vain."""
     gc.disable()
     try:
         yield
@@ -55,7 +55,7 @@ def _explore(budget: Budget, mutant: str, last: bool) -> Finding:
                     came_from[after] = state
                     following.append(after)
         waiting = following
-    # Without any more trouble, the end must be in reach from everywhere.
+    # Without further trouble, the end must be reachable from everywhere.
     hopeful = set(good)
     while good:
         for before in back.get(good.pop(), ()):

@@ -1,8 +1,8 @@
 """A small model of the protocol, for all its interleavings: two nodes of one worker each, three
 pages that may change between two fetches, a database that forgets nothing and a Redis that may.
 
-Each step is one atomic thing that a process does to Redis, to the database or to itself. What may
-go wrong is counted in ``Budget``. ``mutant`` names a line of the protocol that is left out."""
+Each step is one atomic action of a process on Redis, on the database or on itself. What may go
+wrong is counted in ``Budget``. ``mutant`` names a line of the protocol that is left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "Z": ((),),
 }
 
-# A line of the protocol that is left out -> trouble enough to show what it was for.
+# A line of the protocol that is left out -> the trouble needed to show what it was for.
 MUTANTS: dict[str, tuple[int, ...]] = {
     "complete before commit": (0, 0, 0, 1),
     "ledger not unique": (0, 0, 0, 1),
@@ -39,7 +39,7 @@ MUTANTS: dict[str, tuple[int, ...]] = {
     "a cancelled task has all rows when Redis says so": (1, 0, 0, 0, 0, 1),
 }
 
-# The same, of what holds the last request back.
+# The same, for what holds the last request back.
 MUTANTS_OF_LAST: dict[str, tuple[int, ...]] = {
     "the last request goes at any time": (0, 0, 0, 0),
     "a cancel ends the last request": (0, 0, 0, 0, 0, 1),
@@ -62,7 +62,7 @@ class Redis(NamedTuple):
     cancelling: bool = False
     cancelled: int = 0  # ended without a row
     cursors: frozenset[str] = frozenset()  # pages of whose long list the first part is in
-    lacks: frozenset[int] = frozenset()  # nodes that were told of more than Redis knows
+    lacks: frozenset[int] = frozenset()  # nodes that know of more than Redis does
     fenced: frozenset[tuple[int, int]] = frozenset()  # node, generation
     leases: frozenset[tuple[int, int]] = frozenset()  # generations that have not been replayed
     over: frozenset[tuple[int, int]] = frozenset()  # those of living nodes whose time is over
@@ -90,7 +90,7 @@ class Node(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """How often it may still happen."""
+    """How often each may still happen."""
 
     kills: int = 0
     expiries: int = 0  # Redis is away for longer than leases last
@@ -106,12 +106,12 @@ class State(NamedTuple):
     nodes: tuple[Node, ...]
     budget: Budget
     copy: Redis | None = None  # an earlier state of Redis
-    since: frozenset[int] = frozenset()  # nodes that were told of something after it
+    since: frozenset[int] = frozenset()  # nodes that learned something after it
     doomed: tuple[str, int, int] | None = None  # read by a replay of the mutant
 
 
 class Step(NamedTuple):
-    """``ordinary``: nothing goes wrong. ``state``: what comes of it."""
+    """``ordinary``: nothing goes wrong. ``state``: the result."""
 
     name: str
     actor: int  # number of the node, or STEWARD
@@ -139,7 +139,8 @@ def admit(redis: Redis, *pages: str) -> Redis:
 
 
 def sweep(redis: Redis, mutant: str = "") -> Redis:
-    """What waits of a cancelled task ends, but for its last request; what is held goes on."""
+    """Ends the waiting requests of a cancelled task, except its last request; held ones
+    continue."""
     gone = redis.ready | redis.parked
     if mutant == "a cancel ends the last request" and redis.waits:
         redis = redis._replace(waits=False, cancelled=redis.cancelled + 1)
@@ -187,7 +188,7 @@ def complete(
 
 
 def push(redis: Redis, page: str, follow_up: str) -> Redis:
-    """The first part of a long list, before its parent completes."""
+    """Pushes the first part of a long list, before its parent completes."""
     if page in redis.cursors:
         return redis
     redis = admit(redis, follow_up)
@@ -199,7 +200,7 @@ def give_back(redis: Redis, held: tuple[str, int, int]) -> Redis:
 
 
 def park(redis: Redis, held: tuple[str, int, int]) -> Redis:
-    """Until a node with other code retakes it, or the task is resumed."""
+    """Parks it until a node with other code retakes it, or the task is resumed."""
     if redis.cancelling:
         return give_back(redis, held)
     return redis._replace(
@@ -214,7 +215,7 @@ def bring_back(redis: Redis, pages: frozenset[str]) -> Redis:
 
 
 def replay(redis: Redis, lease: tuple[int, int]) -> Redis:
-    """A generation is declared dead, and what it holds is given back."""
+    """Declares a generation dead, and gives back what it holds."""
     for held in redis.held:
         if held[1:] == lease:
             redis = give_back(redis, held)
@@ -227,7 +228,7 @@ def replay(redis: Redis, lease: tuple[int, int]) -> Redis:
 
 
 def steps(state: State, mutant: str = "") -> Iterator[Step]:
-    """All that may happen next."""
+    """All steps that may happen next."""
     for number in range(len(state.nodes)):
         yield from _steps_of_node(state, number, mutant)
     yield from _steps_of_steward(state, mutant)
@@ -249,7 +250,7 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
     def answered(
         name: str, after: Redis, budget: Budget = state.budget, **changes: Any
     ) -> Iterator[Step]:
-        """A call of this node did something. Its answer may be lost; then it is made again."""
+        """A call of this node was executed. Its answer may be lost; then it is repeated."""
         done = state._replace(redis=after, budget=budget)
         yield Step(
             name,
@@ -277,12 +278,12 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
         for follow_ups in PAGES[node.page]:
             nodes = become(phase="fetched", follow_ups=follow_ups)
             yield step("fetch", state._replace(nodes=nodes))
-        # Or it is told to stop before the fetch, or has not the code, below.
+        # Or it is asked to stop before the fetch, or lacks the code, below.
     if node.phase == "fetched" and mutant != "complete before commit":
         yield step("commit", _commit(state, number, mutant))
         return
 
-    # From here on Redis is called, and refuses who does not belong to it.
+    # From here on Redis is called, and refuses nodes that do not belong to it.
     call = {"claimed": "release", "idle": "claim", "committed": "push"}.get(node.phase, "complete")
     if call == "push" and len(node.follow_ups) < 2:
         call = "complete"
@@ -376,7 +377,7 @@ def _commit(state: State, number: int, mutant: str) -> State:
 
 
 def _end(state: State, mutant: str) -> State:
-    """NR is 0: the database has the last word. Of a cancelled task the rows of what was not fetched
+    """NR is 0: the database decides. For a cancelled task, rows of requests that were not fetched
     may be missing."""
     database, redis = state.database, state.redis
     missing = redis.na - len(database.ledger)
@@ -405,7 +406,7 @@ def closure(database: Database) -> frozenset[str]:
 
 
 def _settle(state: State, mutant: str) -> Iterator[Database]:
-    """A row for one of the pages that have none, or, when there is none, the end of it."""
+    """A row for one of the pages that have none, or, if all have one, the end of the settlement."""
     database = state.database
     missing = sorted(closure(database) - {page for page, _ in database.ledger})
     if mutant == "a cancelled task has all rows when Redis says so":
@@ -468,8 +469,8 @@ def _steps_of_steward(state: State, mutant: str) -> Iterator[Step]:
 
 
 def _filled(state: State, mutant: str = "") -> Redis:
-    """Redis after all that the database knows was told: each row completes its request, together
-    with its follow-ups. Of a task that has ended, only if Redis knows it still."""
+    """Redis after everything in the database was applied: each row completes its request, together
+    with its follow-ups. For an ended task, only if Redis still knows it."""
     redis, database = state.redis, state.database
     for lease in redis.leases:
         redis = replay(redis, lease)

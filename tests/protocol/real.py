@@ -1,5 +1,5 @@
 """What the model is a model of: each of its steps, done with the real scripts on a real Redis, the
-real ledger and the real renewal; and what became of it, read as the model's own words."""
+real ledger and the real renewal; and the result, read back in the model's terms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEASE = 1000.0  # seconds; only fate lets one end
 
 @contextmanager
 def fault(text: str) -> Iterator[None]:
-    """As if it stood in the environment, for a while. "": none."""
+    """As if it were set in the environment, for a while. "": none."""
     with pytest.MonkeyPatch.context() as patch:
         if text:
             patch.setattr(faults, "at", Faults(text).at)
@@ -52,7 +52,7 @@ class Halved(Frontier):
 
 
 class RealNode:
-    """A master and its one worker. ``told`` is all that it knows, as the model says it."""
+    """A master and its one worker. ``told`` is everything that it knows, in the model's terms."""
 
     def __init__(self, number: int, redis: Redis) -> None:
         self.version = f"code {number}"
@@ -101,8 +101,8 @@ class Real:
     # -- steps ------------------------------------------------------------------------------------
 
     def do(self, before: model.State, step: model.Step, broken_off: str) -> None:
-        """``broken_off``: a fault that strikes the first try of what the model takes to be one
-        thing; then it is done again from the start. "": none."""
+        """``broken_off``: a fault that interrupts the first attempt of what the model treats as one
+        action; then it is repeated from the start. "": none."""
         do = getattr(self, f"_{step.name}")
         if step.actor == model.STEWARD:
             do(before, step.state, broken_off)
@@ -210,7 +210,7 @@ class Real:
         node.start()
 
     def _close(self, before: model.State, after: model.State, broken_off: str) -> None:
-        """The first half of a renewal. Whoever began it dies."""
+        """The first half of a renewal. The process that began it dies."""
         with pytest.raises(ConnectionError), fault("era.after:1:error"):
             renew(self._steward())
 
@@ -228,7 +228,7 @@ class Real:
         self._steward().resume(self.task.pk)
 
     def _steward(self) -> Frontier:
-        """Another process each time."""
+        """The frontier of another process each time."""
         return Frontier(PartitionedStore(self.redis, follows=True))
 
     def _lapse(self, before: model.State, after: model.State, broken_off: str) -> None:
@@ -248,7 +248,7 @@ class Real:
     # -- what became of it ------------------------------------------------------------------------
 
     def read(self) -> tuple[model.Redis, model.Database, tuple[model.Node, ...]]:
-        """In the model's words."""
+        """The state in the model's terms."""
         assert self.reader.audit() == []
         return self._read_redis(), self._read_database(), tuple(node.told for node in self.nodes)
 
@@ -299,7 +299,7 @@ class Real:
         )
 
     def _life(self, generation: Any) -> tuple[int, int]:
-        """Node and generation as the model counts them."""
+        """Node and generation, as the model counts them."""
         return next(
             (number, node.lives.index(int(generation)) + 1)
             for number, node in enumerate(self.nodes)

@@ -1,6 +1,6 @@
-"""The protocol, checked in all interleavings of a small model; and every mutant of it is found out.
+"""The protocol, checked in all interleavings of a small model; and every mutant of it is detected.
 ``BUDGET=2,1,1,1,1,1`` (kills, times without Redis, losses of it, lost answers, parkings, cancels)
-digs deeper."""
+explores more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.protocol.check import explore
 from tests.protocol.model import MUTANTS, MUTANTS_OF_LAST, Budget
 
-# Beside those of the mutants, which hold too.
+# In addition to those of the mutants, which hold too.
 BUDGETS = [Budget(0, 1, 0, 1), Budget(1, 0, 0, 1), Budget(0, 0, 1, 1), Budget(2, 0, 0, 0)]
 BUDGETS += [Budget(1, 0, 0, 0, 1), Budget(0, 1, 0, 0, 1)]
 BUDGETS += [Budget(1, 0, 0, 0, 0, 1), Budget(0, 0, 0, 0, 1, 1)]

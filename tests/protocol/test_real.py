@@ -1,6 +1,6 @@
-"""Random walks of the real scripts, ledger and renewal in lockstep with the model: it says what may
-happen next, one of that is done for real, and what became of it must be what the model says.
-MACHINE_EXAMPLES=2000 in the environment digs deeper, and elsewhere each time."""
+"""Random walks of the real scripts, ledger and renewal in lockstep with the model: it lists the
+possible steps, one of them is done for real, and the result must be what the model says.
+MACHINE_EXAMPLES=2000 in the environment runs more, different ones each time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ STEPS = 60  # with trouble; then there is none until the end
 CALM, STEADY = 0.75, 0.7  # shares of steps: without trouble; of whoever took the one before
 TROUBLE = model.Budget(kills=3, expiries=2, losses=2, lost_answers=4, parkings=3, cancels=1)
 
-# What brings a task to its end if nothing goes wrong any more, most urgent first.
+# What leads a task to its end if nothing else goes wrong, most urgent first.
 ONWARDS = (
     *("resume", "replay", "close", "fill", "begin", "renew"),
     *("complete", "push", "commit", "fetch", "sweep", "claim", "finish", "settle"),
 )
-# Where what the model takes to be one thing may be broken off.
+# Where an action that is one step of the model may be interrupted.
 BREAKS = {
     "commit": ["commit.before:1:error", "commit.after:1:error"],
     "finish": ["finish.before:1:error", "finish.after:1:error"],
@@ -41,7 +41,7 @@ BREAKS = {
 
 
 class Walk:
-    """The real thing and the model, side by side."""
+    """The real system and the model, side by side."""
 
     def __init__(self, redis: Redis) -> None:
         self.real = Real(redis)
@@ -49,8 +49,8 @@ class Walk:
         self.log: list[str] = []
 
     def take(self, step: model.Step, broken_off: str = "") -> None:
-        """One step of both. Of those that differ only in what the real thing is free to choose, it
-        is the one that it has chosen."""
+        """One step of both. Among steps that differ only in what the real system is free to choose,
+        it is the one that it has chosen."""
         self.log.append(" ".join(map(str, (*step[:2], "" if step.ordinary else "!", broken_off))))
         allowed = [step]
         if step.name == "claim":
@@ -71,7 +71,7 @@ class Walk:
         assert not [*violations(self.state)]
 
     def go_on(self) -> bool:
-        """A step towards the end. Is there any?"""
+        """Takes a step towards the end. Returns whether there was one."""
         towards = [
             step
             for step in model.steps(self.state)
@@ -85,15 +85,15 @@ class Walk:
 def observed(
     redis: model.Redis, database: model.Database, nodes: tuple[model.Node, ...]
 ) -> tuple[model.Redis, model.Database, tuple[model.Node, ...]]:
-    """Without what concerns only nodes that are not there to notice it."""
+    """Without what only concerns nodes that do not exist to notice it."""
     living = {(n, node.generation) for n, node in enumerate(nodes) if node.phase != "begin"}
     here = {n for n, _ in living if nodes[n].era == redis.era}
     return redis._replace(lacks=redis.lacks & here, over=redis.over & living), database, nodes
 
 
 def wander(both: Walk, chance: Random) -> None:
-    """A walk by lot, and on to the end of the task. Who acts goes on acting for a while, so that
-    others fall behind."""
+    """A random walk, and on to the end of the task. The same actor tends to go on for a while, so
+    that others fall behind."""
     actor = 0
     for _ in range(STEPS):
         possible = [*model.steps(both.state)]
@@ -110,7 +110,7 @@ def wander(both: Walk, chance: Random) -> None:
     assert has_ended(both.state), both.log
 
 
-# What walks by lot come to seldom: a name and, for what a node does, its number.
+# What random walks rarely reach: a name and, for steps of a node, its number.
 STORIES = {
     "a worker commits what was cancelled": (
         "claim0 fetch0 lapse renew1 replay cancel sweep finish1 commit0 settle"

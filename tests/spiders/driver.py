@@ -1,4 +1,4 @@
-"""A crawl in one process and one thread, breadth first: enough to try a spider by itself."""
+"""A crawl in one process and one thread, breadth first: enough to try out a spider."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AGENT = "tests-driver"
 
 
 class Crawl:
-    """What a spider brought home. ``fetched`` has every URL asked for, in order."""
+    """The results of a spider. ``fetched`` has every URL requested, in order."""
 
     def __init__(self, spider: type[Spider], **arguments: Any) -> None:
         self.items: list[Any] = []

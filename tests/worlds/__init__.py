@@ -1,4 +1,4 @@
-"""Circumstances in which the suite must pass, beside those in which it is written."""
+"""Environments in which the suite must pass, besides the one in which it is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BUSY = "while True: pass"
 
 @dataclass(frozen=True)
 class World:
-    """``env`` is added to the environment; ``busy`` processes compute beside the tests."""
+    """``env`` is added to the environment; ``busy`` processes use CPU alongside the tests."""
 
     env: dict[str, str] = field(default_factory=dict)
     background: bool = (
@@ -34,7 +34,7 @@ WORLDS = {
 
 
 def run(world: World, arguments: list[str]) -> int:
-    """Runs pytest with ``arguments`` there. Returns its exit code."""
+    """Runs pytest with ``arguments`` in that world. Returns its exit code."""
     with _load(world.busy):
         return subprocess.run(
             [sys.executable, "-m", "pytest", *arguments],

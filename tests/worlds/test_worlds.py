@@ -1,5 +1,5 @@
-"""The suite passes in other worlds. `make worlds` runs all of it in each; here are tests that have
-failed in one of them."""
+"""The suite passes in other worlds. `make worlds` runs all of it in each; these tests have failed
+in one of them."""
 
 from __future__ import annotations
 

@@ -61,14 +61,14 @@ class Progress:
         self.show(0)
 
     def advance(self, rows: int) -> None:
-        """So many more are done; what is written next stands in the place of the line."""
+        """Counts rows as done; the next output replaces the line."""
         self._done += rows
         if self._shows:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
     def show(self, rows: float) -> None:
-        """So many of those that are being looked at."""
+        """Shows the progress line; ``rows``: how many of the current group are done."""
         if self._shows and self._rows:
             percent = 100 * (self._done + rows) / self._rows
             sys.stderr.write(f"\r{percent:.0f} % of {self._rows:,} ledger rows\x1b[K")

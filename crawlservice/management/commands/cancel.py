@@ -11,7 +11,7 @@ from crawlservice.tasks.submit import cancel
 
 
 class Command(ServiceCommand):
-    help = "Ends a task without fetching what is left of it."
+    help = "Ends a task without fetching its remaining requests."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)

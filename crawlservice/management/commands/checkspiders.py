@@ -1,4 +1,4 @@
-"""checkspiders: imports all spiders and shows what they are, or why they do not load."""
+"""checkspiders: imports all spiders and shows what they take, or why they do not load."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Command(ServiceCommand):
             self.stdout.write(f"\n{module} does not load\n{problem}")
         if registry.broken:
             raise CommandError(f"broken: {', '.join(sorted(registry.broken))}")
-        self.stdout.write(f"{len(registry.infos)} spiders, all in order")
+        self.stdout.write(f"{len(registry.infos)} spiders, no problems")
 
 
 def settings_of(info: SpiderInfo) -> str:

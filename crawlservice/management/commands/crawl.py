@@ -1,4 +1,4 @@
-"""crawl: everything for one crawl on this machine: checks, submits, crawls, shows and sums up."""
+"""crawl: a whole crawl on this machine: checks, submits, crawls, shows progress and a summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crawlservice.tasks.export import STDOUT
 class Command(ServiceCommand):
     help = (
         "Crawls with one spider on this machine, from start to end. Exits with 0 when the task has "
-        "finished, with errors or without, 1 when it has failed, 3 when it was cancelled."
+        "finished, with or without errors, 1 when it has failed, 3 when it was cancelled."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -32,13 +32,15 @@ class Command(ServiceCommand):
         add_output(parser)
         parser.add_argument("--workers", type=int, help="processes; by default one per CPU")
         parser.add_argument("--concurrency", type=int, help="requests in flight per worker")
-        parser.add_argument("--priority", type=int, default=0, help="-100 to 100, high goes first")
+        parser.add_argument(
+            "--priority", type=int, default=0, help="-100 to 100; higher runs first"
+        )
         parser.add_argument("--demo", action="store_true", help="crawl the demo site, started here")
         parser.add_argument("--listings", type=int, help="with --demo: how many houses (5000)")
         parser.add_argument("--latency", type=float, help="with --demo: ms before each answer (0)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # A terminal that closes, or `kill`, must stop the node as Ctrl-C does.
+        # A terminal that closes, or `kill`, must stop the node in the same way as Ctrl-C.
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler)
         crawl = Crawl(
@@ -74,5 +76,5 @@ def demo_of(options: dict[str, Any]) -> Demo | None:
         return Demo(options["listings"], options["latency"])
     for name in ("listings", "latency"):
         if options[name] is not None:
-            raise ArgumentError(f"--{name} goes with --demo")
+            raise ArgumentError(f"--{name} requires --demo")
     return None

@@ -14,7 +14,7 @@ from crawlservice.tasks.submit import get_task
 
 
 class Command(ServiceCommand):
-    help = "Writes the items that a task has now to a .jsonl, .csv or .parquet."
+    help = "Writes the items that a task has now to a .jsonl, .csv or .parquet file."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)

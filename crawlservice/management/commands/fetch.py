@@ -1,4 +1,4 @@
-"""fetch: gets one page as a node would, and prints it or opens a prompt with it."""
+"""fetch: fetches one page as a node would, and prints it or opens a prompt with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from crawlservice.cli.terminal import plain
 
 
 class Command(ServiceCommand):
-    help = "Fetches one URL and prints the body. Redirects and odd statuses go to standard error."
+    help = (
+        "Fetches one URL and prints the body. Redirects and unusual statuses go to standard error."
+    )
     needs_database = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -24,7 +24,7 @@ DIFFER = (
 class Command(ServiceCommand):
     help = (
         "Shows the installation ids of the database and of Redis. Exits with 1 if they differ, "
-        "but after --new-id: then nodes, web and commands refuse to use this Redis."
+        "except after --new-id: nodes, web and commands refuse to use this Redis."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -34,13 +34,13 @@ class Command(ServiceCommand):
             action="store_true",
             help="make Redis belong to this database: all that Redis holds with this key prefix is "
             "dropped, and nodes fill it again from the database. For a Redis whose own database is "
-            "gone; refused while nodes live on it",
+            "gone; refused while nodes use it",
         )
         change.add_argument(
             "--new-id",
             action="store_true",
-            help="give this database an id of its own, when it is a copy of the database of "
-            "another cluster; refused while nodes live on the Redis that has this id",
+            help="give this database a new id, if it is a copy of the database of "
+            "another cluster; refused while nodes use the Redis that has this id",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -58,7 +58,10 @@ class Command(ServiceCommand):
             facts_table(
                 [
                     ("database", mine),
-                    ("Redis", theirs or "none yet; the first who uses it makes it this database's"),
+                    (
+                        "Redis",
+                        theirs or "none yet; it is assigned to this database at the first use",
+                    ),
                     ("key prefix", settings.CRAWLFRAME.key_prefix),
                 ]
             )

@@ -1,4 +1,4 @@
-"""nodes: which nodes live, the code each runs, and what it refused."""
+"""nodes: the living nodes, the code each runs, and what it refused."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Command(ServiceCommand):
         parser.add_argument(
             "--check",
             action="store_true",
-            help="only fail if the node CRAWLFRAME_NODE does not live (not while Redis is away, "
-            "for then nobody knows)",
+            help="only fail if the node CRAWLFRAME_NODE is not running (not while Redis is "
+            "unreachable, because nothing is known then)",
         )
         parser.add_argument(
-            "--forget", metavar="NAME", help="do not show this offline node any more"
+            "--forget", metavar="NAME", help="remove this offline node from the list"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -55,7 +55,7 @@ class Command(ServiceCommand):
         if options["forget"] is not None:
             forget(options["forget"])
             record("forget node", command=True, node=options["forget"])
-            self.stdout.write(f"node {plain(options['forget'])} is forgotten")
+            self.stdout.write(f"node {plain(options['forget'])} was removed from the list")
             return
         nodes = read()
         if options["json"]:
@@ -68,11 +68,11 @@ class Command(ServiceCommand):
             return
         if aside := unreadable():
             self.stdout.write(
-                f"{aside} rows in Redis could not be read and were set aside; see them: "
+                f"{aside} rows in Redis could not be read and were set aside; list them: "
                 f"{command('quarantine')}"
             )
         if not nodes:
-            self.stdout.write(f"no node lives; start one: {command('runcrawler')}")
+            self.stdout.write(f"no node is running; start one: {command('runcrawler')}")
             return
         self.console.print(node_table(nodes))
         for title, text in problems(nodes):
@@ -85,13 +85,13 @@ class Command(ServiceCommand):
         if known is None:
             self.stdout.write(why_unknown())
         elif not any(node.node == name and node.state != OFFLINE for node in known.values()):
-            raise CommandError(f"no node {name} lives")
+            raise CommandError(f"node {name} is not running")
         else:
             self.stdout.write(f"node {name} lives")
 
 
 def node_table(nodes: list[Node]) -> Table:
-    """Columns that no node needs are left out: what was refused or is tried, and what is pulled."""
+    """Columns that no node needs are left out: refused or tried code, and pulled revisions."""
     table = Table("node", "state", box=None, pad_edge=False, header_style="bold")
     table.add_column("for", justify="right")
     table.add_column("code", no_wrap=True)
@@ -118,7 +118,7 @@ def node_table(nodes: list[Node]) -> Table:
 
 
 def problems(nodes: list[Node]) -> list[tuple[str, str]]:
-    """What was refused or does not load, each told once for all nodes that have it: (title, text
+    """What was refused or does not load, each listed once for all nodes that have it: (title, text
     with file, line and traceback)."""
     found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for node in nodes:
@@ -130,7 +130,7 @@ def problems(nodes: list[Node]) -> list[tuple[str, str]]:
         if node.pull_problem:
             found[f"not pulled: {node.follows}", node.pull_problem].append(node.node)
         if node.state == OFFLINE and node.since:
-            held = f"; it held {node.given_back:,} requests, which others run" * bool(
+            held = f"; it held {node.given_back:,} requests, which other nodes run" * bool(
                 node.given_back
             )
             text = f"since {node.since:%Y-%m-%d %H:%M:%S} UTC{held}"

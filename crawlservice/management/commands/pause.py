@@ -1,4 +1,4 @@
-"""pause: holds a task."""
+"""pause: pauses a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawlservice.tasks.submit import pause
 
 
 class Command(ServiceCommand):
-    help = "Lets nothing more of a task be fetched until it is resumed."
+    help = "Stops fetching a task's requests until it is resumed."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)
@@ -21,4 +21,4 @@ class Command(ServiceCommand):
         change("pause", pause, options["id"], command=True)
         self.stdout.write(f"task {options['id']} is paused")
         resume = command(f"resume {options['id']}")
-        self.stdout.write(f"Let it go on: {resume}")
+        self.stdout.write(f"Resume it: {resume}")

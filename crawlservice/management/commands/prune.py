@@ -1,4 +1,4 @@
-"""prune: old tasks are deleted, with all that they brought."""
+"""prune: deletes old tasks with all their data."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ MAX_DAYS = 36_500  # days
 
 class Command(ServiceCommand):
     help = (
-        "Deletes tasks that ended long ago for good, with their pages, items and events. Nodes may "
-        "work meanwhile. If it is stopped, doing it again goes on."
+        "Deletes tasks that ended long ago, with their pages, items and events. Nodes may "
+        "keep running. If it is interrupted, run it again to continue."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         which = parser.add_mutually_exclusive_group(required=True)
         which.add_argument(
             "--tasks-older-than", type=_days, metavar="DAYS", dest="days",
-            help="delete tasks that ended so many days ago or more",
+            help="delete tasks that ended at least this many days ago",
         )  # fmt: skip
         which.add_argument(
             "--task", type=int, nargs="+", metavar="ID", dest="tasks", help="delete these tasks"
         )
         parser.add_argument("--spider", default="", help="only tasks of this spider")
-        parser.add_argument("--dry-run", action="store_true", help="tell how much it would be")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only show how much would be deleted"
+        )
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -44,7 +46,7 @@ class Command(ServiceCommand):
         which = f"tasks{of} that ended before {moment:%Y-%m-%d %H:%M} UTC"
         if options["tasks"] is not None:
             tasks = tasks.filter(pk__in=options["tasks"])
-            which += " among those that are named"
+            which += " among the given ones"
         found = extent(tasks)
         if not found.tasks:
             self.stdout.write(f"there are no {which}")
@@ -59,7 +61,7 @@ class Command(ServiceCommand):
 
     def _is_meant(self) -> bool:
         if not sys.stdin.isatty():
-            raise CommandError("nothing was deleted; give --yes where nobody can be asked")
+            raise CommandError("nothing was deleted; give --yes if there is no terminal")
         return input("Delete them for good? [y/N] ").strip().lower() in ("y", "yes")
 
     def _remove(self, tasks: Any, found: Extent, options: dict[str, Any]) -> None:
@@ -74,7 +76,8 @@ class Command(ServiceCommand):
                 for some in remove(tasks):
                     gone = Extent(*map(sum, zip(gone, some, strict=True)))
                     shown.update(bar, advance=sum(some), description=f"{gone.tasks:,} tasks")
-                shown.update(bar, completed=sum(found))  # they tell more when some was gone before
+                # The total is too high if some rows were gone before.
+                shown.update(bar, completed=sum(found))
         finally:
             if any(gone):
                 asked = {name: options[name] for name in ("days", "spider") if options[name]}

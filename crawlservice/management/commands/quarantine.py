@@ -15,8 +15,8 @@ from crawlservice.connections.frontier import frontier
 
 class Command(ServiceCommand):
     help = (
-        "Lists rows of Redis that could not be read and were set aside, so that nothing else is "
-        "disturbed by them: when, which hash and field, and how the value begins."
+        "Lists rows of Redis that could not be read and were set aside, so that they do not "
+        "disturb anything else: when, which hash and field, and how the value begins."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -30,8 +30,8 @@ class Command(ServiceCommand):
         if rows:
             self.console.print(table)
         else:
-            self.stdout.write("every row in Redis could be read")
+            self.stdout.write("no unreadable rows in Redis")
         if options["clear"] and rows:
             frontier().rows.clear_quarantine()
             record("forget unreadable rows", command=True, rows=len(rows))
-            self.stdout.write(f"{len(rows)} rows are deleted")
+            self.stdout.write(f"{len(rows)} rows deleted")

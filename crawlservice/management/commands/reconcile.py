@@ -1,4 +1,4 @@
-"""reconcile: Redis is told again what the database knows."""
+"""reconcile: brings Redis up to what the database knows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from crawlservice.tasks.submit import get_task
 
 class Command(ServiceCommand):
     help = (
-        "Tells Redis again what the database knows of tasks: requests that it lost come back, "
-        "requests that have a ledger row are completed. Nodes may work meanwhile, and doing it "
-        "again changes nothing. Nodes do it by themselves when they find that Redis lost something."
+        "Brings Redis up to what the database knows of tasks: requests that it lost come back, "
+        "requests that have a ledger row are completed. Nodes may keep running, and repeating it "
+        "changes nothing. Nodes do it by themselves when they find that Redis has lost data."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "ids", type=int, nargs="*", metavar="ID", help="tasks that go on, by default"
+            "ids", type=int, nargs="*", metavar="ID", help="all unfinished tasks by default"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -39,4 +39,4 @@ class Command(ServiceCommand):
             )
             self.stdout.flush()
         if not tasks:
-            self.stdout.write("no task goes on")
+            self.stdout.write("there are no unfinished tasks")

@@ -1,4 +1,4 @@
-"""reseal: encrypts the secrets of webhooks with the present CRAWLFRAME_SECRET_KEY."""
+"""reseal: encrypts the secrets of webhooks with the current CRAWLFRAME_SECRET_KEY."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crawlservice.security.sealing import SealError, reseal
 class Command(ServiceCommand):
     help = (
         "Encrypts the secrets of webhooks with CRAWLFRAME_SECRET_KEY; afterwards the former key "
-        "can leave CRAWLFRAME_SECRET_KEY_FALLBACKS. Exits with 1 if some cannot be opened."
+        "can be removed from CRAWLFRAME_SECRET_KEY_FALLBACKS. Exits with 1 if one cannot be read."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -35,10 +35,10 @@ class Command(ServiceCommand):
             keep_key()
             done = len(webhooks) - len(failed)
             record("reseal", command=True, webhooks=done, failed=failed)
-        self.stdout.write(f"webhooks whose secrets were encrypted anew: {done}")
+        self.stdout.write(f"webhooks whose secrets were encrypted again: {done}")
         if failed:
             raise CommandError(
                 f"webhooks whose secrets are encrypted with an unknown key: {', '.join(failed)}; "
-                "name that key in CRAWLFRAME_SECRET_KEY_FALLBACKS and do this again, or write "
-                "their addresses and make their secrets anew in the admin"
+                "name that key in CRAWLFRAME_SECRET_KEY_FALLBACKS and repeat this, or enter "
+                "their addresses and make new secrets in the admin"
             )

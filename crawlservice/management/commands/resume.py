@@ -1,4 +1,4 @@
-"""resume: lets a task go on."""
+"""resume: resumes a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlservice.tasks.submit import resume
 
 
 class Command(ServiceCommand):
-    help = "Lets a paused task run again, and tries parked requests again."
+    help = "Resumes a paused task, and tries parked requests again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)

@@ -11,7 +11,7 @@ from crawlservice.tasks.retry import retry
 
 
 class Command(ServiceCommand):
-    help = "Runs those requests of an ended task again that ended in error."
+    help = "Runs the failed requests of an ended task again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)

@@ -31,27 +31,33 @@ PAGES, TIMEOUT = 100, 300.0
 
 class Command(ServiceCommand):
     help = "Brings all nodes that follow a branch to a revision, and waits until they run it."
-    needs_database = False  # without a canary: a mended version must get out without it too
+    needs_database = False  # except for a canary: a fixed version must get out without it too
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("revision", nargs="?", help="what git here resolves, or 40 hex digits")
-        parser.add_argument("--canary", metavar="NODE", help="this node must prove it first")
+        parser.add_argument(
+            "revision", nargs="?", help="a name that git resolves here, or 40 hex digits"
+        )
+        parser.add_argument("--canary", metavar="NODE", help="try it on this node first")
         parser.add_argument(
             "--pages", type=int,
-            help=f"pages a canary runs without a new kind of error before the others ({PAGES})",
+            help=f"pages a canary must run without a new kind of error ({PAGES})",
         )  # fmt: skip
         parser.add_argument(
             "--timeout", type=float, default=TIMEOUT, metavar="SECONDS",
             help=f"how long each wait may take ({TIMEOUT:g})",
         )  # fmt: skip
-        parser.add_argument("--back", action="store_true", help="nodes may go back to it")
-        parser.add_argument("--branch", default="", help="when nodes follow different ones")
-        parser.add_argument("--status", action="store_true", help="only show what stands")
+        parser.add_argument("--back", action="store_true", help="allow nodes to go back to it")
+        parser.add_argument(
+            "--branch", default="", help="the branch, if nodes follow different ones"
+        )
+        parser.add_argument(
+            "--status", action="store_true", help="only show the state of the nodes"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["status"]:
             if options["revision"]:
-                raise ArgumentError("--status announces nothing; leave out the revision")
+                raise ArgumentError("--status does not take a revision; leave it out")
             self._show_status()
             return
         view = View(self.console)
@@ -75,10 +81,10 @@ class Command(ServiceCommand):
         if not options["revision"]:
             raise ArgumentError("name the revision to roll out, or ask for --status")
         if options["pages"] is not None and not options["canary"]:
-            raise ArgumentError("--pages goes with --canary NODE")
+            raise ArgumentError("--pages requires --canary NODE")
         pages = PAGES if options["pages"] is None else options["pages"]
         if pages < 1:
-            raise ArgumentError(f"--pages {pages} proves nothing; give 1 or more")
+            raise ArgumentError(f"--pages {pages} must be 1 or more")
         if not options["timeout"] > 0:
             raise ArgumentError(f"--timeout {options['timeout']:g} must be more than 0 seconds")
         revision = full_revision(options["revision"])
@@ -98,7 +104,7 @@ class Command(ServiceCommand):
     def _show_status(self) -> None:
         newest = frontier().rollouts.current()
         if newest is None:
-            self.stdout.write("nothing was announced yet")
+            self.stdout.write("nothing has been announced yet")
         else:
             at = datetime.fromtimestamp(newest.announced_at, UTC)
             whom = ", ".join(newest.nodes) or "all nodes"
@@ -110,11 +116,11 @@ class Command(ServiceCommand):
         if found := node_statuses():
             self.console.print(table(found))
         else:
-            self.stdout.write("no node lives")
+            self.stdout.write("no node is running")
 
 
 class View:
-    """What stands, live on a terminal; otherwise a line for whatever changed."""
+    """The state of the nodes, live on a terminal; otherwise a line for each change."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -34,13 +34,13 @@ from crawlservice.connections.frontier import redis_url
 
 
 def code_of(settings: Settings) -> Code:
-    """Where the spiders and this framework lie."""
+    """Where the spiders and this framework are."""
     start = project.script() or Path(sys.argv[0]).absolute()
     return Code(find_package(settings.spiders) or start.parent / settings.spiders, start)
 
 
 class Command(BaseCommand):
-    help = "Runs a node: fetches requests of all tasks with worker processes until told to stop."
+    help = "Runs a node: fetches requests of all tasks with worker processes until it is stopped."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--workers", type=int, help="worker processes (default: CPUs)")
@@ -48,7 +48,7 @@ class Command(BaseCommand):
         parser.add_argument("--node", help="name of this node in the cluster (default: host name)")
         parser.add_argument("--once", action="store_true", help="end when no task is left")
         parser.add_argument(
-            "--reload", action="store_true", help="take changed code live without losing anything"
+            "--reload", action="store_true", help="load changed code without losing anything"
         )
         parser.add_argument(
             "--follow",
@@ -61,17 +61,17 @@ class Command(BaseCommand):
             type=float,
             default=0.0,
             metavar="SECONDS",
-            help="with --follow: and to its newest revision, looking so often (default: never)",
+            help="with --follow: also to its newest revision, checked this often (default: never)",
         )
         # Between a supervisor and its masters.
         parser.add_argument("--supervised", type=int, help=argparse.SUPPRESS)
-        # Not dest="stderr", which Django's own option has. Supervisors of older code say --stderr.
+        # Not dest="stderr", which Django's own option has. Supervisors of older code pass --stderr.
         parser.add_argument("--log-fd", "--stderr", dest="log_fd", type=int, help=argparse.SUPPRESS)
-        # A supervisor tries whether it could become a fresh one.
+        # A supervisor checks whether it could restart as a new one.
         parser.add_argument("--rehearse", action="store_true", help=argparse.SUPPRESS)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        # A fresh supervisor must not fail for what its master can wait for.
+        # A new supervisor must not fail because of what its master can wait for.
         self.needs_database = not reexec.is_reexecuted()
         return super().execute(*args, **options)
 
@@ -83,7 +83,7 @@ class Command(BaseCommand):
         connections.close_all()
         supervised = options["supervised"]
         if options["follow"] is not None and not options["reload"]:
-            raise ConfigError("--follow changes code, which only takes effect with --reload")
+            raise ConfigError("--follow changes the code, which requires --reload")
         if options["reload"] and supervised is None:
             code = self._supervise(settings, options)
         else:
@@ -96,8 +96,8 @@ class Command(BaseCommand):
         filesystem = next(filter(None, map(network_filesystem, code.trees)), "")
         if filesystem:
             self.stderr.write(
-                f"note: the code lies on a network file system ({filesystem}), which does not tell "
-                "of changes; it is looked at five times a second"
+                f"note: the code lies on a network file system ({filesystem}), which reports no "
+                "changes; it is checked five times a second"
             )
         follower = self._follower(code, options)
         redis_url()  # the embedded server belongs to this process, not to masters that come and go
@@ -112,8 +112,8 @@ class Command(BaseCommand):
         return 0 if options["rehearse"] else supervisor.run()
 
     def _command(self) -> list[str]:
-        """This very command, to be run again. The path of the program is absolute: the working
-        directory may be another one by then."""
+        """The command that this process was started with. The path of the program is absolute,
+        because the working directory may have changed by then."""
         script = sys.argv[0]
         return [
             str(Path(script).absolute()) if word == script else word
@@ -134,7 +134,7 @@ class Command(BaseCommand):
 
     def _work(self, settings: Settings, options: dict[str, Any]) -> int:
         url = redis_url()
-        # A supervisor starts without all this.
+        # A supervisor starts without these imports.
         from crawlframe.node.master.master import Master
         from crawlframe.node.master.supervisor_link import SupervisorLink, release_output
         from crawlservice.services import DjangoServices

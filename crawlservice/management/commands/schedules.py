@@ -1,4 +1,4 @@
-"""schedules: what is submitted again and again, and when next."""
+"""schedules: the schedules, with their next times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAST = {"task": "task", "state": "task__state", "ended": "task__outcome"}
 
 
 class Command(ServiceCommand):
-    help = "Lists schedules, with their next times and what became of the last ones."
+    help = "Lists schedules, with their next times and the outcome of the last run."
 
     def handle(self, *args: Any, **options: Any) -> None:
         last = Run.objects.filter(schedule=OuterRef("pk")).order_by("-due_at")
@@ -47,7 +47,7 @@ class Command(ServiceCommand):
 
 
 def _last_task(schedule: Any) -> Text:
-    """Its number, and how it stands or how it ended."""
+    """Its number, and its state or outcome."""
     if schedule.last_task is None:
         return Text("-")
     task = Task(state=schedule.last_state, outcome=schedule.last_ended)

@@ -1,4 +1,4 @@
-"""setuplink: prints the one-time link to the page that makes the first administrator."""
+"""setuplink: prints the one-time link to the page that creates the first administrator."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Command(ServiceCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         origins = [*settings.CSRF_TRUSTED_ORIGINS, "http://127.0.0.1:8000"]
         parser.add_argument(
-            "--url", default=origins[0], help="where the web is reached (%(default)s)"
+            "--url", default=origins[0], help="where browsers reach the web (%(default)s)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not setup_link.is_needed():
             raise CommandError(
-                "there is an administrator already, who can make further accounts; for a forgotten "
+                "there is an administrator already, who can add accounts; for a forgotten "
                 f"password: {command('changepassword NAME')}"
             )
         record("make setup link", command=True)

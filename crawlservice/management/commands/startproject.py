@@ -18,7 +18,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", help="of the project, such as my-shop")
+        parser.add_argument("name", help="the project's name, such as my-shop")
         parser.add_argument(
             "folder", nargs="?", type=Path, help="new or empty; by default one of that name, here"
         )

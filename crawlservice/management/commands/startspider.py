@@ -1,4 +1,4 @@
-"""startspider: writes a new spider to begin with."""
+"""startspider: writes a new spider to start from."""
 
 from __future__ import annotations
 

@@ -23,12 +23,14 @@ class Command(ServiceCommand):
             "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
             help="an argument of the spider; may be repeated",
         )  # fmt: skip
-        parser.add_argument("--priority", type=int, default=0, help="-100 to 100, high goes first")
+        parser.add_argument(
+            "--priority", type=int, default=0, help="-100 to 100; higher runs first"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         given = parse_pairs(options["arguments"])
         priority, info = options["priority"], published(options["spider"])
-        with transaction.atomic():  # it is written down also when Redis is not told of it
+        with transaction.atomic():  # recorded even if Redis could not be updated
             task = submit(info.name, given, priority=priority, from_text=True, info=info)
             record("submit", task=task, command=True)
         self.stdout.write(f"task {task.pk} submitted: {task.spider}")

@@ -1,4 +1,4 @@
-"""token: the tokens by which programs use the API."""
+"""token: the tokens with which programs use the API."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawlservice.models import Token
 
 
 class Command(ServiceCommand):
-    help = "Makes, lists and revokes the tokens by which programs use the API."
+    help = "Makes, lists and revokes the tokens with which programs use the API."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         what = parser.add_subparsers(dest="what", required=True, metavar="add | list | revoke")
@@ -29,7 +29,7 @@ class Command(ServiceCommand):
         )
         add.add_argument(
             "--scope", choices=tokens.SCOPES, default="read",
-            help="read; submit: also submits, and steers the user's own tasks; operate: steers any "
+            help="read; submit: also submits, and controls the user's own tasks; operate: all "
             "that the user may (default: read)",
         )  # fmt: skip
         add.add_argument(
@@ -37,7 +37,7 @@ class Command(ServiceCommand):
             help="days until it expires, 0 for never (%(default)s)",
         )  # fmt: skip
         what.add_parser("list", help="list all tokens")
-        revoke = what.add_parser("revoke", help="let a token open nothing any more")
+        revoke = what.add_parser("revoke", help="revoke a token")
         revoke.add_argument("id", type=int, help="its number in the list")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -48,9 +48,7 @@ class Command(ServiceCommand):
         if user is None:
             raise CommandError(f"there is no user {options['user']!r}")
         if not user.is_active:
-            raise CommandError(
-                f"user {options['user']!r} is not active; a token would open nothing"
-            )
+            raise CommandError(f"user {options['user']!r} is not active; a token would not work")
         if not 0 <= options["expires_days"] <= tokens.MAX_DAYS:
             raise CommandError(f"--expires-days must be between 0 and {tokens.MAX_DAYS}")
         days = options["expires_days"] or None
@@ -81,7 +79,7 @@ class Command(ServiceCommand):
             )
         if tokens.revoke(Token.objects.filter(pk=token.pk)):
             journal.record("revoke token", token=token, command=True, name=token.name)
-        self.stdout.write(f"token {token.pk} opens nothing any more")
+        self.stdout.write(f"token {token.pk} was revoked")
 
 
 def _day(at: datetime | None) -> str:

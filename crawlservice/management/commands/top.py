@@ -18,15 +18,15 @@ from crawlservice.cli.top import ClusterView
 class Command(ServiceCommand):
     help = (
         "Shows the cluster live: its speed, its nodes and its running tasks. q or Ctrl-C "
-        "ends it. Where there is no terminal, it writes a line now and then."
+        "quits. Without a terminal, it writes a line at intervals."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--every", type=float, metavar="SECONDS",
-            help=f"between two looks (1; {PLAIN_EVERY:g} where there is no terminal)",
+            help=f"between two updates (1; {PLAIN_EVERY:g} without a terminal)",
         )  # fmt: skip
-        parser.add_argument("-n", type=int, metavar="COUNT", help="end after so many looks")
+        parser.add_argument("-n", type=int, metavar="COUNT", help="quit after this many updates")
 
     def handle(self, *args: Any, **options: Any) -> None:
         every = options["every"]

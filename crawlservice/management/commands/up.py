@@ -24,7 +24,7 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.security import exposure
 
 DEFAULT_BIND = "127.0.0.1:8000"
-STOP_MARGIN = 10.0  # seconds beyond the grace time until what does not stop is killed
+STOP_MARGIN = 10.0  # seconds beyond the grace time before a process is killed
 
 
 class Command(ServiceCommand):
@@ -55,7 +55,7 @@ class Command(ServiceCommand):
                 group.start("node", node)
                 ended = group.run()
         if ended is not None:
-            raise CommandError(f"{ended.name} {ended.how_it_ended()}; everything is stopped")
+            raise CommandError(f"{ended.name} {ended.how_it_ended()}; everything was stopped")
 
     def _print_address(self, listener: socket.socket) -> None:
         host, port = listener.getsockname()[:2]
@@ -70,7 +70,7 @@ class Command(ServiceCommand):
             )
         if setup_link.is_needed():
             record("make setup link", command=True)
-            self.stdout.write(f"Make the first administrator: {url}{setup_link.make()}")
+            self.stdout.write(f"Create the first administrator: {url}{setup_link.make()}")
         self.stdout.write("Ctrl-C stops everything.")
         self.stdout.flush()
 
@@ -80,7 +80,7 @@ def listen(bind: str) -> socket.socket:
     host, _, port = bind.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     if not port.isdecimal() or int(port) > 65535:
-        raise ConfigError(f"--bind {bind!r} is not host:port; give one such as {DEFAULT_BIND}")
+        raise ConfigError(f"--bind {bind!r} is not host:port; give for instance {DEFAULT_BIND}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, int(port)), family=family, backlog=256)
@@ -88,15 +88,15 @@ def listen(bind: str) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             reason = f"port {port} is in use; end what uses it, or choose another"
         elif error.errno == errno.EACCES:
-            reason = f"port {port} is not for this user; choose one above 1023"
+            reason = f"port {port} needs more rights; choose one above 1023"
         else:
-            reason = f"{host} is no address of this machine; give one it has"
+            reason = f"{host} is not an address of this machine; give one of its addresses"
         other = f"{DEFAULT_BIND[:-4]}8001"
         raise ConfigError(f"{reason}: --bind {other}, or make up BIND={other}") from None
 
 
 def _check(listener: socket.socket) -> None:
-    """Raises ConfigError when what the settings show must not be reached from there."""
+    """Raises ConfigError if what the settings expose must not be reachable at that address."""
     if found := exposure.refusal([str(listener.getsockname()[0])]):
         raise ConfigError(found)
 

@@ -1,5 +1,5 @@
-// Draws the canvases below each [data-chart-url], and asks for new points as long as the page is
-// looked at and there may be more.
+// Draws the canvases below each [data-chart-url], and polls for new points while the page is
+// visible and there may be more.
 "use strict";
 
 (() => {
@@ -107,7 +107,7 @@
             ended = found.ended;
           }
         } catch {
-          // The service is away; the next time it may be back.
+          // The service is unreachable; a later poll may succeed.
         }
       }
       if (!ended) timer = setTimeout(ask, Number(box.dataset.every) * 1000);

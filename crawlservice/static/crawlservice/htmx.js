@@ -1,10 +1,10 @@
 "use strict";
 
-// Nothing on our pages writes styles into them; the policy of the browser forbids it.
+// Nothing writes inline styles into our pages: their content security policy forbids it.
 htmx.config.includeIndicatorStyles = false;
 
-// What is polled is not exchanged under a finger that is down, nor while its text is being selected:
-// the click or the selection would be lost. The next poll brings it.
+// Polled parts are not replaced while a button is pressed on them or their text is being selected:
+// the click or the selection would be lost. The next poll replaces them.
 (() => {
   let pressed = false;
   addEventListener("pointerdown", () => { pressed = true; }, true);

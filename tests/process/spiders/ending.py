@@ -1,4 +1,4 @@
-"""A spider that counts, drops, closes its task, and has the last word."""
+"""A spider that counts, drops, closes its task, and has a last request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spider whose pages do what real ones do at their worst."""
+"""A spider whose pages do the worst that real ones do."""
 
 from __future__ import annotations
 

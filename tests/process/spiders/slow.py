@@ -1,4 +1,4 @@
-"""A spider that is held up by some pages, in one manner or another."""
+"""A spider that some pages block, in different ways."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Slow(Spider):
 
 
 class Computing(Spider):
-    """Pages of which one callback is quick, and the other computes, until ``gate`` exists."""
+    """One callback is quick, and the other computes, until ``gate`` exists."""
 
     name = "computing"
     url: str
@@ -69,8 +69,8 @@ class Computing(Spider):
 
 
 class Hog(Spider):
-    """Its callback is known to be slow when it comes to a page that keeps the interpreter's lock,
-    in a thread, until somebody writes to the named pipe ``gate``."""
+    """Its callback is known to be slow when it gets a page that keeps the interpreter's lock, in a
+    thread, until something is written to the named pipe ``gate``."""
 
     name = "hog"
     settings = {"concurrency": 64}
