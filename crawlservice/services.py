@@ -13,6 +13,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.code import Code
 from crawlframe.node.messages import FromChildLine
+from crawlframe.node.services import Services
 from crawlservice.connections import installation
 from crawlservice.connections.frontier import use
 from crawlservice.connections.watch import Watch, watch
@@ -23,7 +24,7 @@ from crawlservice.monitoring import lives
 from crawlservice.steward.steward import Steward
 
 
-class DjangoServices:
+class DjangoServices(Services):
     """The services of one node. ``redis`` is a URL, ``code`` where the spiders and this framework
     are. ``once``: the node ends when no task is left."""
 

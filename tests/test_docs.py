@@ -43,7 +43,10 @@ CODE = re.compile(r"```.*?^```|`[^`]*`", re.DOTALL | re.MULTILINE)
 
 # Its sentences are those of people who sell houses.
 FICTION = CHECKOUT / "crawlservice" / "demosite" / "prose.py"
-MODULES = sorted({*(CHECKOUT / "crawlservice").rglob("*.py")} - {FICTION})
+MODULES = sorted(
+    {path for room in ("crawlframe", "crawlservice") for path in (CHECKOUT / room).rglob("*.py")}
+    - {FICTION}
+)
 
 
 def named(path: Path) -> str:
@@ -82,7 +85,7 @@ def texts_of(source: str) -> str:
     return "\n".join([*comments, *strings]).replace("``", "`")
 
 
-def test_the_english_of_the_service_is_plain() -> None:
+def test_the_english_of_the_code_is_plain() -> None:
     found = {named(path): translated(texts_of(path.read_text())) for path in MODULES}
     assert {path: phrases for path, phrases in found.items() if phrases} == {}
 

@@ -81,7 +81,7 @@ class SourceFinder(MetaPathFinder):
         if type(loader) is SourceFileLoader and self.owns(loader.path):
             spec.loader = _Loader(loader.name, loader.path, self)
         elif type(loader) is SourcelessFileLoader and self.owns(loader.path):
-            text = f"{loader.path} has no source; put it beside it, or delete the file"
+            text = f"{loader.path} has no source; put it next to it, or delete the file"
             raise ModuleNotFoundError(text, name=spec.name)
         elif type(loader) is ExtensionFileLoader and self.owns(loader.path):
             self.loaded[Path(loader.path)] = content(Path(loader.path))

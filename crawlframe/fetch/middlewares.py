@@ -135,7 +135,7 @@ class _Way:
             raise
 
     def check(self, request: Request) -> None:
-        """Checks that a layer may go on with this request. Raises MiddlewareError or BadRequest."""
+        """Checks that a layer may pass on this request. Raises MiddlewareError or BadRequest."""
         if not isinstance(request, Request):
             raise MiddlewareError(f"call_next takes a Request, not {request!r:.80}")
         if request.url != self._url:

@@ -12,7 +12,7 @@ from django.db import connection as default_connection
 
 from crawlframe import faults
 from crawlframe.frontier import Counts
-from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
+from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
@@ -24,7 +24,7 @@ from crawlservice.tasks import stats
 TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 
 
-class DjangoLedger:
+class DjangoLedger(Ledger):
     """The engine's Ledger on this thread's Django connection."""
 
     def __init__(self, watch: Watch | None = None) -> None:
@@ -37,8 +37,8 @@ class DjangoLedger:
 
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
-            row = Task.objects.filter(pk=task).values("spider", "arguments", "priority").first()
-        return row and TaskSpec(task, row["spider"], row["arguments"], row["priority"])
+            row = Task.objects.only("spider", "arguments", "priority").filter(pk=task).first()
+        return TaskSpec(task, row.spider, row.arguments, row.priority) if row else None
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():

@@ -36,27 +36,23 @@ USER_AGENT = "Crawlframe-Webhook/1"
 Sending = asyncio.Task[str]
 
 
-class WebhookSender:
-    """The sender of one process. The leader calls ``keep_going`` repeatedly."""
+class WebhookSender(SenderThread):
+    """The sender of one process. What it is sending when it is stopped is sent again by another, if
+    it takes long."""
+
+    sends = "webhooks"
 
     def __init__(self, node: Settings) -> None:
+        super().__init__()
         self._node = node
-        self._thread = SenderThread("webhooks", self._run)
         self._sending: dict[Sending, tuple[int, WebhookMessage]] = {}
 
-    def keep_going(self) -> None:
-        self._thread.keep_going()
-
-    def stop(self) -> None:
-        """Stops it. What is being sent is sent again by others, if it takes long."""
-        self._thread.stop()
-
-    def _run(self) -> None:
+    def _work(self) -> None:
         # Django's database access is not for coroutines: it blocks the loop meanwhile.
         curl = downloader(self._node, AT_A_TIME)
         try:
             with asyncio.Runner() as runner:
-                while self._thread.wanted:
+                while self._wanted:
                     self._tick(runner, curl)
                 runner.run(_end(self._sending, curl))
         finally:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from django.db import connection
 
@@ -14,25 +15,28 @@ log = logging.getLogger(__name__)
 GO_ON = 60.0  # seconds for which it goes on without a call of ``keep_going``
 
 
-class SenderThread:
+class SenderThread(ABC):
     """The leader calls ``keep_going`` repeatedly; the thread is started when it is needed, and
-    again after a failure."""
+    again after a failure. ``sends`` names what it sends, in messages."""
 
-    def __init__(self, name: str, run: Callable[[], None]) -> None:
-        """``run`` works while ``wanted`` is true. It may raise anything."""
-        self._name = name
-        self._work = run
+    sends: ClassVar[str]
+
+    def __init__(self) -> None:
         self._until = 0.0
         self._thread: threading.Thread | None = None
 
+    @abstractmethod
+    def _work(self) -> None:
+        """Sends while ``_wanted`` is true. May raise anything."""
+
     @property
-    def wanted(self) -> bool:
+    def _wanted(self) -> bool:
         return time.monotonic() < self._until
 
     def keep_going(self) -> None:
         self._until = time.monotonic() + GO_ON
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread = threading.Thread(target=self._run, name=self.sends, daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -43,6 +47,6 @@ class SenderThread:
         try:
             self._work()
         except Exception:
-            log.exception("the sender of %s failed and is restarted", self._name)
+            log.exception("the sender of %s failed and is restarted", self.sends)
         finally:
             connection.close()

@@ -19,21 +19,17 @@ log = logging.getLogger(__name__)
 IDLE = 1.0  # seconds between two checks
 
 
-class SignalSender:
-    """The sender of one process. The leader calls ``keep_going`` repeatedly."""
+class SignalSender(SenderThread):
+    """The sender of one process. Without receivers it does nothing."""
 
-    def __init__(self) -> None:
-        self._thread = SenderThread("signals", self._run)
+    sends = "signals"
 
     def keep_going(self) -> None:
         if signals.wanted():
-            self._thread.keep_going()
+            super().keep_going()
 
-    def stop(self) -> None:
-        self._thread.stop()
-
-    def _run(self) -> None:
-        while self._thread.wanted:
+    def _work(self) -> None:
+        while self._wanted:
             self._tick()
             time.sleep(IDLE)
 

@@ -247,7 +247,7 @@ class Supervisor:
             return
         self._handled = identity
         if identity[0] != present.engine or installed:
-            log.info("the framework changed: a new master is started beside this one")
+            log.info("the framework changed: a new master is started next to this one")
             present.send(messages.DropPreload())
             self._start(changed_at=changed_at)
         else:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 SLOW = 0.1  # seconds of one call; a slower callback is no longer run in the event loop
 LOUD = 1.0  # seconds of one step of an async callback, which stays in the loop, worth a warning
-LONG = 8  # computing callbacks that may continue beside the one whose turn it is
+LONG = 8  # computing callbacks that may continue next to the one whose turn it is
 SWITCH = 0.001  # seconds until another thread gets the processor while callbacks compute
 REMEMBERED = 10_000  # slow callbacks
 AT_A_TIME = 4  # callbacks in one iteration of the event loop
