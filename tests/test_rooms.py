@@ -58,7 +58,7 @@ RULES = (
             ("crawlservice.management.commands.runcrawler", "crawlframe.node"),
             *(
                 ("crawlservice.services", f"crawlframe.node.{name}")
-                for name in ("code", "messages")
+                for name in ("code", "messages", "services")
             ),
             *(
                 ("crawlservice.steward.steward", f"crawlframe.node.{name}")
