@@ -21,12 +21,11 @@ from crawlframe.ledger import TaskSpec
 from crawlframe.node.messages import Run, WorkerReport, child_line
 from crawlframe.node.running_marks import RunningMarks
 from crawlframe.node.worker.opening import CrawlMaker
-from crawlframe.node.worker.run_request import RequestRunner
-from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Collector, Outcome
 from crawlframe.request import Request, make_rid
 from crawlframe.response import Response
 from crawlframe.spider import read_settings
+from crawlframe.testing.one_task import OneTask
 
 HEADERS = [("Content-Type", "text/html; charset=utf-8")]
 IN_FLIGHT = 64
@@ -103,19 +102,12 @@ def engine(pages: list[Page]) -> Part:
     claimed = [held(page.url) for page in pages]
     marks = RunningMarks(1, IN_FLIGHT)
     place = marks.take()
-    make = CrawlMaker(Registry.load("benchmarks.profile.spiders"), HERE.deadline).make
-
-    async def load_task(task: int) -> TaskSpec:
-        return TaskSpec(task, "idle", {}, 0)
-
-    async def load_cookies(task: int) -> tuple[dict[str, str], int]:
-        return {}, 0
+    maker = CrawlMaker(Registry.load("benchmarks.profile.spiders"), HERE.deadline)
 
     async def crawl() -> None:
+        spec = TaskSpec(1, "idle", {}, 0)
         mark = partial(marks.write, place)
-        runner = RequestRunner(
-            HERE, make, "", _Fetched(pages), Sieve(), load_task, load_cookies, mark
-        )
+        runner = OneTask(spec, maker.make, _Fetched(pages), HERE, mark=mark).runner
         for request in claimed:
             await runner.run(request, TaskView("running", 0))
 

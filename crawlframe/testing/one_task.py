@@ -13,6 +13,7 @@ from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.run_request import RequestRunner
 from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import Outcome
 from crawlframe.request import Admission, Request, end_admission, make_rid, root_admission
 from crawlframe.task_life import Summary
@@ -20,7 +21,7 @@ from crawlframe.task_life import Summary
 RUNNING = TaskView("running", 0)
 
 
-class OneTask:
+class OneTask(TaskSource):
     """Runs requests of one task. ``spec``, ``cookies`` and ``summary`` are what a worker would load
     from the database and Redis; they can be changed between two runs."""
 
@@ -36,19 +37,17 @@ class OneTask:
     ) -> None:
         """``more`` is passed to the RequestRunner."""
         self.task = spec.task
+        self._make = make
         self.spec: TaskSpec | None = spec
         self.cookies: dict[str, str] = {}
         self.summary: Summary | None = None
         self.runner = RequestRunner(
             settings or Settings(),
-            make,
+            self,
             version,
             downloader,
             Sieve(),
-            self._load_task,
-            self._load_cookies,
             mark,
-            load_summary=self._load_summary,
             **more,
         )
 
@@ -85,11 +84,14 @@ class OneTask:
         rid, _, host, _, record = admission
         return await self.take(Claimed(rid, self.task, host, 0, 0, record), view)
 
-    async def _load_task(self, task: int) -> TaskSpec | None:
+    async def load_task(self, task: int) -> TaskSpec | None:
         return self.spec
 
-    async def _load_cookies(self, task: int) -> tuple[dict[str, str], int]:
+    async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
         return self.cookies, 0
 
-    async def _load_summary(self, task: int) -> Summary | None:
+    async def load_summary(self, task: int) -> Summary | None:
         return self.summary
+
+    def make(self, spec: TaskSpec) -> TaskCrawl:
+        return self._make(spec)

@@ -65,8 +65,8 @@ def run(
     **more: int,
 ) -> Outcome:
     async def one() -> Outcome:
-        nothing: Any = SimpleNamespace(get=None)
-        runner = RequestRunner(Settings(), nothing, "v1", nothing, nothing, no_task, nothing, mark)
+        nothing: Any = SimpleNamespace(load_task=no_task)
+        runner = RequestRunner(Settings(), nothing, "v1", nothing, nothing, mark)
         return await runner.run(claimed(record, **more), TaskView(state, 0))
 
     return asyncio.run(one())

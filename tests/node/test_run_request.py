@@ -120,13 +120,13 @@ class Worker(Tasks):
     def _pass_by(self, seconds: float) -> None:
         self.now += seconds
 
-    async def _load_task(self, task: int) -> TaskSpec | None:
+    async def load_task(self, task: int) -> TaskSpec | None:
         self.loads.append("task")
-        return await super()._load_task(task)
+        return await super().load_task(task)
 
-    async def _load_cookies(self, task: int) -> tuple[dict[str, str], int]:
+    async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
         self.loads.append("cookies")
-        return await super()._load_cookies(task)
+        return await super().load_cookies(task)
 
 
 def run(

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 
 from crawlframe import faults
@@ -26,7 +26,6 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.frontier.records import Claimed, TaskView
-from crawlframe.ledger import TaskSpec
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
@@ -35,6 +34,7 @@ from crawlframe.node.worker.failures import callback_traceback, closing_reason, 
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
 from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
 from crawlframe.record import read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
@@ -46,45 +46,32 @@ EARLY = 1000  # milliseconds that the last request of a task waits if something 
 PIPELINES = "pipelines"  # the name that async pipelines have in place of a callback's
 
 
-async def _unknown(task: int) -> None:
-    """The default ``load_summary``: no task is known."""
-
-
 class RequestRunner:
     """Runs requests of any task. Use it from one event loop.
 
-    ``make`` makes the spider of a task, as that of CrawlMaker does. ``version`` is that of its
-    code. ``load_task`` and ``load_cookies`` read database and Redis."""
+    ``version`` is that of the code of the spiders that ``source`` makes."""
 
     def __init__(
         self,
         settings: Settings,
-        make: Callable[[TaskSpec], TaskCrawl],
+        source: TaskSource,
         version: str,
         downloader: Downloader,
         sieve: Sieve,
-        load_task: Callable[[int], Awaitable[TaskSpec | None]],
-        load_cookies: Callable[[int], Awaitable[tuple[dict[str, str], int]]],
         mark: Callable[[int, bytes], None],
         on_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
-        load_summary: Callable[[int], Awaitable[Summary | None]] = _unknown,
         clock: Callable[[], float] = time.perf_counter,
         failed: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks. ``fetched`` is called for each fetch
-        that is over, whether or not it brought a response. ``load_summary`` returns the summary
-        of a task of which only its last request is left, and None while anything else is left.
-        ``clock`` returns seconds. ``failed`` is called with what authors' code raised; the outcome
-        keeps only its text."""
+        that is over, whether or not it brought a response. ``clock`` returns seconds. ``failed`` is
+        called with what authors' code raised; the outcome keeps only its text."""
         self._settings = settings
-        self._make = make
+        self._source = source
         self._version = version
         self._downloader = downloader
         self._sieve = sieve
-        self._load_task = load_task
-        self._load_cookies = load_cookies
-        self._load_summary = load_summary
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
         self._fetching = Fetching(downloader, self.callbacks, fetched, clock)
@@ -107,7 +94,7 @@ class RequestRunner:
             request = self._decode(outcome)
             crawl = await self._crawl(claimed.task, rid)
             if view.cookies > crawl.cookie_version:
-                crawl.cookies.load(*await self._load_cookies(claimed.task))
+                crawl.cookies.load(*await self._source.load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
                 return await self._call(outcome, crawl, request, None)
@@ -194,7 +181,7 @@ class RequestRunner:
     async def _end(self, outcome: Outcome, crawl: TaskCrawl, request: Request) -> Outcome:
         """Runs ``closed``, the last callback of a task."""
         method(crawl, END_CALLBACK)  # raises Park if it is missing
-        summary = await self._load_summary(outcome.task)
+        summary = await self._source.load_summary(outcome.task)
         if summary is None:  # code of an older release does not hold it back
             return outcome.end(Verdict.DEFER, "not the last one", delay=EARLY)
         return await self._call(outcome, crawl, request, summary)
@@ -273,7 +260,7 @@ class RequestRunner:
             raise
 
     async def _open(self, task: int, rid: bytes) -> TaskCrawl:
-        spec = await self._load_task(task)
+        spec = await self._source.load_task(task)
         if spec is None:
             missing = Park(f"task {task} is not in the database")
             missing.lack_of_code = False
@@ -281,7 +268,7 @@ class RequestRunner:
         RUNNING.set(None)  # not for a single request: all that arrive meanwhile wait for it
         self._mark(LOOP, rid)
         try:
-            crawl = self._make(spec)
+            crawl = self._source.make(spec)
         except (UnknownSpider, ArgumentError) as error:
             raise Park(trim(str(error), 500)) from None
         except BaseException as error:  # the author's __init__ and properties run here

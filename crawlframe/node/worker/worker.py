@@ -4,18 +4,15 @@ commit thread. It takes requests from its master, and reports what it has fetche
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import gc
 import logging
 import os
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
 import psutil
 import uvloop
-from redis import RedisError
 
 from crawlframe import faults
 from crawlframe.code.registry import Registry
@@ -23,7 +20,6 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import return_large_blocks
 from crawlframe.frontier.records import Claimed, TaskView
-from crawlframe.ledger import LedgerAway
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.messages import (
     Beat,
@@ -42,12 +38,11 @@ from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.task_source import StoredTasks
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.task_life import Summary
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
 REPORT_EVERY = 0.004  # seconds; reports within that time are sent as one message
 BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker usually has enough to do until then
@@ -117,18 +112,16 @@ class Worker:
             self._worth_waiting_for,
         )
         downloader = Downloader(self._settings)
+        maker = CrawlMaker(self._registry, self._settings.deadline)
         self._runner = RequestRunner(
             self._settings,
-            CrawlMaker(self._registry, self._settings.deadline).make,
+            StoredTasks(self._committer, self._frontier, ledger, maker),
             self._version,
             downloader,
             self._sieve,
-            load_task=lambda task: self._in_commit_thread(lambda: ledger.task(task)),
-            load_cookies=lambda task: self._in_commit_thread(lambda: self._frontier.cookies(task)),
-            mark=self._mark,
+            self._mark,
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
             fetched=self._on_fetched,
-            load_summary=lambda task: self._in_commit_thread(lambda: self._summary(task)),
         )
         self._committer.start()
         self._send(WorkerReady(self._settings.concurrency))
@@ -260,10 +253,6 @@ class Worker:
         if not self._channel.pending:
             self._loop.remove_writer(self._channel.fileno())
 
-    def _summary(self, task: int) -> Summary | None:
-        counts = self._frontier.counts(task)
-        return self._ledger.summary(task, counts) if counts and counts.nr == 1 else None
-
     # -- end --------------------------------------------------------------------------------------
 
     async def _finish(self) -> None:
@@ -286,25 +275,3 @@ class Worker:
         """Our generation was declared dead, so others run our requests: exits without a message."""
         log.warning("this generation was declared dead; worker %d ends", os.getpid())
         os._exit(1)
-
-    # -- threads ----------------------------------------------------------------------------------
-
-    async def _in_commit_thread(self, job: Callable[[], T]) -> T:
-        """Runs a read on the commit thread's connections; repeats it while they are unavailable."""
-        while True:
-            future: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-            def run(future: concurrent.futures.Future[T] = future) -> None:
-                if not future.set_running_or_notify_cancel():
-                    return  # the caller was cancelled
-                try:
-                    future.set_result(job())
-                except Exception as error:
-                    future.set_exception(error)
-
-            self._committer.call(run)
-            try:
-                return await asyncio.wrap_future(future)
-            except (LedgerAway, RedisError) as error:
-                log.warning("a request waits: %s", error)
-                await asyncio.sleep(1.0)

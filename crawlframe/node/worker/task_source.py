@@ -1,0 +1,93 @@
+"""TaskSource: from where a RequestRunner gets its tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
+
+from redis.exceptions import RedisError
+
+from crawlframe.frontier import Frontier
+from crawlframe.ledger import Ledger, LedgerAway, TaskSpec
+from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.task_life import Summary
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+PAUSE = 1.0  # seconds between two tries to read from a database or Redis that is unavailable
+
+
+class TaskSource(ABC):
+    """Reads tasks, and makes their spiders."""
+
+    @abstractmethod
+    async def load_task(self, task: int) -> TaskSpec | None:
+        """Returns the task, or None if the database does not have it."""
+
+    @abstractmethod
+    async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
+        """Returns the task's shared cookies and their version."""
+
+    @abstractmethod
+    async def load_summary(self, task: int) -> Summary | None:
+        """Returns the summary of a task of which only its last request is left, and None while
+        anything else is left."""
+
+    @abstractmethod
+    def make(self, spec: TaskSpec) -> TaskCrawl:
+        """Returns the task with a new spider object. Raises what CrawlMaker raises."""
+
+
+class StoredTasks(TaskSource):
+    """Reads database and Redis on the connections of the commit thread, and repeats a read while
+    they are unavailable."""
+
+    def __init__(
+        self, committer: Committer, frontier: Frontier, ledger: Ledger, maker: CrawlMaker
+    ) -> None:
+        self._committer = committer
+        self._frontier = frontier
+        self._ledger = ledger
+        self._maker = maker
+
+    async def load_task(self, task: int) -> TaskSpec | None:
+        return await self._read(lambda: self._ledger.task(task))
+
+    async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
+        return await self._read(lambda: self._frontier.cookies(task))
+
+    async def load_summary(self, task: int) -> Summary | None:
+        return await self._read(lambda: self._summary(task))
+
+    def make(self, spec: TaskSpec) -> TaskCrawl:
+        return self._maker.make(spec)
+
+    def _summary(self, task: int) -> Summary | None:
+        counts = self._frontier.counts(task)
+        return self._ledger.summary(task, counts) if counts and counts.nr == 1 else None
+
+    async def _read(self, job: Callable[[], T]) -> T:
+        while True:
+            future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+            def run(future: concurrent.futures.Future[T] = future) -> None:
+                if not future.set_running_or_notify_cancel():
+                    return  # the caller was cancelled
+                try:
+                    future.set_result(job())
+                except Exception as error:
+                    future.set_exception(error)
+
+            self._committer.call(run)
+            try:
+                return await asyncio.wrap_future(future)
+            except (LedgerAway, RedisError) as error:
+                log.warning("a request waits: %s", error)
+                await asyncio.sleep(PAUSE)
