@@ -222,20 +222,20 @@ def test_user_and_password_of_an_address_are_sent_and_shown_to_nobody(
     administrator: Client, receiver: Receiver
 ) -> None:
     address = receiver.url.replace("//", "//{}@") + "in"
-    post(administrator, "add/", url=address.format("wjx:kfx%40zq"))
+    post(administrator, "add/", url=address.format("wjxwjxwjx:kfx%40zqzqzqzq"))
     webhook = Webhook.objects.get()
     assert webhook.url == address.format("***")
-    assert login_of(webhook) == "wjx:kfx%40zq"
+    assert login_of(webhook) == "wjxwjxwjx:kfx%40zqzqzqzq"
     assert "ours accepted the test" in act(administrator, "send_test", webhook)
-    assert receiver.told[0].headers["Authorization"] == "Basic d2p4OmtmeEB6cQ=="
+    assert receiver.told[0].headers["Authorization"] == "Basic d2p4d2p4d2p4OmtmeEB6cXpxenF6cQ=="
     deliver("it answered 500")
     shown = [administrator.get(f"{LIST}{webhook.pk}/change/"), administrator.get(LIST)]
     shown.append(administrator.get(DELIVERIES))
     everything = "".join(page.content.decode() for page in shown)
     rows = str([*Webhook.objects.values(), *Action.objects.values(), *Delivery.objects.values()])
     for text in (everything, rows):
-        assert "zq" not in text
-        assert "wjx" not in text
+        assert "zqzqzqzq" not in text
+        assert "wjxwjxwjx" not in text
 
 
 def test_a_masked_address_keeps_the_password_for_the_same_host_only(
