@@ -26,7 +26,9 @@ from tests.repository import Repository
 
 PACKAGE = "growing"
 SPIDER = "houses"
-LISTINGS = (CHECKOUT / "spiders" / "listings.py").read_text()
+OURS = CHECKOUT / "spiders"
+LISTINGS = (OURS / "listings.py").read_text().replace("from spiders.", f"from {PACKAGE}.")
+PROJECT = (OURS / "project.py").read_text()
 LISTING = {
     "id", "title", "district", "address", "price", "rooms", "area", "built", "agent", "features",
     "visits",
@@ -106,6 +108,7 @@ def sources(number: int, *, last: bool = False) -> dict[str, str]:
         changes += '    item["rate"] = house["price"] / house["area"]\n'
     return {
         f"{PACKAGE}/__init__.py": '"""Spiders that grow."""\n',
+        f"{PACKAGE}/project.py": PROJECT,
         f"{PACKAGE}/listings.py": LISTINGS,
         f"{PACKAGE}/houses.py": houses,
         f"{PACKAGE}/shape.py": SHAPE.format(number=number, changes=changes),
