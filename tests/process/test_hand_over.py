@@ -110,7 +110,7 @@ def test_a_new_master_takes_over(
 
     # Asked to stop while a new master begins, all end.
     project.write("crawlservice/urls.py", "urlpatterns = []\n")
-    node.until(lambda: node.running.output.count("a new master is started beside") == 2)
+    node.until(lambda: node.running.output.count("a new master is started next to") == 2)
     node.until(lambda: len(_masters(node)) == 2)
     assert node.running.stop() == 0
     node.until(lambda: not starter.processes())
