@@ -106,8 +106,9 @@ def test_which_downloader(site: Site, of_request: Any, of_spider: str, used: str
     assert site.seen[0].header("X-Session") == ("author" if used == "requests" else None)
 
 
-@pytest.mark.parametrize("downloader", ["curl", "requests"])
-def test_limits_of_the_spider(site: Site, downloader: str) -> None:
+def answer_beyond_limits(site: Site) -> None:
+    """``/slow`` never ends, ``/big`` has 100 bytes, ``/loop`` redirects to itself."""
+
     @site.on("/slow")
     async def slow(exchange: Exchange) -> None:
         await exchange.send(b"HTTP/1.1 200 OK\r\n")
@@ -115,6 +116,11 @@ def test_limits_of_the_spider(site: Site, downloader: str) -> None:
 
     site.answer("/big", b"x" * 100)
     site.answer("/loop", status=302, headers={"Location": "/loop"})
+
+
+@pytest.mark.parametrize("downloader", ["curl", "requests"])
+def test_limits_of_the_spider(site: Site, downloader: str) -> None:
+    answer_beyond_limits(site)
     with pytest.raises(FetchTimeout):
         fetch(f"{site.url}/slow", SpiderSettings(timeout=0.2, downloader=downloader))
     with pytest.raises(BodyTooLarge):
@@ -142,13 +148,7 @@ def test_jar_and_hosts_are_passed_on(site: Site, downloader: str) -> None:
 
 @pytest.mark.parametrize("downloader", ["curl", "requests"])
 def test_limits_of_a_request(site: Site, downloader: str) -> None:
-    @site.on("/slow")
-    async def slow(exchange: Exchange) -> None:
-        await exchange.send(b"HTTP/1.1 200 OK\r\n")
-        await asyncio.sleep(60)
-
-    site.answer("/big", b"x" * 100)
-    site.answer("/loop", status=302, headers={"Location": "/loop"})
+    answer_beyond_limits(site)
     settings = SpiderSettings(timeout=40, max_body=10, max_redirects=1, downloader=downloader)
     with pytest.raises(FetchTimeout, match=r"within 0\.2 s"):
         fetch(Request(f"{site.url}/slow", timeout=0.2), settings)
