@@ -42,9 +42,12 @@ def spider(name: str, more: str = "") -> str:
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Iterator[Callable[..., Registry]]:
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Registry]]:
     """``load(file=source, ...)``: a registry of a package with these modules."""
     path, modules = [*sys.path], {*sys.modules}
+    # A finder of its own: the one of the process knows the modules of other tests.
+    others = [finder for finder in sys.meta_path if not isinstance(finder, SourceFinder)]
+    monkeypatch.setattr(sys, "meta_path", others)
 
     def make(options: dict[str, Any] | None = None, **sources: str) -> Registry:
         directory = tmp_path / "some_spiders"
