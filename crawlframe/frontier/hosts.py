@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import msgpack
-
 from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, chunks
 from crawlframe.frontier.partitions import PartitionedStore, pack
@@ -131,7 +129,7 @@ class Hosts:
             why = "paused"
         elif rest <= now and not (why == "blocked" and b"p" in fields):
             why = "robots" if wait > now else ""
-        blocks, pages = self._pages(partition, name, fields.get(b"b"))
+        pages = fields.get(b"b", b"")
         gap = None
         limits = order or HostOrder()
         if limits.delay is None and (adaptive or (delay is None and b"g" in fields)):
@@ -151,20 +149,13 @@ class Hosts:
             order=order,
             failures=round(number("f")),
             trial=b"p" in fields,
-            blocks=blocks,
-            pages=pages,
+            blocks=pages.count(b"1"),
+            pages=len(pages),
             robots_until=number("ro") / 1000,
             robots_delay=robots_delay,
             robots_wait=wait / 1000 if wait > now else 0.0,
             address=fields.get(b"ip", b"").decode(errors="replace"),
         )
-
-    def _pages(self, partition: int, name: str, packed: bytes | None) -> tuple[int, int]:
-        """Blocks among the last pages, and how many those are."""
-        if packed is None:
-            return 0, 0
-        bits = self._rows.read_row("HOST", b"b", packed, _bits, "", name, partition)
-        return bits.count("1"), len(bits)
 
     # -- control ----------------------------------------------------------------------------------
 
@@ -226,7 +217,3 @@ def _seconds(ms: float) -> float:
 
 def _number(_: bytes, value: bytes) -> float:
     return float(value)
-
-
-def _bits(_: bytes, packed: bytes) -> str:
-    return "".join(str(int(bit)) for bit in msgpack.unpackb(packed))

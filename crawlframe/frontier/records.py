@@ -47,6 +47,7 @@ class Claimed(NamedTuple):
     record: bytes
     claim: int = 0  # the sequence number of the claim that returned it
     kills: int = 0  # workers whose death it is blamed for
+    refusals: int = 0  # how often its host has refused it
 
     @property
     def alone(self) -> bool:
@@ -74,6 +75,9 @@ class Signal(NamedTuple):
     ms: int = 0  # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none
 
 
+NO_SIGNAL = Signal()
+
+
 class Fetched(NamedTuple):
     """A request held by this generation whose fetch is over: its host's slot is freed before the
     request is settled."""
@@ -81,7 +85,7 @@ class Fetched(NamedTuple):
     rid: bytes
     host: str
     claim: int  # as in Claimed: another claim fetches the same request again
-    signal: Signal = Signal()
+    signal: Signal = NO_SIGNAL
 
 
 class TaskView(NamedTuple):
@@ -103,7 +107,8 @@ class Claim:
 @dataclass
 class Completion:
     """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
-    ``items``: number of items in the row; ``cancelled``: it failed for no other reason."""
+    ``items``: number of items in the row; ``cancelled``: it failed for no other reason; ``signal``:
+    of its fetch."""
 
     rid: bytes
     task: int
@@ -113,6 +118,7 @@ class Completion:
     duplicates: int = 0
     items: int = 0
     cancelled: bool = False
+    signal: Signal = NO_SIGNAL
 
 
 class Counts(NamedTuple):

@@ -207,6 +207,8 @@ local function add_slots(host, n)
   return math.max(0, n)
 end
 
+local note_signal  -- set by _signals.lua, for the verbs that are told of signals
+
 local left_by = {}  -- generation -> rids that leave() removed from it
 
 -- freed: host -> number of slots given back. Must follow every use of leave() on held requests.
@@ -267,6 +269,7 @@ end
 local function forget_tries(rids)
   call('HDEL', TRIES, unpack(rids))
   if call('EXISTS', KILLS) == 1 then call('HDEL', KILLS, unpack(rids)) end
+  if call('EXISTS', REFUSALS) == 1 then call('HDEL', REFUSALS, unpack(rids)) end
 end
 
 -- Parked requests by group (<task>:<tried>), so that a version skips all those it has tried at once.
@@ -286,8 +289,9 @@ local function unstrand(group, rids)
 end
 
 -- Removes rid from where `own` says it is. Returns the lane. The caller removes or rewrites OWN, and
--- passes `groups` to leave_groups() where rid may be parked. Returns nothing when `own` is unreadable.
-local function leave(rid, own, freed, groups)
+-- passes `groups` to leave_groups() where rid may be parked. kind, ms: the signal of its fetch, which
+-- is noted if the slot is freed here. Returns nothing when `own` is unreadable.
+local function leave(rid, own, freed, groups, kind, ms)
   local holder, lane, hold = split_own(own)
   local id, _, host = split_lane(lane)
   local task = id and task_of(id)
@@ -306,7 +310,10 @@ local function leave(rid, own, freed, groups)
   else
     append(left_by, holder, rid)
     count(task, 'inprogress', -1)
-    if hold ~= OVER then freed[host] = (freed[host] or 0) + 1 end
+    if hold ~= OVER then
+      freed[host] = (freed[host] or 0) + 1
+      if kind then note_signal(id, host, kind, ms) end
+    end
   end
   return lane
 end
