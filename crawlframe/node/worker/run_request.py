@@ -171,7 +171,8 @@ class RequestRunner:
         kept in either case."""
         refused = outcome.signal[0] == REFUSED and isinstance(error, StatusError)
         if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first
-            return outcome.end(Verdict.RELEASE, error.reason, str(error))
+            asked = max(0, outcome.signal[1])
+            return outcome.end(Verdict.RELEASE, error.reason, str(error), asked)
         if error.retryable and not refused and outcome.attempts < crawl.retries(request):
             delay = backoff(outcome.attempts)
             if error.response is not None:
