@@ -107,7 +107,6 @@ def test_rests_double_and_an_answer_ends_them(bench: Bench) -> None:
     assert 299 < rest(bench) <= 300
     trial(bench, ANSWERED)
     assert (rest(bench), state(bench).failures, state(bench).trial) == (0, 0, False)
-    assert not bench.redis.exists(bench.key("WATCHED"))
     assert len(bench.claim()) == 8
 
 
