@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
@@ -11,12 +10,12 @@ from typing import Any, ClassVar, Literal, get_type_hints
 
 import msgspec
 
-from crawlframe import middleware, pipelines, porting
+from crawlframe import porting
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.middleware import Middleware, SyncMiddleware
+from crawlframe.misuse import misuse_of
 from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
-from crawlframe.signatures import misfit, parameters, required
 from crawlframe.spider_log import SpiderLog
 from crawlframe.stats import Stats
 
@@ -202,7 +201,7 @@ def argument_type(
 def describe(spider: type[Spider]) -> SpiderInfo:
     """Return what the node publishes about a spider. Raises SpiderError if it breaks the
     contract."""
-    if problem := _misuse(spider):
+    if problem := misuse_of(spider, Spider):
         raise SpiderError(f"spider {spider.name!r}: {problem}")
     kind = argument_type(spider)
     try:
@@ -244,82 +243,6 @@ def build(
         if field not in start:
             setattr(instance, field, value)
     return instance, {field: value for field, value in values.items() if field in start}
-
-
-def _misuse(spider: type[Spider]) -> str:
-    """Return a mistake that would show only when the spider runs, often silently; "" if none."""
-    if isinstance(spider.start_urls, str | bytes):
-        return 'start_urls must be a list of URLs, such as ["https://example.com/"]'
-    if isinstance(spider.allowed_domains, str | bytes):
-        return 'allowed_domains must be a list of host names, such as ["example.com"]'
-    if isinstance(spider.allowed_domains, list | tuple | set | frozenset):
-        for domain in spider.allowed_domains:
-            if problem := _no_host_name(domain):
-                return f"allowed_domains: {problem}"
-    if problem := porting.misuse_of(spider, Spider) or pipelines.misuse_of(spider.pipelines):
-        return problem
-    if problem := middleware.misuse_of(spider.middlewares):
-        return problem
-    if problem := _misuse_of_follow(spider.follow):
-        return problem
-    for name, argument in (("opened", "task"), (END_CALLBACK, "summary")):
-        if problem := _unfit_hook(spider, name, argument):
-            return problem
-    for name in ("log", "stats"):
-        if any(name in inspect.get_annotations(kind) for kind in spider.__mro__):
-            return f"{name} is a name of Spider's own; rename the argument"
-    if needed := _needed_to_make(spider):
-        return (
-            f"__init__ must work without arguments, and needs {needed}; arguments of a task are "
-            "parameters of start or annotated class attributes"
-        )
-    inherits = spider.start is Spider.start and spider.parse is Spider.parse
-    if inherits and spider.start_urls:
-        return "the pages of start_urls go to the method parse; write one, or a start of its own"
-    return ""
-
-
-def _misuse_of_follow(follow: Any) -> str:
-    """A method or an argument may have had this name before it meant something."""
-    if follow is Spider.follow:
-        return ""
-    words = "follow is called with each request that goes out, as follow(self, request, response)"
-    if not callable(follow) or inspect.iscoroutinefunction(follow):
-        return f"{words}; it must be a plain method"
-    if inspect.isgeneratorfunction(follow) or inspect.isasyncgenfunction(follow):
-        return f"{words}, and returns one or None; it yields"
-    if problem := misfit(follow, None, None, None):
-        return f"{words}: {problem}"
-    return ""
-
-
-def _unfit_hook(spider: type[Spider], name: str, argument: str) -> str:
-    """Why a method called at the beginning or end of a task cannot be called; "" when it can."""
-    hook = getattr(spider, name, None)
-    if not callable(hook):
-        return ""
-    if misfit(hook, *([None] if inspect.isfunction(hook) else []), None):
-        return f"{name} must take one argument: {name}(self, {argument})"
-    if name == END_CALLBACK and "reason" in parameters(hook):
-        return "closed(self, reason) is Scrapy's; write closed(self, summary): summary.reason"
-    return ""
-
-
-def _no_host_name(domain: Any) -> str:
-    if not isinstance(domain, str):
-        return f"{domain!r} is not text; write host names, such as example.com"
-    if re.fullmatch(r"[^/:]*|\[[^/\]]+\]", domain):  # the latter is an IPv6 address
-        return ""
-    host = re.split(r"[/:]", domain.partition("//")[2] or domain)[0]
-    return f"{domain!r} is not a host name; write {host or 'one such as example.com'}"
-
-
-def _needed_to_make(spider: type[Spider]) -> str:
-    """Return the required arguments of ``__init__``, as text."""
-    plain = spider.__init__ is object.__init__ and spider.__new__ is object.__new__
-    if plain and type(spider) is type:
-        return ""  # the check is slow, and not needed for a class that defines nothing of its own
-    return required(spider)
 
 
 def _untold(kind: type[msgspec.Struct]) -> str:

@@ -92,10 +92,10 @@ KEYS: dict[str, tuple[str, str]] = {
 }
 
 
-# Kept across eras, because it is not rebuilt from the database.
+# Kept across eras, because it is not rebuilt from the database; of a host, what was learned.
 LASTING = {
     "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
-    "COOKIES", "QUARANTINE",
+    "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED",
 }  # fmt: skip
 # Redis's own: also kept when another installation takes it over.
 OWN_AFFAIRS = {"ERA"}

@@ -170,3 +170,13 @@ def test_a_host_that_nobody_knows(bench: Bench) -> None:
         None,
         "",
     )
+
+
+def test_an_order_without_an_end_outlives_an_era(bench: Bench) -> None:
+    bench.open(*bench.requests(1))
+    bench.frontier.hosts.order("a.example", HostOrder(paused=True))
+    bench.frontier.eras.wipe()
+    assert bench.redis.ttl(bench.key("HOST", "a.example")) == -1
+    bench.open(*bench.requests(1))
+    assert bench.claim() == []
+    assert bench.frontier.hosts.held() == {"a.example": ("paused", math.inf)}

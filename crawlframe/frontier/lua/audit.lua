@@ -136,9 +136,30 @@ local function audit_lane(name)
   end
 end
 
+local BINDING = {'r', 'p', 'rd', 'rw', 'od', 'oc', 'op'}  -- what claim reads only where x is set
+
+local function audit_host(key, name)
+  local state = call('HGETALL', key)
+  local fields = {}
+  for i = 1, #state, 2 do fields[state[i]] = state[i + 1] end
+  add(active, name, -(tonumber(fields.a) or 0))
+  for _, field in ipairs(BINDING) do
+    if fields[field] and not fields.x then
+      problem('host %s has %s, which no claim sees', name, field)
+    end
+  end
+  if (fields.p or fields.b or tonumber(fields.f) or tonumber(fields.u))
+    and call('SISMEMBER', WATCHED, name) == 0 then
+    problem('host %s has failed, and no answer will change that', name)
+  end
+  if fields.op and not call('ZSCORE', HELD_HOSTS, name) then
+    problem('host %s is paused, and nobody is told', name)
+  end
+end
+
 walk(nil, function(key)
   local kind, name = string.match(string.sub(key, #TAG + 1), '^(%a+):(.*)$')
-  if kind == 'h' then add(active, name, -(tonumber(call('HGET', key, 'a')) or 0))
+  if kind == 'h' then audit_host(key, name)
   elseif kind == 'q' then audit_lane(name)
   elseif kind == 'inprogress' then add(held, name, -call('SCARD', key)) end
 end)

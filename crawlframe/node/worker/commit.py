@@ -260,7 +260,7 @@ class Committer(threading.Thread):
 
 
 def _value(outcome: Outcome) -> int:
-    """What is told of a request that is given back: milliseconds, or a penalty."""
+    """The number that goes with a request that is given back: milliseconds, or a penalty."""
     if outcome.verdict is Verdict.RELEASE:
         return REFUSAL if outcome.signal[0] == REFUSED else 0
     return outcome.delay
