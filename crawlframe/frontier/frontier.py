@@ -232,7 +232,7 @@ class Frontier(Tasks):
         local = completion.follow_ups
         if self.store.partitions > 1:
             local = [f for f in local if self.store.partition_of(f.host) == partition]
-        failed = 2 if completion.cancelled else int(completion.failed)
+        failed = 2 if completion.cancelled else 3 if completion.excluded else int(completion.failed)
         task, counted = str(completion.task), [completion.duplicates, completion.items]
         return [completion.rid, task, failed, counted, 0, local]
 

@@ -87,8 +87,9 @@ class TaskOut(BaseModel):
     live: bool
     na: int = Field(description="requests admitted")
     nf: int = Field(description="requests finished")
-    ne: int = Field(description="requests that ended in an error or were cancelled")
+    ne: int = Field(description="requests that ended in an error, or were cancelled or excluded")
     cancelled: int = Field(description="those of ne that ended because the task was cancelled")
+    excluded: int = Field(description="those of ne that politeness ended, as robots.txt asks")
     unwritten: int | None = Field(
         description="of a cancelled task: requests whose pages are still to be written; null: none"
     )

@@ -232,6 +232,7 @@ def _out(known: Forecast, counted: TaskStats) -> TaskOut:
         nf=progress.nf,
         ne=progress.ne,
         cancelled=progress.cancelled,
+        excluded=progress.excluded,
         unwritten=task.unwritten,
         nr=progress.nr,
         items=progress.items,

@@ -244,6 +244,7 @@ class Committer(threading.Thread):
                     outcome.duplicates,
                     row.items,
                     row.cancelled,
+                    row.excluded,
                 )
             )
         ended = self._frontier.complete(completions)
