@@ -86,6 +86,7 @@ KEYS: dict[str, tuple[str, str]] = {
         "quarantine",
         "hash <hash> <field> -> <time (ms)> <start of the value>: rows that could not be read",
     ),
+    "FORGOTTEN": ("forgotten", "string: how often robots.txt files were forgotten (partition 0)"),
     "ROLLOUT": ("rollout", "hash <branch>:[<node>] -> <id>|<JSON of a rollout> (partition 0)"),
 }
 
@@ -93,7 +94,7 @@ KEYS: dict[str, tuple[str, str]] = {
 # Kept across eras, because it is not rebuilt from the database.
 LASTING = {
     "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
-    "COOKIES", "QUARANTINE",
+    "COOKIES", "QUARANTINE", "FORGOTTEN",
 }  # fmt: skip
 # Redis's own: also kept when another installation takes it over.
 OWN_AFFAIRS = {"ERA"}

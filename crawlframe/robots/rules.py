@@ -18,10 +18,11 @@ MAX_LINE = 2083 * 8  # characters of a line; longer URLs are not sent
 _BOMS = (
     (b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"),
 )  # fmt: skip
+_WIDE = ([True, False] * 2, [False, True] * 2)  # which bytes are 0 in UTF-16 without a mark
 _BROKEN_BOM = re.compile(rb"\xef\xbb?(?=[A-Za-z#\s])")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]+)""", re.I)
 _AGENT_LINE = re.compile(r"(\s*user[- ]?agent\b\s*:?\s*)(\S.*)", re.I)
-_AGENT = re.compile(r"[a-z_-]+")
+_AGENT = re.compile(r"([a-z_-]*)[a-z0-9_-]*")  # the group is what RFC 9309 takes for a name
 # The directives that Protego reads, with its misspellings.
 _KNOWN_LINE = re.compile(r"\s*(?:user|allow|di[as]|site|crawl|request|visit|host)", re.I)
 _NOT_OURS = "0"  # no crawler has this name
@@ -113,8 +114,8 @@ def _decoded(body: bytes, content_type: str) -> str:
             return body[len(mark) :].decode(encoding, "replace")
     if broken := _BROKEN_BOM.match(body):
         body = body[broken.end() :]
-    if b"\0" in body[:2]:  # UTF-16 without a mark: every other byte of a text is 0
-        return body.decode("utf-16-be" if body[:1] == b"\0" else "utf-16-le", "replace")
+    if (zeros := [byte == 0 for byte in body[:4]]) in _WIDE:
+        return body.decode("utf-16-be" if zeros[0] else "utf-16-le", "replace")
     try:
         return body.decode()
     except UnicodeDecodeError as error:
@@ -140,7 +141,8 @@ def _ours(text: str, token: str) -> str:
         found = _AGENT_LINE.match(line)
         if found and not found[2].startswith(("*", "#")):
             name = _AGENT.match(found[2].lower())
-            line = found[1] + (token if name and name[0] == token else _NOT_OURS)
+            mine = name is not None and token in (name[0], name[1])
+            line = found[1] + (token if mine else _NOT_OURS)
         lines.append(line)
     return "\n".join(lines)
 

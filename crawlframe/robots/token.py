@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-_PRODUCT = re.compile(r"[A-Za-z_-]+")
+_PRODUCT = re.compile(r"[A-Za-z0-9_-]+")
 # "Mozilla/5.0 (compatible; Examplebot/2.1; ...)": the product that says who it is.
-_COMPATIBLE = re.compile(r"mozilla/[^(]*\(compatible;\s*([A-Za-z_-]+)", re.I)
+_COMPATIBLE = re.compile(r"mozilla/[^(]*\(compatible;\s*([A-Za-z0-9_-]+)", re.I)
 
 
 def product_token(user_agent: str) -> str:

@@ -115,6 +115,7 @@ def _published(settings: SpiderSettings) -> dict[str, Any]:
         "delay": round(settings.delay * 1000),
         "concurrency": settings.concurrency,
         "page_limit": settings.page_limit,
+        "robots": settings.robots,
     }
     share = settings.failed_share
     return kept if share is msgspec.UNSET else kept | {"failed_share": share}

@@ -33,6 +33,7 @@ from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
 from crawlframe.node.worker.failures import callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
+from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
@@ -63,10 +64,12 @@ class RequestRunner:
         fetched: Callable[[Claimed], None] = lambda claimed: None,
         clock: Callable[[], float] = time.perf_counter,
         failed: Callable[[BaseException], None] = lambda error: None,
+        robots: RobotsGuard | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks. ``fetched`` is called for each fetch
         that is over, whether or not it brought a response. ``clock`` returns seconds. ``failed`` is
-        called with what authors' code raised; the outcome keeps only its text."""
+        called with what authors' code raised; the outcome keeps only its text. ``robots`` is that
+        of Fetching."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -74,7 +77,7 @@ class RequestRunner:
         self._sieve = sieve
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
-        self._fetching = Fetching(downloader, self.callbacks, fetched, clock)
+        self._fetching = Fetching(downloader, self.callbacks, fetched, clock, robots)
         self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
