@@ -255,6 +255,11 @@ class RobotsUnread(FetchError):
         self.reason = reason
         self.retryable = reason != TlsError.reason
         self.after = after
+        self._arguments = (origin, reason, why, after)
+
+    def copy(self) -> RobotsUnread:
+        """Another one, for another request."""
+        return RobotsUnread(*self._arguments)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

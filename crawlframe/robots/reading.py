@@ -6,11 +6,12 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from multidict import CIMultiDictProxy
 
 from crawlframe.errors import BadUrl, FetchError, PrivateAddress
 from crawlframe.links import join
-from crawlframe.response import Response
 from crawlframe.robots.rules import MAX_BYTES
 
 MAX_HOPS = 5  # redirects that are followed; RFC 9309, 2.3.1.2, asks for at least as many
@@ -20,6 +21,14 @@ REDIRECTS = (301, 302, 303, 307, 308)
 
 _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,10})", re.I)
 _NO_CACHE = re.compile(r"(?:^|,)\s*(?:no-cache|no-store)\b", re.I)
+
+
+class Answer(Protocol):
+    """What a server answered, such as a Response."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
 
 
 class Fetched(NamedTuple):
@@ -38,7 +47,7 @@ class Fetched(NamedTuple):
     detail: str = ""
 
 
-async def read(origin: str, transfer: Callable[[str], Awaitable[Response]]) -> Fetched:
+async def read(origin: str, transfer: Callable[[str], Awaitable[Answer]]) -> Fetched:
     """Reads the robots.txt of an origin. ``transfer`` fetches one URL without following redirects.
 
     Raises PrivateAddress and BadUrl for the origin itself: no request of it can be sent, whatever
@@ -63,7 +72,7 @@ async def read(origin: str, transfer: Callable[[str], Awaitable[Response]]) -> F
         url, hops = target, hops + 1
 
 
-def _answered(response: Response, hops: int) -> Fetched:
+def _answered(response: Answer, hops: int) -> Fetched:
     headers = response.headers
     return Fetched(
         response.status,

@@ -8,7 +8,6 @@ others may fetch."""
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 import time
 from abc import ABC, abstractmethod
@@ -19,7 +18,7 @@ from typing import NamedTuple
 from redis import RedisError
 
 from crawlframe.conf import Settings
-from crawlframe.errors import BadUrl, FetchError, PrivateAddress, RobotsForbidden, RobotsUnread
+from crawlframe.errors import BadUrl, PrivateAddress, RobotsForbidden, RobotsUnread
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, RobotsTurn
@@ -133,8 +132,8 @@ class RobotsGuard:
             loading.add_done_callback(lambda done: self._loaded(key, done))
         try:
             return await asyncio.shield(loading)
-        except FetchError as error:  # each request has its own, for its errback
-            raise copy.copy(error) from None
+        except RobotsUnread as error:  # each request has its own, for its errback
+            raise error.copy() from None
 
     async def watch(self) -> None:
         """Looks for files that were forgotten, for ever."""
