@@ -83,6 +83,7 @@ class TaskOut(BaseModel):
     closing: str = Field(description="why its spider closed it; empty if it did not")
     user: str | None = Field(description="who submitted it")
     schedule: int | None = Field(description="id of the schedule that submitted it")
+    robots: bool = Field(description="whether it obeys robots.txt")
     retries: int = Field(description="how often its failed requests were run again")
     live: bool
     na: int = Field(description="requests admitted")

@@ -226,6 +226,7 @@ def _out(known: Forecast, counted: TaskStats) -> TaskOut:
         closing=task.closing,
         user=task.user.get_username() if task.user else None,
         schedule=task.schedule_id,
+        robots=submit.obeys_robots(task),
         retries=task.retries,
         live=progress.live,
         na=progress.na,

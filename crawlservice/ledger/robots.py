@@ -8,10 +8,15 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
+from redis import RedisError
 
+from crawlframe.errors import FrontierError
+from crawlframe.frontier.wording import error_text
 from crawlframe.ledger import RobotsTurn
+from crawlframe.links import host_of
 from crawlframe.robots.state import RobotsState, Status
 from crawlservice.connections import clock
+from crawlservice.connections.frontier import frontier
 from crawlservice.models import RobotsFile
 
 TIMES = ("read_at", "known_until", "unreachable_since", "next_try")
@@ -49,13 +54,17 @@ def save(origin: str, state: RobotsState) -> None:
         RobotsFile.objects.bulk_create([row], ignore_conflicts=True)
 
 
-def forget(pks: Collection[int]) -> list[str]:
-    """Deletes rows, so that the files are read again. Returns the origins. Raises
-    django.db.Error."""
-    rows = RobotsFile.objects.filter(pk__in=pks)
-    origins = [*rows.order_by("origin").values_list("origin", flat=True)]
-    rows.delete()
-    return origins
+def forget(origins: Collection[str]) -> int:
+    """Makes the files of these origins be read again, by all workers within a second. Returns how
+    many were known. Raises FrontierError if Redis does not answer; then nothing has changed."""
+    hosts = sorted({host_of(f"{origin}/") for origin in origins})
+    try:
+        frontier().hosts.forget_robots(hosts)
+        deleted, _ = RobotsFile.objects.filter(origin__in=origins).delete()
+        frontier().hosts.forget_robots(hosts)  # a worker may have looked in between
+    except RedisError as error:
+        raise FrontierError(f"Redis does not answer: {error_text(error)}") from None
+    return deleted
 
 
 def _may_be_due(row: RobotsFile, now: datetime) -> bool:

@@ -193,6 +193,12 @@ def limits_of(task: Task) -> TaskLimits:
     return limits
 
 
+def obeys_robots(task: Task) -> bool:
+    """Whether the task obeys robots.txt, as its spider was published."""
+    obeys: bool = task.settings.get("robots", True)
+    return obeys
+
+
 def limits_as_written(task: Task) -> dict[str, Any]:
     """The limits of a task, with the names, order and units of ``settings``."""
     known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
