@@ -20,7 +20,7 @@ def judge(
     """Returns the state after one attempt to read it. ``now``: seconds since the epoch, by the
     clock of ``before``. ``token``: of the crawler that read it; ``max_delay``: seconds of a
     Crawl-delay that are obeyed at most."""
-    if got.lost:  # RFC 9309, 2.3.1.2: may be taken for unavailable
+    if got.lost:  # RFC 9309, 2.3.1.2: may count as unavailable
         return _read(got, now, Status.NO_RULES, note=got.detail)
     if got.status is None or got.status >= 500 or got.status == TOO_MANY:
         return _unreachable(before, got, now)

@@ -13,6 +13,7 @@ from crawlframe.errors import BadRequest
 from crawlframe.links import normalise
 
 MAX_BYTES = 500 << 10  # of a robots.txt that are read; RFC 9309, 2.5, asks for at least as many
+LARGE = 32 << 10  # characters, above which a hostile file could take milliseconds for one URL
 MAX_LINE = 2083 * 8  # characters of a line; longer URLs are not sent
 
 _BOMS = (
@@ -22,7 +23,7 @@ _WIDE = ([True, False] * 2, [False, True] * 2)  # which bytes are 0 in UTF-16 wi
 _BROKEN_BOM = re.compile(rb"\xef\xbb?(?=[A-Za-z#\s])")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]+)""", re.I)
 _AGENT_LINE = re.compile(r"(\s*user[- ]?agent\b\s*:?\s*)(\S.*)", re.I)
-_AGENT = re.compile(r"([a-z_-]*)[a-z0-9_-]*")  # the group is what RFC 9309 takes for a name
+_AGENT = re.compile(r"([a-z_-]*)[a-z0-9_-]*")  # the group: what is a name by RFC 9309
 # The directives that Protego reads, with its misspellings.
 _KNOWN_LINE = re.compile(r"\s*(?:user|allow|di[as]|site|crawl|request|visit|host)", re.I)
 _NOT_OURS = "0"  # no crawler has this name
@@ -45,6 +46,7 @@ class Rules:
 
     def __init__(self, origin: str = "", text: str = "", token: str = "*") -> None:
         """``text``: as ``read_text`` returns it, "" for none. ``token``: of the crawler."""
+        self.large = len(text) > LARGE  # to be used in a thread
         self._origin = origin
         self._token = token
         self._protego = Protego.parse(_ours(text, token)) if text else None

@@ -29,7 +29,7 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, Fetched, read
-from crawlframe.robots.rules import ALLOW_ALL, Rules, origin_of
+from crawlframe.robots.rules import ALLOW_ALL, LARGE, Rules, origin_of
 from crawlframe.robots.state import MAX_ORIGIN, RobotsState, Status
 from crawlframe.robots.token import product_token
 from crawlframe.spider import SpiderSettings
@@ -42,7 +42,6 @@ SHORTLY = 0.25  # seconds to wait while another worker reads it
 RECHECK = 600.0  # seconds after which a worker looks again at what the database has
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten
 MAX_CACHED = 2_000  # parsed files kept in a worker
-LARGE = 32 << 10  # characters, from which on a file is parsed in a thread
 NO_ANSWER = ("dns", "connect", "tls", "timeout", "connection_lost")
 
 
@@ -239,7 +238,11 @@ class RobotsCheck:
         self.rules = await self._guard.rules_for(
             url, self._user_agent, self._request, self._settings
         )
-        if not self.rules.allows(url):
+        if self.rules.large:
+            allowed = await asyncio.to_thread(self.rules.allows, url)
+        else:
+            allowed = self.rules.allows(url)
+        if not allowed:
             token = product_token(self._user_agent)
             raise RobotsForbidden(f"{origin_of(url)}/robots.txt forbids {url} to {token}")
 
