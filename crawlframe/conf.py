@@ -59,6 +59,7 @@ class Settings:
     commit_batch: int = 256  # outcomes per database transaction
     backlog: int = 1024  # outcomes a worker holds while the database or Redis is unavailable
     user_agent: str = "Crawlframe/0.1 (+https://example.invalid/crawlframe)"
+    max_crawl_delay: float = 60.0  # seconds of a Crawl-delay in robots.txt that are kept at most
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
@@ -84,8 +85,9 @@ class Settings:
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")
-        if not 0 <= self.grace < math.inf:
-            raise ConfigError(f"grace is {self.grace}; it must be 0 or more seconds")
+        for name in ("grace", "max_crawl_delay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more seconds")
         if self.beat * 2 > self.lease:
             raise ConfigError(
                 f"beat ({self.beat} s) must be at most half the lease ({self.lease} s)"

@@ -11,6 +11,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
 from crawlframe.outcome import Outcome
 from crawlframe.request import Admission
+from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 
 
@@ -39,6 +40,16 @@ class Recorded(NamedTuple):
     items: int
     cancelled: bool = False
     closes: bool = False  # this run has closed its task
+    excluded: bool = False
+
+
+class RobotsTurn(NamedTuple):
+    """What the ledger knows of a robots.txt. ``now``: seconds since the epoch, by the database's
+    clock, as in the state. ``mine``: it is due, and the caller is the one who reads it."""
+
+    state: RobotsState
+    now: float
+    mine: bool = False
 
 
 class Ledger(Protocol):
@@ -64,6 +75,13 @@ class Ledger(Protocol):
         """Marks tasks as ended, each once, if the ledger has a row for each of its admitted
         requests, or if the task is cancelled and only rows of cancelled requests are missing.
         Returns which of them are ended now, by this call or another."""
+
+    def robots(self, origin: str, lease: float) -> RobotsTurn:
+        """What is known of the robots.txt of an origin. If it is due and nobody reads it, it is the
+        caller's turn for ``lease`` seconds, or until ``save_robots``."""
+
+    def save_robots(self, origin: str, state: RobotsState) -> None:
+        """Writes the state of a robots.txt, and ends the turn."""
 
     def close(self) -> None:
         """Releases the connection."""

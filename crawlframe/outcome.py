@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
+# Reasons of requests that politeness ended: without a fetch, or before the callback.
+EXCLUDED = frozenset({"robots", "usage", "noindex"})
+NO_ERRORS = EXCLUDED | {CANCELLED}  # reasons of rows that are not counted as errors
 
 
 class Verdict(StrEnum):
@@ -79,6 +82,11 @@ class Outcome:
     def cancelled(self) -> bool:
         """True if it ended only because its task was cancelled."""
         return self.verdict is Verdict.ERROR and self.reason == CANCELLED
+
+    @property
+    def excluded(self) -> bool:
+        """True if politeness ended it, such as a rule of robots.txt."""
+        return self.verdict is Verdict.ERROR and self.reason in EXCLUDED
 
 
 class Collector:

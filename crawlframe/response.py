@@ -17,6 +17,7 @@ from crawlframe.links import join, join_all
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
 from crawlframe.request import Callback, Request, callback_name
+from crawlframe.robots.rules import ALLOW_ALL, Rules
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
@@ -38,7 +39,10 @@ class Response:
 
     Parsers run only when they are used: ``tree`` (selectolax, the fastest), ``css``/``xpath``/
     ``selector`` (parsel, as in Scrapy) and ``soup`` (BeautifulSoup, the slowest). They raise
-    TooDeep or TooComplex for a page whose parsing would take too long."""
+    TooDeep or TooComplex for a page whose parsing would take too long.
+    ``robots`` is the robots.txt that was asked: ``sitemaps``, ``crawl_delay``, ``allows(url)``."""
+
+    robots: Rules = ALLOW_ALL
 
     def __init__(
         self,

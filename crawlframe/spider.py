@@ -43,6 +43,7 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_body: int = 32 << 20  # bytes, also after decompression
     max_redirects: int = 10
     cookies: bool = True
+    robots: bool = True  # obey the robots.txt of each host
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
     # Left out of what is published while it is unset: older nodes refuse what they do not know.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET

@@ -13,7 +13,7 @@ from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
-from crawlframe.fetch.redirects import Answer, Journey
+from crawlframe.fetch.redirects import Answer, Check, Journey
 from crawlframe.links import host_of
 from crawlframe.options import NO_OPTIONS, Options
 from crawlframe.request import Request
@@ -48,22 +48,24 @@ class Downloader:
         jar: TaskCookies | None = None,
         allowed: Callable[[str], bool] | None = None,
         account: Account | None = None,
+        check: Check | None = None,
     ) -> Response:
         """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
         requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
         request with a session uses them. ``allowed`` decides about the host names of redirects.
         ``account`` counts the body of the response until its owner closes it; without one it counts
-        until the fetch is over. Raises FetchError."""
+        until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
+        redirects too. Raises FetchError, and what ``check`` raises."""
         if account is None:
             with self.memory.account() as own:
-                return await self.fetch(request, settings, spider, jar, allowed, own)
+                return await self.fetch(request, settings, spider, jar, allowed, own, check)
         limits = FetchLimits(settings.timeout, settings.max_body, settings.max_redirects)
         if request.options is not NO_OPTIONS:
             limits = _own_limits(limits, request.options)
         if not settings.cookies and request.options.session is None:
             jar = None
         headers = self._headers(request, settings)
-        journey = Journey(request, limits, headers, jar, allowed, account)
+        journey = Journey(request, limits, headers, jar, allowed, account, check)
         factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":
             return await journey.run(self._threads().by(factory))

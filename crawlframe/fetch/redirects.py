@@ -31,6 +31,9 @@ _OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", 
                         "content-location", "transfer-encoding"})  # fmt: skip
 
 
+Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
+
+
 class Answer(NamedTuple):
     """The result of one transfer: the body as sent, None when it was larger than the limit."""
 
@@ -51,8 +54,10 @@ class Journey:
         jar: TaskCookies | None = None,
         allowed: Callable[[str], bool] | None = None,
         account: Account | None = None,
+        check: Check | None = None,
     ) -> None:
-        """``account`` counts the body, including that of the response; its owner closes it."""
+        """``account`` counts the body, including that of the response; its owner closes it.
+        ``check`` is awaited with each URL before it is sent."""
         self.account = account or Account(TransferMemory())
         self.url = request.url
         self.method = request.method
@@ -65,6 +70,7 @@ class Journey:
         self._jar = jar
         self.session = request.options.session or ""
         self._allowed = allowed
+        self._check = check
         self._started = time.monotonic()
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
@@ -93,6 +99,8 @@ class Journey:
         )
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:
+        if self._check is not None:
+            await self._check(self.url)
         if self.account.in_advance:
             await self.account.make_room(self.limits.max_body)
         return await transfer(self)

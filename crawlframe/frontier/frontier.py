@@ -244,7 +244,7 @@ class Frontier(Tasks):
         local = completion.follow_ups
         if self.store.partitions > 1:
             local = [f for f in local if self.store.partition_of(f.host) == partition]
-        failed = 2 if completion.cancelled else int(completion.failed)
+        failed = 2 if completion.cancelled else 3 if completion.excluded else int(completion.failed)
         task, counted = str(completion.task), [completion.duplicates, completion.items]
         signal = completion.signal if completion.signal.kind else ()
         return [completion.rid, task, failed, counted, 0, local, signal]

@@ -88,6 +88,7 @@ KEYS: dict[str, tuple[str, str]] = {
         "quarantine",
         "hash <hash> <field> -> <time (ms)> <start of the value>: rows that could not be read",
     ),
+    "FORGOTTEN": ("forgotten", "string: how often robots.txt files were forgotten (partition 0)"),
     "ROLLOUT": ("rollout", "hash <branch>:[<node>] -> <id>|<JSON of a rollout> (partition 0)"),
 }
 
@@ -95,7 +96,7 @@ KEYS: dict[str, tuple[str, str]] = {
 # Kept across eras, because it is not rebuilt from the database; of a host, what was learned.
 LASTING = {
     "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
-    "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED",
+    "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED", "FORGOTTEN",
 }  # fmt: skip
 # Redis's own: also kept when another installation takes it over.
 OWN_AFFAIRS = {"ERA"}

@@ -107,8 +107,8 @@ class Claim:
 @dataclass
 class Completion:
     """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
-    ``items``: number of items in the row; ``cancelled``: it failed for no other reason; ``signal``:
-    of its fetch."""
+    ``items``: number of items in the row; ``cancelled``: it failed for no other reason;
+    ``excluded``: politeness ended it; ``signal``: of its fetch."""
 
     rid: bytes
     task: int
@@ -118,6 +118,7 @@ class Completion:
     duplicates: int = 0
     items: int = 0
     cancelled: bool = False
+    excluded: bool = False
     signal: Signal = NO_SIGNAL
 
 
@@ -135,6 +136,7 @@ class Counts(NamedTuple):
     parked: int
     items: int = 0
     cancelled: int = 0  # those of NE that ended because the task was cancelled
+    excluded: int = 0  # those of NE that politeness ended, such as a rule of robots.txt
 
     @property
     def nr(self) -> int:
@@ -142,7 +144,7 @@ class Counts(NamedTuple):
 
     @property
     def errors(self) -> int:
-        return self.ne - self.cancelled
+        return self.ne - self.cancelled - self.excluded
 
     @property
     def ready(self) -> int:

@@ -21,7 +21,7 @@ from crawlframe.request import Admission, end_admission
 KEYS_PER_SCAN = 2_000  # keys examined by one step of a search for lanes
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
-    "cancelled",
+    "cancelled", "excluded",
 ]  # fmt: skip
 
 

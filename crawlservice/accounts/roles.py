@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 User = AbstractUser | AnonymousUser
 SUPERUSER = "superuser"  # no group: Django's own
 
-LOOKED_AT = ("task", "page", "item", "generation", "era", "event", "schedule", "run")
+LOOKED_AT = (
+    "task",
+    "page",
+    "item",
+    "generation",
+    "era",
+    "event",
+    "schedule",
+    "run",
+    "robotsfile",
+)
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
 SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view", "change")))
 OPERATOR = (

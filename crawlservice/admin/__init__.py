@@ -1,5 +1,5 @@
 """The admin: tasks with their progress and actions; schedules and webhooks; pages, items, nodes,
-events, eras and the journal, read-only; users with their roles; tokens."""
+robots.txt, events, eras and the journal, read-only; users with their roles; tokens."""
 
 from crawlservice.admin import (
     deliveries,
@@ -8,6 +8,7 @@ from crawlservice.admin import (
     ledger,
     nodes,
     people,
+    robots,
     runs,
     schedules,
     tasks,
@@ -16,6 +17,6 @@ from crawlservice.admin import (
 )  # fmt: skip
 
 __all__ = (
-    "deliveries", "items", "journal", "ledger", "nodes", "people", "runs", "schedules", "tasks",
-    "tokens", "webhooks",
+    "deliveries", "items", "journal", "ledger", "nodes", "people", "robots", "runs", "schedules",
+    "tasks", "tokens", "webhooks",
 )  # fmt: skip

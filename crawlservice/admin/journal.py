@@ -33,6 +33,7 @@ VERBS = {
     "enable": _("enable"),
     "export": _("export"),
     "forget node": _("forget node"),
+    "forget robots": _("forget robots.txt"),
     "forget unreadable rows": _("forget unreadable rows"),
     "locked out": _("locked out"),
     "login": _("login"),

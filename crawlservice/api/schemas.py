@@ -83,12 +83,14 @@ class TaskOut(BaseModel):
     closing: str = Field(description="why its spider closed it; empty if it did not")
     user: str | None = Field(description="who submitted it")
     schedule: int | None = Field(description="id of the schedule that submitted it")
+    robots: bool = Field(description="whether it obeys robots.txt")
     retries: int = Field(description="how often its failed requests were run again")
     live: bool
     na: int = Field(description="requests admitted")
     nf: int = Field(description="requests finished")
-    ne: int = Field(description="requests that ended in an error or were cancelled")
+    ne: int = Field(description="requests that ended in an error, or were cancelled or excluded")
     cancelled: int = Field(description="those of ne that ended because the task was cancelled")
+    excluded: int = Field(description="those of ne that politeness ended, as robots.txt asks")
     unwritten: int | None = Field(
         description="of a cancelled task: requests whose pages are still to be written; null: none"
     )

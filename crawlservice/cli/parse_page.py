@@ -20,9 +20,10 @@ from crawlframe.links import hostname_of
 from crawlframe.program import command
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.spider import Spider, read_settings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
+from crawlservice.cli.robots_check import PageRobots
 from crawlservice.tasks import arguments as spider_arguments
 
 # What is between the command and the author's code.
@@ -48,6 +49,7 @@ class PageParser:
     arguments: dict[str, str] = field(default_factory=dict)
     middlewares: bool = True
     pipelines: bool = True
+    robots: bool = False  # ask robots.txt
     response: Response | None = None  # the last one that was downloaded
 
     def parse(self, request: Request) -> Result:
@@ -87,8 +89,15 @@ class _Remembering(Downloader):
         super().__init__(owner.settings)
         self._owner = owner
 
-    async def fetch(self, *given: Any, **more: Any) -> Response:
-        self._owner.response = response = await super().fetch(*given, **more)
+    async def fetch(self, request: Request, *given: Any, **more: Any) -> Response:
+        if not self._owner.robots:
+            response = await super().fetch(request, *given, **more)
+        else:
+            own = read_settings(self._owner.spider).user_agent or ""
+            check = PageRobots(self._owner.settings, super().fetch, own)
+            response = await super().fetch(request, *given, **more | {"check": check})
+            response.robots = check.rules
+        self._owner.response = response
         return response
 
 

@@ -17,7 +17,7 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet, Sum
 
 from crawlframe.errors import BadRequest
-from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
 from crawlframe.record import read_head
 from crawlframe.request import Admission, unpack_admissions
 from crawlservice.ledger.store import DjangoLedger
@@ -158,6 +158,7 @@ def _end(task: Task, lists: int | None = None) -> None:
             nf=Count("pk", filter=Q(state=Page.State.DONE)),
             ne=Count("pk", filter=error),
             cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
+            excluded=Count("pk", filter=error & Q(reason__in=EXCLUDED)),
             items=Sum("items", default=0),
         )
     )

@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 END = (
     f"UPDATE {Task._meta.db_table} SET state = %s, outcome = %s, reason = %s, finished_at = %s, "
-    "na = %s, nf = %s, ne = %s, cancelled = %s, items = %s, unwritten = %s WHERE id = %s"
+    "na = %s, nf = %s, ne = %s, cancelled = %s, excluded = %s, items = %s, "
+    "unwritten = %s WHERE id = %s"
 )
 
 
@@ -79,7 +80,7 @@ def _ended(
 ) -> tuple[list[Any], Event]:
     """The values of END for a task, which has the database's ``clock``, and the event."""
     _, na, nf, ne, *_ = counts
-    ending = Ending(na, nf, ne, items, counts.limited, depth, counts.cancelled)
+    ending = Ending(na, nf, ne, items, counts.limited, depth, counts.cancelled, counts.excluded)
     after, decided = _decided(task, ending.without(last) if last else ending)
     if last:
         decided = with_last(decided, last)
@@ -87,7 +88,8 @@ def _ended(
     now = default_connection.ops.adapt_datetimefield_value(task.clock)
     lacks = counts.cancelled and task.state == Task.State.CANCELLING
     unwritten = max(0, missing) if lacks else None
-    change = [after.value, outcome, reason, now, na, nf, ne, counts.cancelled, items, unwritten]
+    without_errors = [counts.cancelled, counts.excluded]
+    change = [after.value, outcome, reason, now, na, nf, ne, *without_errors, items, unwritten]
     event = Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason)
     return [*change, task.pk], event
 
@@ -108,7 +110,8 @@ def summary_of(pk: int, counts: Counts) -> Summary | None:
     if not counts.items:  # otherwise it does not matter, and finding it is slow
         pages = Page.objects.filter(task=pk, state=Page.State.DONE).order_by()
         depth = pages.aggregate(deepest=Max("depth"))["deepest"]
-    ending = Ending(na - 1, nf, ne, counts.items, counts.limited, depth, counts.cancelled)
+    numbers = (counts.items, counts.limited, depth, counts.cancelled, counts.excluded)
+    ending = Ending(na - 1, nf, ne, *numbers)
     _, (outcome, reason) = _decided(task, ending)
     counted = of_tasks([pk]).get(pk, TaskStats({}, {}))
     return Summary(
@@ -123,6 +126,7 @@ def summary_of(pk: int, counts: Counts) -> Summary | None:
         done=nf,
         errors=counts.errors,
         cancelled=counts.cancelled,
+        excluded=counts.excluded,
         items=counts.items,
         stats=counted.counters,
         maxima=counted.maxima,

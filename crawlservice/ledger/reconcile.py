@@ -111,6 +111,7 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
                 _follow_ups(row),
                 items=row.items,
                 cancelled=row.is_cancelled,
+                excluded=row.is_excluded,
             )
             for rid, row in rows_of(some).items()
         ]

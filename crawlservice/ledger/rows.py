@@ -15,7 +15,7 @@ from django.db import transaction
 
 from crawlframe.items import clean_text
 from crawlframe.ledger import Recorded
-from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Item, Page
 from crawlservice.tasks.stats import as_json
@@ -231,6 +231,7 @@ def read(rids: list[bytes]) -> dict[bytes, Recorded]:
             unpack_admissions(packed) if packed else [],
             items,
             state == Page.State.ERROR and reason == CANCELLED,
+            excluded=state == Page.State.ERROR and reason in EXCLUDED,
         )
         for rid, state, reason, packed, items in rows.values_list(*columns)
     }

@@ -12,10 +12,19 @@ from django.db import connection as default_connection
 
 from crawlframe import faults
 from crawlframe.frontier import Counts
-from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded, TaskSpec
+from crawlframe.ledger import (
+    Ledger,
+    LedgerAway,
+    LedgerRefused,
+    Recorded,
+    RobotsTurn,
+    TaskSpec,
+)
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
+from crawlservice.ledger import robots
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
@@ -63,6 +72,7 @@ class DjangoLedger(Ledger):
                     len(outcome.items),
                     outcome.cancelled,
                     bool(outcome.closing),
+                    outcome.excluded,
                 )
         return recorded
 
@@ -74,6 +84,14 @@ class DjangoLedger(Ledger):
                 ended = end(tasks, strays)
             faults.at("finish.after", OperationalError, default_connection.close)
         return ended
+
+    def robots(self, origin: str, lease: float) -> RobotsTurn:
+        with _named_errors():
+            return robots.turn(origin, lease)
+
+    def save_robots(self, origin: str, state: RobotsState) -> None:
+        with _named_errors():
+            robots.save(origin, state)
 
     def close(self) -> None:
         default_connection.close()

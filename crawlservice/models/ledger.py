@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlframe.outcome import CANCELLED
+from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlservice.models.task import Task
 
 VERSION = 40  # characters of the label of a code version
@@ -80,6 +80,10 @@ class Page(models.Model):
     @property
     def is_cancelled(self) -> bool:
         return self.state == self.State.ERROR and self.reason == CANCELLED
+
+    @property
+    def is_excluded(self) -> bool:
+        return self.state == self.State.ERROR and self.reason in EXCLUDED
 
 
 class Item(models.Model):

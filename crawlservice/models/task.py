@@ -87,6 +87,12 @@ class Task(models.Model):
         db_default=0,
         help_text=_("requests that ended because the task was cancelled; NE counts them too"),
     )
+    excluded = models.BigIntegerField(
+        _("excluded"),
+        default=0,
+        db_default=0,
+        help_text=_("requests that politeness ended, as robots.txt asks; NE counts them too"),
+    )
     unwritten = models.BigIntegerField(
         _("rows to be written"),
         null=True,
@@ -154,8 +160,9 @@ class Task(models.Model):
 
     @property
     def errors(self) -> int:
-        """Requests that ended in error, without those cancelled with the task."""
-        return self.ne - self.cancelled
+        """Requests that ended in error, without those cancelled with the task and those excluded
+        for politeness."""
+        return self.ne - self.cancelled - self.excluded
 
     @property
     def status(self) -> str:

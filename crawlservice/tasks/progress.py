@@ -34,10 +34,11 @@ class Progress:
     in_progress: int = 0
     parked: int = 0
     cancelled: int = 0
+    excluded: int = 0
 
     @property
     def errors(self) -> int:
-        return self.ne - self.cancelled
+        return self.ne - self.cancelled - self.excluded
 
     @property
     def worked(self) -> int:
@@ -55,7 +56,8 @@ class Progress:
 
     @property
     def ended_requests(self) -> int:
-        """Requests that are done, ended in error or were cancelled. Users see nf as "done"."""
+        """Requests that are done, ended in error, or were cancelled or excluded. Users see nf as
+        "done"."""
         return self.nf + self.ne
 
     @property
@@ -94,12 +96,13 @@ def _counts(active: list[int]) -> dict[int, Counts | None]:
 def _combine(task: Task, counts: Counts | None) -> Progress:
     if counts is None:
         return Progress(
-            task, False, task.na, task.nf, task.ne, task.items, cancelled=task.cancelled
-        )
+            task, False, task.na, task.nf, task.ne, task.items,
+            cancelled=task.cancelled, excluded=task.excluded,
+        )  # fmt: skip
     return Progress(
         task, True, counts.na, counts.nf, counts.ne, counts.items, counts.duplicates,
         counts.limited, counts.ready, counts.delayed, counts.in_progress, counts.parked,
-        counts.cancelled,
+        counts.cancelled, counts.excluded,
     )  # fmt: skip
 
 

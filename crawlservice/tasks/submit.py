@@ -117,6 +117,7 @@ def _published(settings: SpiderSettings) -> dict[str, Any]:
         "concurrency": settings.concurrency,
         "page_limit": settings.page_limit,
         "adaptive": adaptive,
+        "robots": settings.robots,
     }
     share = settings.failed_share
     return kept if share is msgspec.UNSET else kept | {"failed_share": share}
@@ -192,6 +193,12 @@ def limits_of(task: Task) -> TaskLimits:
     if limits.page_limit:  # requests that run the spider's start and closed are not pages
         limits = limits._replace(page_limit=limits.page_limit + 1 + task.ends)
     return limits
+
+
+def obeys_robots(task: Task) -> bool:
+    """Whether the task obeys robots.txt, as its spider was published."""
+    obeys: bool = task.settings.get("robots", True)
+    return obeys
 
 
 def limits_as_written(task: Task) -> dict[str, Any]:

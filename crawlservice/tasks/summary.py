@@ -9,7 +9,7 @@ from typing import NamedTuple
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.outcome import CANCELLED
+from crawlframe.outcome import NO_ERRORS
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Action, Item, Page, Task
 from crawlservice.tasks.stats import TaskStats, of_tasks
@@ -31,8 +31,9 @@ class Reason(NamedTuple):
 class TaskSummary(NamedTuple):
     """``errors``: how many were examined, by reason in ``reasons``; ``pages``: the same, by HTTP
     status in ``statuses`` (None: no answer), the most frequent first. Neither includes cancelled
-    requests. ``counted``: the spider's counters, then its maxima. ``parked``: requests by the
-    reason why they wait; also empty if there are more than LATEST, or Redis is unreachable."""
+    or excluded requests. ``counted``: the spider's counters, then its maxima. ``parked``: requests
+    by the reason why they wait; also empty if there are more than LATEST, or Redis is
+    unreachable."""
 
     errors: int
     reasons: list[Reason]
@@ -46,7 +47,7 @@ class TaskSummary(NamedTuple):
 
 def summarize(task: Task) -> TaskSummary:
     """The current summary, with a fixed number of queries."""
-    rows = of_task(Page.objects.exclude(reason=CANCELLED), task.pk, newest=True)
+    rows = of_task(Page.objects.exclude(reason__in=NO_ERRORS), task.pk, newest=True)
     errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:LATEST]]
     counted = Counter(reason for reason, _ in errors).most_common(REASONS)
     latest = dict(reversed(errors))  # keeps the first of each reason

@@ -97,6 +97,7 @@ UNFOLD = {
                         "active": _shows_errors,
                     },
                     _list("generation", _("Nodes"), "dns"),
+                    _list("robotsfile", _("robots.txt"), "smart_toy"),
                 ],
             },
             {

@@ -201,6 +201,7 @@ def _task(task: Task) -> dict[str, Any]:
         "nf": task.nf,
         "ne": task.ne,
         "cancelled": task.cancelled,
+        "excluded": task.excluded,
         "items": task.items,
         "created_at": task.created_at,
         "finished_at": task.finished_at,

@@ -44,6 +44,7 @@ task_ids = st.sampled_from(TASKS)
 name_sets = st.lists(st.integers(0, NAMES - 1), max_size=4)
 versions = st.sampled_from(VERSIONS)
 some = st.lists(st.tuples(task_ids, st.integers(0, NAMES - 1)), max_size=6)
+WHY = ("error", "cancelled", "excluded")  # why a request failed
 delays = st.sampled_from([0, 0, 0, SOON, LATE])
 
 
@@ -56,6 +57,7 @@ class Task:
     nf: int = 0
     ne: int = 0
     cancelled: int = 0
+    excluded: int = 0
     duplicates: int = 0
     limited: int = 0
     # rid -> "ready", "soon", "late", "held", "parked", a generation, or "ended"
@@ -366,17 +368,16 @@ class Machine(RuleBasedStateMachine):
             for other in self.starved - {generation}
         )
 
-    @rule(data=st.data(), failed=st.booleans(), cancelled=st.booleans(), delay=delays)
-    def complete(self, data: st.DataObject, failed: bool, cancelled: bool, delay: int) -> None:
+    @rule(data=st.data(), failed=st.booleans(), why=st.sampled_from(WHY), delay=delays)
+    def complete(self, data: st.DataObject, failed: bool, why: str, delay: int) -> None:
         """Completes any requests, whoever holds them: the ledger has them as done."""
         chosen = data.draw(st.lists(st.tuples(task_ids, st.integers(0, NAMES - 1)), max_size=4))
         completions = []
         for task, name in dict.fromkeys(chosen):
             links = [self.admission(task, link, delay) for link in data.draw(name_sets)]
             one = self.admission(task, name)
-            completions.append(
-                Completion(one.rid, task, one.host, failed, links, 1, 0, failed and cancelled)
-            )
+            ending = [failed and why == name for name in WHY[1:]]
+            completions.append(Completion(one.rid, task, one.host, failed, links, 1, 0, *ending))
         self.completed(completions)
 
     @rule(choice=st.integers(0, 9), follow_ups=name_sets, delay=delays)
@@ -411,6 +412,7 @@ class Machine(RuleBasedStateMachine):
                     task.nf += not completion.failed
                     task.ne += completion.failed
                     task.cancelled += completion.cancelled
+                    task.excluded += completion.excluded
                     task.duplicates += completion.duplicates
                     task.places[completion.rid] = "ended"
                     task.tries.pop(completion.rid, None)
@@ -573,6 +575,7 @@ class Machine(RuleBasedStateMachine):
             assert counts.state == ("changing" if number in self.changing else task.state)
             assert (counts.na, counts.nf, counts.ne) == (task.na, task.nf, task.ne)
             assert counts.cancelled == task.cancelled
+            assert counts.excluded == task.excluded
             assert counts.parked == places.count("parked")
             assert counts.in_progress == sum(isinstance(place, int) for place in places)
             assert counts.delayed == sum(place in ("soon", "late", "held") for place in places)

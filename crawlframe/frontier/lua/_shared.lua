@@ -29,9 +29,9 @@ end
 
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
-  'items', 'cancelled', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
+  'items', 'cancelled', 'excluded', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
   'cookies', 'auto', 'robots'}
-local COUNTERS = 13  -- the first fields are numbers that verbs change
+local COUNTERS = 14  -- the first fields are numbers that verbs change
 local tasks = {}
 
 local function task_of(id)

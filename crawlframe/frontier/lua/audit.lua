@@ -20,8 +20,9 @@ for _, id in ipairs(call('SMEMBERS', TASKS)) do
     local left = task.na - task.nf - task.ne
     local away = task.inprogress + task.delayed + task.parked
     sum, waiting, delayed = sum + left, waiting + away, delayed + task.delayed
-    if task.cancelled < 0 or task.cancelled > task.ne then
-      problem('task %s: %d of %d errors are counted as cancelled', id, task.cancelled, task.ne)
+    if task.cancelled < 0 or task.excluded < 0 or task.cancelled + task.excluded > task.ne then
+      problem('task %s: %d of %d errors are counted as cancelled, %d as excluded', id, task.cancelled, task.ne,
+        task.excluded)
     end
     if left < away then
       problem('task %s: %d remain but %d are in progress, delayed or parked', id, left, away)

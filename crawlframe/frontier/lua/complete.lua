@@ -2,9 +2,9 @@
 -- the counters move, all at once. Only requests that are still pending count; whichever node holds
 -- them, the ledger row says that they are done.
 -- KEYS[1] tag of the partition
--- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled, {dropped duplicates, items}, cursor, groups
---         of follow-ups as admit() reads them, kind and ms of a signal}; cursor = how many of this
---         request were pushed before
+-- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled | 3 excluded, {dropped duplicates, items}, cursor,
+--         groups of follow-ups as admit() reads them, kind and ms of a signal}; cursor = how many of
+--         this request were pushed before
 -- Returns: {{task whose remaining requests reached 0, or 1 that is delayed: perhaps its last, ...},
 --         {rid, cursor, ...}}; the second list names requests not completed because the cursor
 --         differs: send the rest from there.
@@ -29,6 +29,7 @@ for i, entry in ipairs(entries) do
       if owners[i] then leave(rid, owners[i], freed, groups, kind, ms) end
       count(task, failed == 0 and 'nf' or 'ne', 1)
       if failed == 2 then count(task, 'cancelled', 1) end
+      if failed == 3 then count(task, 'excluded', 1) end
       count(task, 'duplicates', counted[1])
       count(task, 'items', counted[2])
       touched[id] = task

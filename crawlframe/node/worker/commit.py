@@ -81,6 +81,10 @@ class Committer(threading.Thread):
         """Runs ``job`` in this thread, which owns the connections. It must not raise."""
         self._inbox.put(job)
 
+    def leave(self) -> None:
+        """This generation is dead: what it holds belongs to others."""
+        self._on_fenced()
+
     def confirm(self) -> None:
         """Checks that Redis still has all calls that it answered, unless a check is already
         queued."""
@@ -248,7 +252,8 @@ class Committer(threading.Thread):
                     outcome.duplicates,
                     row.items,
                     row.cancelled,
-                    signal=Signal(*outcome.signal),
+                    row.excluded,
+                    Signal(*outcome.signal),
                 )
             )
         ended = self._frontier.complete(completions)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from crawlframe import faults
-from crawlframe.errors import Blocked, ConnectionLost, FetchError, UnparsablePage
+from crawlframe.errors import Blocked, ConnectionLost, Excluded, FetchError, UnparsablePage
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
@@ -20,8 +21,9 @@ from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
+from crawlframe.node.worker.robots import SHORTLY, RobotsCheck, RobotsGuard, Wait
 from crawlframe.node.worker.signalling import Judge
-from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -39,8 +41,11 @@ class Fetching:
         callbacks: Callbacks,
         fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None,
         clock: Callable[[], float] = time.perf_counter,
+        robots: RobotsGuard | None = None,
     ) -> None:
+        """``robots``: of spiders that obey robots.txt; None: it is not asked for."""
         self._downloader = downloader
+        self._robots = robots
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
@@ -66,13 +71,14 @@ class Fetching:
         async def download(asked: Request) -> Response:
             nonlocal sent
             sent = asked
-            return await judge.of(
-                asked,
-                self._downloader.fetch(
-                    asked, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account
-                ),
-                self._clock,
+            check = self._check_for(asked, crawl)
+            transfer = self._downloader.fetch(
+                asked, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account, check
             )
+            response = await judge.of(asked, transfer, self._clock)
+            if check is not None:
+                response.robots = check.rules
+            return response
 
         try:
             faults.at("fetch.before", ConnectionLost)
@@ -82,6 +88,9 @@ class Fetching:
                 response = await crawl.middlewares.fetch(request, download, watch)
                 account.settle(len(response.body))  # also for a response that a middleware made
             faults.at("fetch.after", ConnectionLost)
+        except Wait as wait:
+            hold(outcome, wait)
+            return None
         except (FetchError, MiddlewareFailed) as error:
             excused = isinstance(error, FetchError) and (
                 (sent.method in IDEMPOTENT or crawl.retries(request) > 0)
@@ -108,6 +117,11 @@ class Fetching:
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
         return response
 
+    def _check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | None:
+        if self._robots is None or not crawl.settings.robots:
+            return None
+        return self._robots.check_for(request, crawl.settings)
+
     def _end(
         self, claimed: Claimed, started: float, signal: Signal, keep_slot: bool = False
     ) -> int:
@@ -115,6 +129,16 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed, signal)
         return round((self._clock() - started) * 1000)
+
+
+def hold(outcome: Outcome, wait: Wait) -> None:
+    """The request goes back to the frontier, which holds it until the robots.txt is known; its slot
+    is freed with that. Where another host than its own holds it up, it is put off."""
+    if wait.host == outcome.host and not wait.shortly:
+        outcome.end(Verdict.RELEASE)
+    else:
+        delay = math.ceil(1000 * max(wait.seconds, SHORTLY))
+        outcome.end(Verdict.DEFER, "robots", f"the robots.txt of {wait.host} is read", delay)
 
 
 class _Watch:
@@ -134,9 +158,11 @@ class _Watch:
 
 def reason_of(error: FetchError) -> str:
     """The error's reason for the ledger, in one line. Authors choose the reasons of their own
-    errors; one named "cancelled" is replaced, since it would not count as an error."""
+    errors; one named "cancelled" or "robots" is replaced, since it would not count as an error."""
     reason = " ".join(clean_text(str(error.reason)).split())
-    return FetchError.reason if reason in ("", CANCELLED) else reason
+    if reason in EXCLUDED and isinstance(error, Excluded):
+        return reason
+    return FetchError.reason if reason in NO_ERRORS | {""} else reason
 
 
 def describe(failed: MiddlewareFailed) -> tuple[str, str]:

@@ -33,6 +33,7 @@ from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
 from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
+from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
 from crawlframe.node.worker.task_source import TaskSource
@@ -64,10 +65,11 @@ class RequestRunner:
         fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None,
         clock: Callable[[], float] = time.perf_counter,
         failed: Callable[[BaseException], None] = lambda error: None,
+        robots: RobotsGuard | None = None,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks, ``fetched`` and ``clock`` those of
-        Fetching. ``failed`` is called with what authors' code raised; the outcome keeps only its
-        text."""
+        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock`` and ``robots``
+        those of Fetching. ``failed`` is called with what authors' code raised; the outcome keeps
+        only its text."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -75,7 +77,7 @@ class RequestRunner:
         self._sieve = sieve
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
-        self._fetching = Fetching(downloader, self.callbacks, fetched, clock)
+        self._fetching = Fetching(downloader, self.callbacks, fetched, clock, robots)
         self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 

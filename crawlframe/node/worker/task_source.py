@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from redis.exceptions import RedisError
 
+from crawlframe.errors import Fenced
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, LedgerAway, TaskSpec
 from crawlframe.node.worker.commit import Committer
@@ -58,13 +59,13 @@ class StoredTasks(TaskSource):
         self._maker = maker
 
     async def load_task(self, task: int) -> TaskSpec | None:
-        return await self._read(lambda: self._ledger.task(task))
+        return await on_commit_thread(self._committer, lambda: self._ledger.task(task))
 
     async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
-        return await self._read(lambda: self._frontier.cookies(task))
+        return await on_commit_thread(self._committer, lambda: self._frontier.cookies(task))
 
     async def load_summary(self, task: int) -> Summary | None:
-        return await self._read(lambda: self._summary(task))
+        return await on_commit_thread(self._committer, lambda: self._summary(task))
 
     def make(self, spec: TaskSpec) -> TaskCrawl:
         return self._maker.make(spec)
@@ -73,21 +74,26 @@ class StoredTasks(TaskSource):
         counts = self._frontier.counts(task)
         return self._ledger.summary(task, counts) if counts and counts.nr == 1 else None
 
-    async def _read(self, job: Callable[[], T]) -> T:
-        while True:
-            future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-            def run(future: concurrent.futures.Future[T] = future) -> None:
-                if not future.set_running_or_notify_cancel():
-                    return  # the caller was cancelled
-                try:
-                    future.set_result(job())
-                except Exception as error:
-                    future.set_exception(error)
+async def on_commit_thread(committer: Committer, job: Callable[[], T]) -> T:
+    """Returns the result of ``job``, which runs in the commit thread and uses its connections. It
+    is repeated while the database or Redis is unavailable."""
+    while True:
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-            self._committer.call(run)
+        def run(future: concurrent.futures.Future[T] = future) -> None:
+            if not future.set_running_or_notify_cancel():
+                return  # the caller was cancelled
             try:
-                return await asyncio.wrap_future(future)
-            except (LedgerAway, RedisError) as error:
-                log.warning("a request waits: %s", error)
-                await asyncio.sleep(PAUSE)
+                future.set_result(job())
+            except Fenced:
+                committer.leave()
+            except Exception as error:
+                future.set_exception(error)
+
+        committer.call(run)
+        try:
+            return await asyncio.wrap_future(future)
+        except (LedgerAway, RedisError) as error:
+            log.warning("a request waits: %s", error)
+            await asyncio.sleep(PAUSE)

@@ -36,6 +36,7 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.robots import RobotsGuard, StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.task_source import StoredTasks
@@ -113,6 +114,9 @@ class Worker:
         )
         downloader = Downloader(self._settings)
         maker = CrawlMaker(self._registry, self._settings.deadline)
+        robots = RobotsGuard(
+            self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
+        )
         self._runner = RequestRunner(
             self._settings,
             StoredTasks(self._committer, self._frontier, ledger, maker),
@@ -122,13 +126,15 @@ class Worker:
             self._mark,
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
             fetched=self._on_fetched,
+            robots=robots,
         )
         self._committer.start()
         self._send(WorkerReady(self._settings.concurrency))
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
-        beat = self._loop.create_task(self._beat())
+        chores = [self._loop.create_task(chore) for chore in (self._beat(), robots.watch())]
         await self._end.wait()
-        beat.cancel()
+        for chore in chores:
+            chore.cancel()
         await self._finish()
         await downloader.close()
 

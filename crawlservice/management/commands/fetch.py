@@ -25,13 +25,14 @@ class Command(ServiceCommand):
         parser.add_argument("url")
         parser.add_argument("--spider", help="use this spider's settings and middlewares")
         parser.add_argument("--downloader", choices=("curl", "requests"))
+        parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--headers", action="store_true", help="print status and headers only")
         parser.add_argument("--shell", action="store_true", help="a prompt with `response`")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["spider"]
         spider = Registry.load(settings.CRAWLFRAME.spiders).get(name)() if name else None
-        fetcher = PageFetcher(settings.CRAWLFRAME, spider, options["downloader"])
+        fetcher = PageFetcher(settings.CRAWLFRAME, spider, options["downloader"], options["robots"])
         response = fetcher.fetch(options["url"])
         if options["shell"]:
             shell(fetcher, response)

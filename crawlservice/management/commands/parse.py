@@ -40,6 +40,7 @@ class Command(ServiceCommand):
         parser.add_argument("--cb-kwargs", metavar="JSON", help="arguments of the callback")
         parser.add_argument("--meta", metavar="JSON", help="meta of the request")
         parser.add_argument("--downloader", choices=("curl", "requests"))
+        parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--no-middlewares", action="store_true", help="fetch without them")
         parser.add_argument("--no-pipelines", action="store_true", help="items as yielded")
 
@@ -60,6 +61,7 @@ class Command(ServiceCommand):
             parse_pairs(options["arguments"]),
             middlewares=not options["no_middlewares"],
             pipelines=not options["no_pipelines"],
+            robots=options["robots"],
         )
         for problem in registry.broken.values():
             self.stderr.write(f"warning: not loaded: {problem.partition(chr(10))[0]}")
