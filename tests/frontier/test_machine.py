@@ -376,8 +376,10 @@ class Machine(RuleBasedStateMachine):
         for task, name in dict.fromkeys(chosen):
             links = [self.admission(task, link, delay) for link in data.draw(name_sets)]
             one = self.admission(task, name)
-            ending = [failed and why == name for name in WHY[1:]]
-            completions.append(Completion(one.rid, task, one.host, failed, links, 1, 0, *ending))
+            cancelled, excluded = (failed and why == name for name in WHY[1:])
+            completions.append(
+                Completion(one.rid, task, one.host, failed, links, 1, 0, cancelled, excluded)
+            )
         self.completed(completions)
 
     @rule(choice=st.integers(0, 9), follow_ups=name_sets, delay=delays)
