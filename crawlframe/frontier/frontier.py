@@ -24,6 +24,7 @@ from crawlframe.frontier.records import (
     TaskView,
     fingerprints,
     groups,
+    kept_in,
     whole,
 )
 from crawlframe.frontier.rollouts import Rollouts
@@ -262,6 +263,20 @@ class Frontier(Tasks):
         the death of a worker, which counts as a delivery and a kill; else 0. Returns as
         ``retry``."""
         return self._give("release", generation, requests)
+
+    def may_move(self, host: str, target: str) -> bool:
+        """Whether ``redirect`` may move a request from one host to another: requests are counted
+        per partition, so they stay in theirs."""
+        return self.store.partition_of(host) == self.store.partition_of(target)
+
+    def redirect(self, generation: int, requests: list[tuple[bytes, str, str, bytes]]) -> int:
+        """(rid, host, host of the target, record with its redirects): held requests go to the head
+        of the target's lane, where they ``may_move``, and keep their tries. Returns as ``retry``,
+        without those that were moved before."""
+        entries = [
+            (rid, host, [target, kept_in(record, target)]) for rid, host, target, record in requests
+        ]
+        return self._give("redirect", generation, entries)
 
     def park(
         self, generation: int, requests: list[tuple[bytes, str, str]], version: str = ""

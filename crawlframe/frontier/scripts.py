@@ -54,6 +54,7 @@ class Scripts:
     park: Script
     push: Script
     quarantine: Script
+    redirect: Script
     release: Script
     replay: Script
     retake: Script
