@@ -11,7 +11,7 @@ from crawlframe.errors import ConnectionLost, FetchError, UnparsablePage
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.fetch.redirects import IDEMPOTENT
+from crawlframe.fetch.redirects import IDEMPOTENT, Redirected, Trail
 from crawlframe.frontier.records import Claimed
 from crawlframe.items import clean_text
 from crawlframe.node.worker.backoff import backoff
@@ -20,6 +20,7 @@ from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.record import Hop, with_hops
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -27,7 +28,9 @@ from crawlframe.response import Response
 class Fetching:
     """The fetches of one worker. ``callbacks`` knows the slow callbacks, and marks the middlewares
     that run; ``fetched`` is called for each fetch that is over, whether or not it brought a
-    response. ``clock`` returns seconds."""
+    response. ``moves`` is called with the host of a request and that of a redirect's target:
+    whether the target waits for a claim of its own; if not, it is fetched at once. ``clock``
+    returns seconds."""
 
     def __init__(
         self,
@@ -35,8 +38,10 @@ class Fetching:
         callbacks: Callbacks,
         fetched: Callable[[Claimed], None] = lambda claimed: None,
         clock: Callable[[], float] = time.perf_counter,
+        moves: Callable[[str, str], bool] = lambda host, target: False,
     ) -> None:
         self._downloader = downloader
+        self._moves = moves
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
@@ -51,27 +56,44 @@ class Fetching:
         account: Account,
     ) -> Response | None:
         """Returns the response for the callback. None: the outcome has ended, and the request waits
-        without an attempt being counted. Raises FetchError, StatusError for an unhandled status,
-        and MiddlewareFailed."""
+        without an attempt being counted, or goes to another host. Raises FetchError, StatusError
+        for an unhandled status, and MiddlewareFailed."""
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
+        trail = Trail(request, outcome.redirects)
         started = self._clock()
 
         async def download(asked: Request) -> Response:
             nonlocal sent
-            sent = asked
+            sent, trail.hops = asked, [*outcome.redirects]
+            settings, spider, jar = crawl.settings, crawl.spider, crawl.cookies
             return await self._downloader.fetch(
-                asked, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account
+                asked, settings, spider, jar, crawl.allows, account, trail=trail
             )
 
+        async def next_hop() -> Response:
+            asked = trail.next_request()
+            if crawl.middlewares is None:
+                return await download(asked)
+            watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
+            response = await crawl.middlewares.fetch(asked, download, watch)
+            account.settle(len(response.body))  # also for a response that a middleware made
+            return response
+
+        response = None
         try:
             faults.at("fetch.before", ConnectionLost)
-            if crawl.middlewares is None:
-                response = await download(request)
-            else:
-                watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
-                response = await crawl.middlewares.fetch(request, download, watch)
-                account.settle(len(response.body))  # also for a response that a middleware made
+            while response is None:
+                try:
+                    response = await next_hop()
+                except Redirected:
+                    outcome.redirects = trail.hops
+                    if self._moves(outcome.host, outcome.target):
+                        outcome.fetch_ms = self._end(claimed, started)
+                        outcome.cookies = crawl.cookies.changes()
+                        outcome.record = with_hops(outcome.record, outcome.redirects)
+                        outcome.end(Verdict.REDIRECT)
+                        return None
             faults.at("fetch.after", ConnectionLost)
         except (FetchError, MiddlewareFailed) as error:
             outcome.fetch_ms = self._end(claimed, started)
@@ -89,6 +111,8 @@ class Fetching:
         outcome.fetch_ms = self._end(claimed, started, keep)
         outcome.status, outcome.size = response.status, len(response.body)
         outcome.cookies = crawl.cookies.changes()
+        if outcome.redirects:
+            _show_as_one(response, request, outcome.redirects)
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
         return response
@@ -98,6 +122,15 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed)
         return round((self._clock() - started) * 1000)
+
+
+def _show_as_one(response: Response, request: Request, hops: list[Hop]) -> None:
+    """Makes the response of a redirect's target that of the request, as if one fetch had followed
+    the redirects. What middlewares put into ``meta`` and options is kept."""
+    request.meta, request.options = response.request.meta, response.request.options
+    response.request = request
+    if not response.redirects:  # a middleware made the response
+        response.redirects = Trail(request, hops).passed
 
 
 class _Watch:

@@ -36,7 +36,7 @@ from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
-from crawlframe.record import read_head
+from crawlframe.record import hops_of, read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
@@ -63,10 +63,11 @@ class RequestRunner:
         fetched: Callable[[Claimed], None] = lambda claimed: None,
         clock: Callable[[], float] = time.perf_counter,
         failed: Callable[[BaseException], None] = lambda error: None,
+        moves: Callable[[str, str], bool] = lambda host, target: False,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks. ``fetched`` is called for each fetch
-        that is over, whether or not it brought a response. ``clock`` returns seconds. ``failed`` is
-        called with what authors' code raised; the outcome keeps only its text."""
+        """``mark`` and ``on_slow`` are those of Callbacks, ``fetched``, ``clock`` and ``moves``
+        those of Fetching. ``failed`` is called with what authors' code raised; the outcome keeps
+        only its text."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -74,7 +75,7 @@ class RequestRunner:
         self._sieve = sieve
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
-        self._fetching = Fetching(downloader, self.callbacks, fetched, clock)
+        self._fetching = Fetching(downloader, self.callbacks, fetched, clock, moves)
         self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
@@ -132,6 +133,7 @@ class RequestRunner:
             self._mark(LOOP, b"")
         outcome.url, outcome.depth = request.url, request.depth
         outcome.callback = request.callback or "parse"
+        outcome.redirects = hops_of(outcome.record)
         return request
 
     async def _fetch_and_call(
@@ -283,6 +285,7 @@ class RequestRunner:
 def _take_head(outcome: Outcome) -> None:
     """Copies what can be read of an unreadable record to the outcome. Raises BadRequest."""
     outcome.url, outcome.depth, outcome.callback, _ = read_head(outcome.record)
+    outcome.redirects = hops_of(outcome.record)
 
 
 def is_cancelled() -> bool:

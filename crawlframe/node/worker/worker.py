@@ -122,6 +122,7 @@ class Worker:
             self._mark,
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
             fetched=self._on_fetched,
+            moves=self._frontier.may_move,
         )
         self._committer.start()
         self._send(WorkerReady(self._settings.concurrency))
