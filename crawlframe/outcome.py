@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from crawlframe.errors import BadRequest, DropItem, SpiderError
 from crawlframe.items import encode_item, is_item, no_item
+from crawlframe.links import host_of
+from crawlframe.record import Hop
 from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import PageStats
 
@@ -33,6 +35,7 @@ class Verdict(StrEnum):
     DEFER = "defer"  # like RETRY, but without counting an attempt
     PARK = "park"
     RELEASE = "release"
+    REDIRECT = "redirect"  # to the host of the last of its redirects
 
     @property
     def final(self) -> bool:
@@ -60,6 +63,7 @@ class Outcome:
     status: int | None = None
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
+    redirects: list[Hop] = field(default_factory=list)  # those of earlier claims too
     items: list[bytes] = field(default_factory=list)  # JSON
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)
@@ -77,6 +81,11 @@ class Outcome:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
             self.stats, self.closing = None, ""
         return self
+
+    @property
+    def target(self) -> str:
+        """The host that it was redirected to."""
+        return host_of(self.redirects[-1].url)
 
     @property
     def cancelled(self) -> bool:

@@ -35,7 +35,8 @@ class Response:
     """A server's response to ``request``, after redirects and decompression.
 
     ``url`` is the final URL, ``redirects`` are the URLs that redirected to it. Names of
-    ``headers`` are case-insensitive; ``getall`` returns repeated ones. ``elapsed`` is in seconds.
+    ``headers`` are case-insensitive; ``getall`` returns repeated ones. ``elapsed`` is in seconds,
+    of the last redirect if each of them was a fetch of its own.
 
     Parsers run only when they are used: ``tree`` (selectolax, the fastest), ``css``/``xpath``/
     ``selector`` (parsel, as in Scrapy) and ``soup`` (BeautifulSoup, the slowest). They raise

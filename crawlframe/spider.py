@@ -33,7 +33,7 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     concurrency: int = 8  # requests in flight per host, over all nodes
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
-    timeout: float = 30.0  # seconds for one fetch, redirects included
+    timeout: float = 30.0  # seconds for one fetch; a redirect is another one
     retries: int = 2  # further attempts after a failed one
     retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called

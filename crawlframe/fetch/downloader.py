@@ -13,7 +13,7 @@ from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
-from crawlframe.fetch.redirects import Answer, Check, Journey
+from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
 from crawlframe.links import host_of
 from crawlframe.options import NO_OPTIONS, Options
 from crawlframe.request import Request
@@ -49,23 +49,26 @@ class Downloader:
         allowed: Callable[[str], bool] | None = None,
         account: Account | None = None,
         check: Check | None = None,
+        trail: Trail | None = None,
     ) -> Response:
         """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
         requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
         request with a session uses them. ``allowed`` decides about the host names of redirects.
         ``account`` counts the body of the response until its owner closes it; without one it counts
         until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
-        redirects too. Raises FetchError, and what ``check`` raises."""
+        redirects too. ``trail``: ``request`` is for the target of its last redirect. Raises
+        FetchError, what ``check`` raises, and with a trail Redirected instead of following a
+        redirect."""
         if account is None:
             with self.memory.account() as own:
-                return await self.fetch(request, settings, spider, jar, allowed, own, check)
+                return await self.fetch(request, settings, spider, jar, allowed, own, check, trail)
         limits = FetchLimits(settings.timeout, settings.max_body, settings.max_redirects)
         if request.options is not NO_OPTIONS:
             limits = _own_limits(limits, request.options)
         if not settings.cookies and request.options.session is None:
             jar = None
-        headers = self._headers(request, settings)
-        journey = Journey(request, limits, headers, jar, allowed, account, check)
+        headers = self._headers(request, settings, trail)
+        journey = Journey(request, limits, headers, jar, allowed, account, check, trail)
         factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":
             return await journey.run(self._threads().by(factory))
@@ -108,7 +111,9 @@ class Downloader:
             self._requests = RequestsDownloader(self._settings.allow_private, concurrency)
         return self._requests
 
-    def _headers(self, request: Request, settings: SpiderSettings) -> dict[str, str]:
+    def _headers(
+        self, request: Request, settings: SpiderSettings, trail: Trail | None = None
+    ) -> dict[str, str]:
         """The headers to send: defaults, overridden by the spider's, overridden by the
         request's."""
         headers = {
@@ -117,10 +122,11 @@ class Downloader:
             "Accept-Language": ACCEPT_LANGUAGE,
             "Accept-Encoding": ACCEPTED,
         }
-        for more in (settings.headers, request.headers):
+        of_spider = trail.left_of(settings.headers) if trail else settings.headers
+        for more in (of_spider, request.headers):
             if more:
                 names = {name.lower() for name in more}
-                headers = {k: v for k, v in headers.items() if k.lower() not in names} | more
+                headers = {k: v for k, v in headers.items() if k.lower() not in names} | {**more}
         return headers
 
 

@@ -1,11 +1,13 @@
 """Journey: one fetch with its redirects. The downloaders only make single transfers; where to go
-next, with which request, and when to stop is decided here."""
+next, with which request, and when to stop is decided here. With a Trail each redirect ends a fetch,
+so that the next one can pay for its host."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from multidict import CIMultiDict
@@ -16,10 +18,12 @@ from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
 from crawlframe.links import host_of, hostname_of, join
+from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
 
 REDIRECTS = (301, 302, 303, 307, 308)
+MAX_PASSED = 1 << 18  # characters of all URLs of one journey, which go into its record
 # Larger bodies are decompressed in a thread from the start.
 LARGE = 1 << 18
 # Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
@@ -42,6 +46,69 @@ class Answer(NamedTuple):
     body: bytes | None
 
 
+class Redirected(BaseException):
+    """A fetch with a trail ended with a redirect, which the trail has now. It is no Exception, so
+    that a middleware that expects errors lets it pass."""
+
+
+class Sent(NamedTuple):
+    """What is sent for a request, or for one of its redirects."""
+
+    url: str
+    method: str
+    body: bytes | None
+    headers: Mapping[str, str]
+    cookies: Mapping[str, str]  # the request's own
+
+    def after(self, hop: Hop) -> Sent:
+        """What is sent to the target of a redirect: GET without a body where browsers do that, and
+        nothing that was meant for this host only to another."""
+        _, method, body, headers, cookies = self
+        status, target = hop
+        if (status in (301, 302) and method == "POST") or (
+            status == 303 and method not in ("GET", "HEAD")
+        ):
+            method, body, headers = "GET", None, _without(headers, _OF_A_BODY)
+        if not _same_host(self.url, target):
+            headers, cookies = _without(headers, _OF_ONE_HOST), {}
+        return Sent(target, method, body, headers, cookies)
+
+
+class Trail:
+    """The redirects that a request has followed. A fetch adds one to them, if it is redirected."""
+
+    def __init__(self, request: Request, hops: Iterable[Hop] = ()) -> None:
+        self.request = request
+        self.hops = [*hops]
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The URLs that redirected."""
+        urls = (self.request.url, *(hop.url for hop in self.hops))
+        return urls[:-1]
+
+    def next_request(self) -> Request:
+        """The request for the target of the last redirect."""
+        if not self.hops:
+            return self.request
+        request = copy.copy(self.request)
+        sent = self._sent(request.headers)
+        request.url, request.method, request.body = sent.url, sent.method, sent.body
+        request.headers, request.cookies = {**sent.headers}, {**sent.cookies}
+        return request
+
+    def left_of(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Of headers that all requests of the spider have, those that are sent to this target."""
+        return self._sent(headers).headers if self.hops else headers
+
+    def _sent(self, headers: Mapping[str, str]) -> Sent:
+        request = self.request
+        sent = Sent(request.url, request.method, request.body, headers, request.cookies)
+        for hop in self.hops:
+            sent = sent.after(hop)
+        return sent
+
+
 class Journey:
     """``url``, ``method``, ``body`` and ``headers_to_send`` define the next transfer. ``session``
     is the name of the cookie jar, "" for the task's own."""
@@ -55,18 +122,21 @@ class Journey:
         allowed: Callable[[str], bool] | None = None,
         account: Account | None = None,
         check: Check | None = None,
+        trail: Trail | None = None,
     ) -> None:
         """``account`` counts the body, including that of the response; its owner closes it.
-        ``check`` is awaited with each URL before it is sent."""
+        ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
+        target of its last redirect."""
         self.account = account or Account(TransferMemory())
         self.url = request.url
         self.method = request.method
         self.body = request.body
         self.limits = limits
-        self.passed: tuple[str, ...] = ()
+        self.passed = trail.passed if trail else ()
+        self._trail = trail
         self._request = request
         self._headers = headers
-        self._cookies = request.cookies
+        self._cookies: Mapping[str, str] = request.cookies
         self._jar = jar
         self.session = request.options.session or ""
         self._allowed = allowed
@@ -74,7 +144,7 @@ class Journey:
         self._started = time.monotonic()
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
-        """Makes transfers until one is not a redirect. Raises FetchError."""
+        """Makes transfers until one is not a redirect. Raises FetchError and Redirected."""
         try:
             answer = await self._make(transfer)
             while self._redirected(answer):
@@ -179,24 +249,22 @@ class Journey:
             )
         if self._allowed is not None and not self._allowed(hostname_of(target)):
             raise BadRedirect(f"{self.where}: redirects to {target}, outside allowed_domains")
-        self._change_method(answer.status)
-        if not _same_host(self.url, target):
-            self._drop(_OF_ONE_HOST)
-            self._cookies = {}
-        self.passed += (self.url,)
-        self.url = target
+        if sum(map(len, self.passed)) + len(target) > MAX_PASSED:
+            raise BadRedirect(
+                f"{self.where}: redirects to {target[:500]}; with it, the redirects of this "
+                f"request have more than {MAX_PASSED} characters"
+            )
+        self._follow(Hop(answer.status, target))
         return True
 
-    def _change_method(self, status: int) -> None:
-        """Changes the method to GET where browsers do."""
-        if (status in (301, 302) and self.method == "POST") or (
-            status == 303 and self.method not in ("GET", "HEAD")
-        ):
-            self.method, self.body = "GET", None
-            self._drop(_OF_A_BODY)
-
-    def _drop(self, names: frozenset[str]) -> None:
-        self._headers = {k: v for k, v in self._headers.items() if k.lower() not in names}
+    def _follow(self, hop: Hop) -> None:
+        """Makes the target what is fetched next. Raises Redirected if that is another fetch."""
+        sent = Sent(self.url, self.method, self.body, self._headers, self._cookies).after(hop)
+        self.passed += (self.url,)
+        self.url, self.method, self.body, self._headers, self._cookies = sent
+        if self._trail is not None:
+            self._trail.hops.append(hop)
+            raise Redirected
 
 
 def header_bytes(value: str) -> bytes:
@@ -205,6 +273,10 @@ def header_bytes(value: str) -> bytes:
         return value.strip().encode("latin-1")
     except UnicodeEncodeError:
         return value.strip().encode("utf-8", "replace")
+
+
+def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in names}
 
 
 def _same_host(url: str, target: str) -> bool:

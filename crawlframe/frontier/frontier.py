@@ -26,6 +26,7 @@ from crawlframe.frontier.records import (
     TaskView,
     fingerprints,
     groups,
+    kept_in,
     whole,
 )
 from crawlframe.frontier.rollouts import Rollouts
@@ -276,6 +277,25 @@ class Frontier(Tasks):
         of a worker, which counts as a delivery and a kill; REFUSAL: its host refused it, and after
         some of these it goes to the end of its line; else 0. The rest is as in ``retry``."""
         return self._give("release", generation, requests)
+
+    def may_move(self, host: str, target: str) -> bool:
+        """Whether ``redirect`` may move a request from one host to another: requests are counted
+        per partition, so they stay in theirs."""
+        return self.store.partition_of(host) == self.store.partition_of(target)
+
+    def redirect(
+        self,
+        generation: int,
+        requests: Sequence[tuple[bytes, str, str, bytes] | tuple[bytes, str, str, bytes, Signal]],
+    ) -> int:
+        """(rid, host, host of the target, record with its redirects, and perhaps the signal of its
+        fetch): held requests go to the head of the target's lane, where they ``may_move``, and keep
+        their tries. Returns as ``retry``, without those that were moved before."""
+        entries = [
+            (rid, host, [target, kept_in(record, target)], *signal)
+            for rid, host, target, record, *signal in requests
+        ]
+        return self._give("redirect", generation, entries)
 
     def park(
         self, generation: int, requests: list[tuple[bytes, str, str]], version: str = ""

@@ -194,6 +194,11 @@ def cut(record: bytes, name: bytes) -> bytes:
     return record if len(FRONTS) <= ord(record[:1] or b"\0") < VERBATIM else _WHOLE + record
 
 
+def kept_in(record: bytes, host: str) -> bytes:
+    """A record as Redis keeps it in a lane of this host."""
+    return cut(record, _name(host))
+
+
 def whole(kept: bytes, host: str) -> bytes:
     """The record that was passed to ``cut``."""
     mark = kept[0] if kept else VERBATIM

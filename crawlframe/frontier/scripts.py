@@ -60,6 +60,7 @@ class Scripts:
     park: Script
     push: Script
     quarantine: Script
+    redirect: Script
     release: Script
     replay: Script
     resume: Script

@@ -161,6 +161,9 @@ class PageOut(BaseModel):
     items: int
     version: str
     created_at: datetime
+    redirects: list[tuple[int, str]] | None = Field(
+        description="status and URL of each redirect; `url` is the first one, which was requested"
+    )
 
 
 class PagesOut(BaseModel):

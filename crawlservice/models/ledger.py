@@ -57,6 +57,12 @@ class Page(models.Model):
     stats = models.JSONField(
         _("stats"), null=True, blank=True, help_text=_("what the spider counted on this page")
     )
+    redirects = models.JSONField(
+        _("redirects"),
+        null=True,
+        blank=True,
+        help_text=_("statuses and URLs that the request was redirected to; 20 at most"),
+    )
 
     class Meta:
         verbose_name = _("page")

@@ -161,6 +161,11 @@ class Bench:
         given = [(request.rid, request.host, deliveries) for request in requests]
         return self.frontier.release(generation, given)
 
+    def redirect(self, request: Claimed, host: str, generation: int = NODE) -> int:
+        """Moves it on to another host, or to the same; its record grows as it does by that."""
+        record = request.record + b" " + host.encode()
+        return self.frontier.redirect(generation, [(request.rid, request.host, host, record)])
+
     def park(
         self,
         *requests: Claimed,

@@ -112,6 +112,7 @@ class Machine(RuleBasedStateMachine):
         self.fenced: list[int] = []
         self.sequences: dict[int, int] = defaultdict(int)
         self.starved: set[int] = set()  # got less than they asked for
+        self.hops: dict[bytes, list[str]] = defaultdict(list)  # hosts a request was moved to
         self.again: Any = None  # sends the last call again
 
     # -- words ------------------------------------------------------------------------------------
@@ -124,6 +125,8 @@ class Machine(RuleBasedStateMachine):
         return Admission(rid, rank, PAGES[name % len(PAGES)], delay, b"\xff%d" % name)
 
     def host_of(self, rid: bytes) -> str:
+        if self.hops[rid]:
+            return self.hops[rid][-1]
         return next(
             self.admission(task, name).host
             for task in TASKS
@@ -321,7 +324,9 @@ class Machine(RuleBasedStateMachine):
             assert task.state != "paused"
             assert claim.tasks[request.task].state == task.state
             last = request.rid == end_rid(request.task)
+            hops = len(self.hops[request.rid])
             assert last or request.record.startswith(b"\xff")
+            assert last or request.record.count(b"+") == hops
             assert request.host == self.host_of(request.rid)
             tries = [request.attempts, request.deliveries, request.kills]
             assert tries == task.tries[request.rid]
@@ -464,6 +469,43 @@ class Machine(RuleBasedStateMachine):
             task.places[rid] = "ready"
 
         self.give("release", data, choice, penalty, model)
+
+    @rule(
+        data=st.data(),
+        choice=st.integers(0, 9),
+        page=st.sampled_from(PAGES),
+        late=st.booleans(),
+    )
+    def redirect(
+        self, data: st.DataObject, choice: int, page: str, late: bool, chosen: Any = some
+    ) -> None:
+        """Requests go on at another host of their partition; ``late``: as they did before."""
+        generation = self.generation(choice)
+        requests, moved = [], []
+        for number, name in dict.fromkeys(data.draw(chosen)):
+            one = self.admission(number, name)
+            if name != LAST and self.frontier.may_move(one.host, page):
+                record = one.record + b"+" * (len(self.hops[one.rid]) + (not late))
+                requests.append((one.rid, one.host, page, record))
+                held = number in self.tasks and self.tasks[number].places.get(one.rid) == generation
+                if held and not late:
+                    moved.append((self.tasks[number], one.rid))
+        assert self.frontier.redirect(generation, requests) == len(moved)
+        for task, rid in moved:
+            task.places[rid] = "ready"
+            self.hops[rid].append(page)
+
+        def again() -> None:
+            assert self.frontier.redirect(generation, requests) == 0
+
+        self.again = again
+
+    @rule(data=st.data(), choice=st.integers(0, 9), page=st.sampled_from(PAGES))
+    def hop(self, data: st.DataObject, choice: int, page: str) -> None:
+        """Everything that a node gets is redirected."""
+        self.claim(choice, 12)
+        everyone = st.just([(task, name) for task in TASKS for name in range(NAMES)])
+        self.redirect(data, choice, page, False, everyone)
 
     @rule(data=st.data(), choice=st.integers(0, 9), version=versions)
     def park(self, data: st.DataObject, choice: int, version: str, chosen: Any = some) -> None:

@@ -175,7 +175,7 @@ class Committer(threading.Thread):
 
     def _settle(self, batch: list[Outcome]) -> None:
         for outcome in batch:
-            if outcome.cookies:  # before the completion releases follow-ups that need them
+            if outcome.cookies:  # before follow-ups and targets of redirects, which need them
                 self._frontier.share_cookies(outcome.task, outcome.cookies)
         final = [outcome for outcome in batch if outcome.verdict.final]
         if final:
@@ -193,6 +193,10 @@ class Committer(threading.Thread):
             ]
             if some:
                 give(self._generation, some)
+        redirected = [o for o in batch if o.verdict is Verdict.REDIRECT]
+        if redirected:
+            hops = [(o.rid, o.host, o.target, o.record, Signal(*o.signal)) for o in redirected]
+            self._frontier.redirect(self._generation, hops)
         parked = [o for o in batch if o.verdict is Verdict.PARK]
         for version in {o.version for o in parked}:
             reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]

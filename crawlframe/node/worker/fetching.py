@@ -13,7 +13,7 @@ from crawlframe.errors import Blocked, ConnectionLost, Excluded, FetchError, Unp
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.fetch.redirects import IDEMPOTENT
+from crawlframe.fetch.redirects import IDEMPOTENT, Redirected, Trail
 from crawlframe.frontier.records import NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
 from crawlframe.node.worker.backoff import backoff
@@ -24,6 +24,7 @@ from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.node.worker.robots import SHORTLY, RobotsCheck, RobotsGuard, Wait
 from crawlframe.node.worker.signalling import Judge
 from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
+from crawlframe.record import Hop, with_hops
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -33,7 +34,9 @@ T = TypeVar("T")
 class Fetching:
     """The fetches of one worker. ``callbacks`` knows the slow callbacks, and marks the middlewares
     that run; ``fetched`` is called for each fetch that is over, whether or not it brought a
-    response, with what it says about its host. ``clock`` returns seconds."""
+    response, with what it says about its host. ``moves`` is called with the host of a request and
+    that of a redirect's target: whether the target waits for a claim of its own; if not, it is
+    fetched at once. ``clock`` returns seconds."""
 
     def __init__(
         self,
@@ -42,10 +45,12 @@ class Fetching:
         fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None,
         clock: Callable[[], float] = time.perf_counter,
         robots: RobotsGuard | None = None,
+        moves: Callable[[str, str], bool] = lambda host, target: False,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for."""
         self._downloader = downloader
         self._robots = robots
+        self._moves = moves
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
@@ -60,33 +65,57 @@ class Fetching:
         account: Account,
     ) -> Response | None:
         """Returns the response for the callback. None: the outcome has ended, and the request waits
-        without an attempt being counted. Raises FetchError, StatusError for an unhandled status,
-        MiddlewareFailed and JudgementFailed."""
+        without an attempt being counted, or goes to another host. Raises FetchError, StatusError
+        for an unhandled status, MiddlewareFailed and JudgementFailed."""
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
+        trail = Trail(request, outcome.redirects)
         started = self._clock()
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge = Judge(crawl, watch.in_loop)
 
         async def download(asked: Request) -> Response:
             nonlocal sent
-            sent = asked
+            sent, trail.hops = asked, [*outcome.redirects]
             check = self._check_for(asked, crawl)
             transfer = self._downloader.fetch(
-                asked, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account, check
+                asked,
+                crawl.settings,
+                crawl.spider,
+                crawl.cookies,
+                crawl.allows,
+                account,
+                check=check,
+                trail=trail,
             )
             response = await judge.of(asked, transfer, self._clock)
             if check is not None:
                 response.robots = check.rules
             return response
 
+        async def next_hop() -> Response:
+            asked = trail.next_request()
+            if crawl.middlewares is None:
+                return await download(asked)
+            response = await crawl.middlewares.fetch(asked, download, watch)
+            account.settle(len(response.body))  # also for a response that a middleware made
+            return response
+
+        response = None
         try:
             faults.at("fetch.before", ConnectionLost)
-            if crawl.middlewares is None:
-                response = await download(request)
-            else:
-                response = await crawl.middlewares.fetch(request, download, watch)
-                account.settle(len(response.body))  # also for a response that a middleware made
+            while response is None:
+                try:
+                    response = await next_hop()
+                except Redirected:
+                    outcome.redirects = trail.hops
+                    if self._moves(outcome.host, outcome.target):
+                        outcome.signal = judge.signal
+                        outcome.fetch_ms = self._end(claimed, started, outcome.signal)
+                        outcome.cookies = crawl.cookies.changes()
+                        outcome.record = with_hops(outcome.record, outcome.redirects)
+                        outcome.end(Verdict.REDIRECT)
+                        return None
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
             hold(outcome, wait)
@@ -112,6 +141,8 @@ class Fetching:
         outcome.fetch_ms = self._end(claimed, started, outcome.signal, keep)
         outcome.status, outcome.size = response.status, len(response.body)
         outcome.cookies = crawl.cookies.changes()
+        if outcome.redirects:
+            _show_as_one(response, request, outcome.redirects)
         judge.check()
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
@@ -139,6 +170,15 @@ def hold(outcome: Outcome, wait: Wait) -> None:
     else:
         delay = math.ceil(1000 * max(wait.seconds, SHORTLY))
         outcome.end(Verdict.DEFER, "robots", f"the robots.txt of {wait.host} is read", delay)
+
+
+def _show_as_one(response: Response, request: Request, hops: list[Hop]) -> None:
+    """Makes the response of a redirect's target that of the request, as if one fetch had followed
+    the redirects. What middlewares put into ``meta`` and options is kept."""
+    request.meta, request.options = response.request.meta, response.request.options
+    response.request = request
+    if not response.redirects:  # a middleware made the response
+        response.redirects = Trail(request, hops).passed
 
 
 class _Watch:

@@ -38,7 +38,7 @@ from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
-from crawlframe.record import read_head
+from crawlframe.record import hops_of, read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
@@ -66,10 +66,11 @@ class RequestRunner:
         clock: Callable[[], float] = time.perf_counter,
         failed: Callable[[BaseException], None] = lambda error: None,
         robots: RobotsGuard | None = None,
+        moves: Callable[[str, str], bool] = lambda host, target: False,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock`` and ``robots``
-        those of Fetching. ``failed`` is called with what authors' code raised; the outcome keeps
-        only its text."""
+        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots`` and
+        ``moves`` those of Fetching. ``failed`` is called with what authors' code raised; the
+        outcome keeps only its text."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -77,7 +78,7 @@ class RequestRunner:
         self._sieve = sieve
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
-        self._fetching = Fetching(downloader, self.callbacks, fetched, clock, robots)
+        self._fetching = Fetching(downloader, self.callbacks, fetched, clock, robots, moves)
         self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
@@ -135,6 +136,7 @@ class RequestRunner:
             self._mark(LOOP, b"")
         outcome.url, outcome.depth = request.url, request.depth
         outcome.callback = request.callback or "parse"
+        outcome.redirects = hops_of(outcome.record)
         return request
 
     async def _fetch_and_call(
@@ -298,6 +300,7 @@ class RequestRunner:
 def _take_head(outcome: Outcome) -> None:
     """Copies what can be read of an unreadable record to the outcome. Raises BadRequest."""
     outcome.url, outcome.depth, outcome.callback, _ = read_head(outcome.record)
+    outcome.redirects = hops_of(outcome.record)
 
 
 def is_cancelled() -> bool:

@@ -127,6 +127,7 @@ class Worker:
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
             fetched=self._on_fetched,
             robots=robots,
+            moves=self._frontier.may_move,
         )
         self._committer.start()
         self._send(WorkerReady(self._settings.concurrency))
