@@ -21,7 +21,7 @@ from crawlframe.request import Admission, end_admission
 KEYS_PER_SCAN = 2_000  # keys examined by one step of a search for lanes
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
-    "cancelled",
+    "cancelled", "host_limited",
 ]  # fmt: skip
 
 
@@ -53,6 +53,8 @@ class Tasks:
             concurrency=limits.concurrency,
             limit=limits.page_limit,
         )
+        if limits.host_page_limit:  # other tasks do without the field
+            fields += _flat(host_limit=limits.host_page_limit)
         mine = dict(self.store.split(seeds, lambda seed: seed.host))
         # Partitions with seeds last: a claim that returns a seed finds the task in every partition.
         for partition in sorted(

@@ -31,6 +31,6 @@ end
 for _, rid in ipairs(call('HKEYS', KILLS)) do
   if call('HEXISTS', REQ, rid) == 0 then call('HDEL', KILLS, rid) end
 end
-call('UNLINK', TASK(id), PARKED(id), PAUSED(id), COOKIES(id))
+call('UNLINK', TASK(id), HOST_PAGES(id), PARKED(id), PAUSED(id), COOKIES(id))
 call('SREM', TASKS, id)
 return 1
