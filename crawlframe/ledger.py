@@ -39,6 +39,7 @@ class Recorded(NamedTuple):
     items: int
     cancelled: bool = False
     closes: bool = False  # this run has closed its task
+    spent: int = 0  # bytes of its host, if its task has a limit of them
 
 
 class Ledger(Protocol):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from crawlframe.budgets import DEPTH_LIMIT, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.request import Admission, Request, make_rid
@@ -64,7 +65,9 @@ class Outcome:
     cookies: dict[str, str] | None = None  # the task's cookies that this run changed
     version: str = ""  # of the code that ran
     stats: PageStats | None = None
-    closing: str = ""  # why the spider closed its task here
+    closing: str = ""  # why the task is closed here
+    budget: ByteBudget | None = None  # set if its task has a limit of bytes
+    trap: TrapSighting | None = None
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
         """Set where the request goes next; any verdict but DONE drops what the callback led to."""
@@ -73,6 +76,12 @@ class Outcome:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
             self.stats, self.closing = None, ""
         return self
+
+    def refuse_link(self, reason: str) -> None:
+        """Counts a link that is not followed."""
+        if self.stats is None:
+            self.stats = PageStats()
+        self.stats.inc(UNFOLLOWED + reason, 1)
 
     @property
     def cancelled(self) -> bool:
@@ -96,11 +105,13 @@ class Collector:
         pipelines: Pipelines | None = None,
         response: Response | None = None,
         ends: bool = False,
+        refuses: Callable[[str, int], str] | None = None,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
-        ``ends`` is true, the task takes no more requests."""
+        ``ends`` is true, the task takes no more requests. ``refuses`` returns why a new URL is not
+        followed, "" if it is; it is told how many were taken from this page."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
@@ -113,6 +124,7 @@ class Collector:
         self._pipelines = pipelines
         self._response = response
         self._ends = ends
+        self._refuses = refuses
         self.waiting: list[Any] = []  # items for the async pipelines
 
     def take(self, thing: Any) -> None:
@@ -186,9 +198,10 @@ class Collector:
                 f"closed yielded a Request for {request.url}; the task has ended: yield items, or "
                 "submit a new task"
             )
-        if self._too_deep:
-            return
         if not request.dont_filter and self._allowed is not None and not self._allowed(request.url):
+            return
+        if self._too_deep:
+            outcome.refuse_link(DEPTH_LIMIT)
             return
         fingerprint = request.fingerprint()
         if request.dont_filter:
@@ -201,6 +214,11 @@ class Collector:
             outcome.duplicates += 1
             return
         self._here.add(fingerprint)
+        if self._refuses is not None:
+            reason = self._refuses(request.url, len(outcome.follow_ups))
+            if reason:
+                outcome.refuse_link(reason)
+                return
         if not request.delay <= MAX_DELAY:
             raise BadRequest(
                 f"request {request.url}: delay is {request.delay!r}; it must be a number of "

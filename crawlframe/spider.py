@@ -12,6 +12,7 @@ from typing import Any, ClassVar, get_type_hints
 import msgspec
 
 from crawlframe import middleware, pipelines, porting
+from crawlframe.budgets import Budgets, without_none
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.request import END_CALLBACK, Request
@@ -23,8 +24,9 @@ from crawlframe.stats import Stats
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
 
-class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys of a spider's ``settings``."""
+class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
+    refuse what they do not know."""
 
     delay: float = 0.0  # seconds between two requests to one host, over all nodes
     concurrency: int = 8  # requests in flight per host, over all nodes
@@ -41,11 +43,11 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_redirects: int = 10
     cookies: bool = True
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
-    # Left out of what is published while it is unset: older nodes refuse what they do not know.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        for name in ("delay", "depth_limit", "page_limit", "retries", "max_redirects"):
+        super().__post_init__()
+        for name in ("delay", "retries", "max_redirects"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
         for name in ("concurrency", "timeout", "max_body"):
@@ -138,7 +140,7 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
     if problem := porting.misuse_in_settings(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
-        return msgspec.convert(given, SpiderSettings, strict=False)
+        return msgspec.convert(without_none(given), SpiderSettings, strict=False)
     except msgspec.ValidationError as error:
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from crawlframe import faults
+from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     MAX_AFTER,
@@ -144,6 +145,12 @@ class RequestRunner:
     ) -> Outcome:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
+        if crawl.budget is not None:
+            if crawl.budget.is_spent(claimed.host):
+                outcome.end(Verdict.ERROR, CANCELLED, f"{HOST_BYTE_LIMIT} of {claimed.host}")
+                outcome.refuse_link(HOST_BYTE_LIMIT)
+                return outcome
+            outcome.budget = crawl.budget
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
@@ -218,6 +225,7 @@ class RequestRunner:
             pipelines=crawl.pipelines,
             response=response,
             ends=isinstance(got, Summary),
+            refuses=crawl.links.refuses if crawl.links is not None else None,
         )
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:
@@ -235,6 +243,8 @@ class RequestRunner:
             self._failed(error)
             reason = error.reason if isinstance(error, UnparsablePage) else "callback"
             return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
+        if crawl.traps is not None and isinstance(got, Response):
+            outcome.trap = crawl.traps.see(got.url, got.body)
         return outcome
 
     async def _run(self, call: Call) -> str:
