@@ -37,7 +37,7 @@ class Budgets(msgspec.Struct, frozen=True):
     host_byte_limit: int = 0  # bytes of the bodies per task and host
     links_per_page: int = 0  # requests taken from one page
     url_length: int = 2083  # characters; the longest URL that Internet Explorer took
-    repeated_segments: int = 3  # how often one segment may occur in a path
+    repeated_segments: int = 3  # how often one segment may occur in a path of more than eight
     query_permutations: int = 0  # different sets of query names with one path
     traps: str = "report"  # or "stop" or "off": many URLs that bring nothing new
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from crawlframe.budgets import DEPTH_LIMIT, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
@@ -89,6 +89,18 @@ class Outcome:
         return self.verdict is Verdict.ERROR and self.reason == CANCELLED
 
 
+class LinkCheck(Protocol):
+    """Which links are not followed. A URL is shown to it if it has more characters than ``length``
+    or more slashes than ``slashes``."""
+
+    length: int
+    slashes: int
+
+    def refuses(self, url: str, taken: int) -> str:
+        """Returns the reason for which a new URL is not followed, "" if it is. ``taken``: requests
+        that were taken from the same page."""
+
+
 class Collector:
     """Collects what a callback yields into an outcome."""
 
@@ -105,13 +117,13 @@ class Collector:
         pipelines: Pipelines | None = None,
         response: Response | None = None,
         ends: bool = False,
-        refuses: Callable[[str, int], str] | None = None,
+        limits: LinkCheck | None = None,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
-        ``ends`` is true, the task takes no more requests. ``refuses`` returns why a new URL is not
-        followed, "" if it is; it is told how many were taken from this page."""
+        ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
+        links."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
@@ -124,7 +136,9 @@ class Collector:
         self._pipelines = pipelines
         self._response = response
         self._ends = ends
-        self._refuses = refuses
+        self._limits = limits
+        if limits is not None:
+            self._length, self._slashes = limits.length, limits.slashes
         self.waiting: list[Any] = []  # items for the async pipelines
 
     def take(self, thing: Any) -> None:
@@ -214,8 +228,11 @@ class Collector:
             outcome.duplicates += 1
             return
         self._here.add(fingerprint)
-        if self._refuses is not None:
-            reason = self._refuses(request.url, len(outcome.follow_ups))
+        # Compared here, because a call for each link would cost more than all comparisons.
+        if self._limits is not None and (
+            len(url := request.url) > self._length or url.count("/") > self._slashes
+        ):
+            reason = self._limits.refuses(url, len(outcome.follow_ups))
             if reason:
                 outcome.refuse_link(reason)
                 return

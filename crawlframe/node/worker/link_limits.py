@@ -17,13 +17,15 @@ from crawlframe.budgets import (
 )
 from crawlframe.links import host_of
 from crawlframe.node.worker.traps import TrapWatch
+from crawlframe.outcome import LinkCheck
 from crawlframe.spider import SpiderSettings
 
+SHORT = 8  # segments; a path without more is not examined for repeated ones: loops grow
 PATHS = 10_000  # with a query, that a worker remembers of a task
 
 
-class LinkLimits:
-    """The limits of one task in this worker. ``refuses`` is for Collector."""
+class LinkLimits(LinkCheck):
+    """The limits of one task in this worker. ``limits``: whether there are any."""
 
     def __init__(
         self, settings: SpiderSettings, budget: ByteBudget | None, traps: TrapWatch | None
@@ -32,26 +34,19 @@ class LinkLimits:
         self._length = settings.url_length or sys.maxsize
         self._repeats = settings.repeated_segments
         # "https://host/a/a" has two slashes more than segments.
-        self._slashes = self._repeats + 2 if self._repeats else sys.maxsize
+        self.slashes = SHORT + 2 if self._repeats else sys.maxsize
         self._permutations = settings.query_permutations
         self._names: OrderedDict[str, set[tuple[str, ...]]] = OrderedDict()  # by path
         self._budget = budget if budget and budget.host_limit else None
         self._traps = traps if settings.traps == "stop" else None
-        self.limits = bool(
-            settings.links_per_page
-            or settings.url_length
-            or self._repeats
-            or self._permutations
-            or self._budget
-            or self._traps
-        )
+        any_url = settings.links_per_page or self._permutations or self._budget or self._traps
+        self.length = -1 if any_url else self._length
+        self.limits = bool(any_url or settings.url_length or self._repeats)
 
     def refuses(self, url: str, taken: int) -> str:
-        """Returns the reason for which a new URL is not followed, "" if it is. ``taken``: requests
-        that were taken from the same page."""
         if len(url) > self._length:
             return URL_LENGTH
-        if url.count("/") > self._slashes and self._repeats_a_segment(url):
+        if url.count("/") > self.slashes and self._repeats_a_segment(url):
             return REPEATED_SEGMENTS
         if self._traps is not None and self._traps.stops(url):
             return TRAP

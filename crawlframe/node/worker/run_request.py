@@ -225,7 +225,7 @@ class RequestRunner:
             pipelines=crawl.pipelines,
             response=response,
             ends=isinstance(got, Summary),
-            refuses=crawl.links.refuses if crawl.links is not None else None,
+            limits=crawl.links,
         )
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:
