@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.db.models import F
 from django.db.models.functions import Now
-from redis import Redis
 from rich.console import Console
 
 from crawlframe.budgets import UNFOLLOWED, ByteBudget, TrapSighting
@@ -23,7 +22,6 @@ from crawlframe.stats import MAX_NAMES, PageStats
 from crawlservice.api.tasks import serialized
 from crawlservice.cli.report import report
 from crawlservice.ledger.audit import audit
-from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Page, Spent, Stat, Task, Trap
 from crawlservice.steward.steward import Steward
@@ -219,10 +217,10 @@ def test_what_limits_stopped_is_told_after_the_end(
     service.complete([Completion(root.rid, bounded.pk, root.host, False, links)])
     expected = {"url_length": 1204, "host_page_limit": 8}
     assert serialized([bounded])[0].unfollowed == expected
-    held = service.claim(1, 2, 100).requests
-    assert len(held) == 6
-    DjangoLedger().commit([Outcome(r.rid, r.task, r.host, r.record, 0, 0, url="u") for r in held])
-    service.complete([Completion(r.rid, r.task, r.host, False) for r in held])
+    admitted = [*links[:3], *links[5:8]]
+    pages = [Outcome(one.rid, bounded.pk, one.host, b"r", 0, 0, url="u") for one in admitted]
+    DjangoLedger().commit(pages)
+    service.complete([Completion(one.rid, bounded.pk, one.host, False) for one in admitted])
     counts = service.counts(bounded.pk)
     assert counts is not None
     assert DjangoLedger().finish({bounded.pk: counts})
@@ -257,36 +255,8 @@ def test_refused_links_add_up_over_a_retry(task: Task) -> None:
     assert task.refused == {"page_limit": 7, "host_page_limit": 2}
 
 
-def test_a_limit_per_host_holds_over_eras(service: Frontier, redis_client: Redis) -> None:
-    crawl = GraphCrawl(service)
-    Task.objects.filter(pk=crawl.task.pk).update(
-        settings=crawl.task.settings | {"host_page_limit": 6}
-    )
-    crawl.task.refresh_from_db()
-    redis_client.flushall()
-    Reconciliation(crawl.task, service).run()
-    for _ in range(4):
-        crawl.work(service, 4)
-    before = {*Page.objects.values_list("rid", flat=True)}
-    redis_client.flushall()
-    Reconciliation(crawl.task, service).run()
-    while crawl.work(service, 10):
-        pass
-    counts = service.counts(crawl.task.pk)
-    assert counts is not None
-    assert (counts.nr, counts.na) == (0, Page.objects.count())
-    assert before <= {*Page.objects.values_list("rid", flat=True)}
-    assert counts.na <= 30
-    assert DjangoLedger().finish({crawl.task.pk: counts})
-    assert audit(Task.objects.get(pk=crawl.task.pk)) == []
-
-
 def test_a_cancelled_task_with_a_limit_per_host_has_as_many_rows(service: Frontier) -> None:
-    crawl = GraphCrawl(service)
-    Task.objects.filter(pk=crawl.task.pk).update(
-        settings=crawl.task.settings | {"host_page_limit": 4}
-    )
-    service.store.redis.hset(service.store.keys[0]("TASK", crawl.task.pk), "host_limit", 4)
+    crawl = GraphCrawl(service, host_page_limit=4)
     while Page.objects.count() < 12 and crawl.work(service, 3):
         pass
     counts = service.counts(crawl.task.pk)

@@ -39,7 +39,7 @@ def calendar() -> Iterator[tuple[str, bytes]]:
 
 def sessions() -> Iterator[tuple[str, bytes]]:
     dice = random.Random(1)
-    for _ in range(2500):
+    for _ in range(5000):
         n, sid = dice.randrange(60), f"{dice.getrandbits(96):024x}"
         links = "".join(f'<a href="/p/{k}?sid={sid}">{WORDS[k]}</a>' for k in range(5))
         script = f"<script>var token='{sid}{dice.random()}'; if (1 < 2) go('{sid}')</script>"
@@ -50,7 +50,7 @@ def sessions() -> Iterator[tuple[str, bytes]]:
 def facets() -> Iterator[tuple[str, bytes]]:
     dice = random.Random(2)
     products = [f"<li>{WORDS[n]} {WORDS[-n]} <b>{n + 5}.90</b></li>" for n in range(100)]
-    for _ in range(3000):
+    for _ in range(6000):
         chosen = {name: dice.randrange(8) for name in ("brand", "color", "size", "sort")}
         query = "&".join(f"{name}={value}" for name, value in chosen.items())
         body = "".join(dice.sample(products, dice.randrange(0, 12)))

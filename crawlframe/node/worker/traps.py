@@ -18,7 +18,7 @@ SUSPECTED = 2  # the same while the last one brought nothing new
 MANY = 80  # pages of one form, from which on their contents are compared
 LATEST = 24  # compared pages by which a form is judged
 FEW = 2  # of them that may bring something new in a trap
-RARELY = 16  # the largest number of looked-at pages of which one is compared
+RARELY = 24  # the largest number of looked-at pages of which one is compared
 FORMS = 1_000  # that a worker counts of a task
 COMPARED = 16  # of which it compares contents
 STRINGS = 2_048  # remembered of a form; one that has more is no trap
@@ -39,7 +39,6 @@ _VARIES = re.compile(
     re.IGNORECASE,
 )
 _DIGIT = re.compile(r"\d|;jsessionid=", re.IGNORECASE)
-_TEXT = re.compile(rb">\s*+([^<>\s][^<>]*+)(?=<)")
 _NUMBER = re.compile(rb"\d+")
 _YEAR = re.compile(rb"(?:1[89]|2[01])\d\d")
 _DIGITS = b"0123456789"
@@ -83,7 +82,8 @@ class _Form:
         self.contents += is_new
         self.latest.append(is_new)
         # The less it brings, the more often it is compared, and the other way round.
-        self.interval = min(RARELY, self.interval + 1) if is_new else max(1, self.interval // 2)
+        longer, shorter = self.interval + 1 + self.interval // 4, self.interval // 2
+        self.interval = min(RARELY, longer) if is_new else max(1, shorter)
         self.wait = self.interval
         if len(self.words) + len(self.numbers) > STRINGS:
             self.words.clear()
@@ -99,7 +99,7 @@ class _Form:
         address = url.lower().encode()
         words = [
             word
-            for word in set(_TEXT.findall(text.translate(None, _DIGITS)))
+            for word in _strings(text.translate(None, _DIGITS))
             if hash(word) not in self.words and word.strip(b" /") not in address
         ]
         _add(self.words, words)
@@ -108,7 +108,7 @@ class _Form:
         near = {b"%d" % (int(n) + step) for n in _NUMBER.findall(address)[:20] if len(n) < 19
                 for step in (-1, 0, 1)}  # fmt: skip
         numbers = {
-            n for string in _TEXT.findall(text) for n in _NUMBER.findall(string)
+            n for string in _strings(text) for n in _NUMBER.findall(string)
             if n.lstrip(b"0") not in near and n not in near and not _YEAR.fullmatch(n)
         }  # fmt: skip
         before = len(self.numbers)
@@ -118,6 +118,13 @@ class _Form:
     @property
     def is_trap(self) -> bool:
         return len(self.latest) == LATEST and sum(self.latest) <= FEW
+
+
+def _strings(text: bytes) -> set[bytes]:
+    """The texts between tags."""
+    strings = {part.partition(b">")[2].strip() for part in text.split(b"<")}
+    strings.discard(b"")
+    return strings
 
 
 def _add(known: set[int], strings: Iterable[bytes]) -> bool:
