@@ -94,12 +94,13 @@ class _Form:
         """Whether the page has words that no compared page had, or several numbers. Years and the
         numbers next to those of its URL are in every calendar and list; the rest is finite."""
         text = _without_scripts(body[:BODY].lower())
-        if b"<" not in text:
+        strings = _strings(text.translate(None, _DIGITS)) if b"<" in text else None
+        if not strings:  # data, or an image
             return _add(self.words, [text])
         address = url.lower().encode()
         words = [
             word
-            for word in _strings(text.translate(None, _DIGITS))
+            for word in strings
             if hash(word) not in self.words and word.strip(b" /") not in address
         ]
         _add(self.words, words)
