@@ -132,7 +132,12 @@ def records() -> Iterator[tuple[str, bytes]]:
         yield f"{HOST}/api/item?id={n}", b'{"id": %d, "price": %d.5}' % (n, n * 7 % 997)
 
 
-@pytest.mark.parametrize("site", [products, weather, chapters, records])
+def images() -> Iterator[tuple[str, bytes]]:
+    for n in range(2000):
+        yield f"{HOST}/img/{n}.svg", b'<svg width="%d"><circle r="%d"/></svg>' % (n, n * 7)
+
+
+@pytest.mark.parametrize("site", [products, weather, chapters, records, images])
 def test_no_real_page_is_taken_for_a_trap(site: object) -> None:
     assert sighted(site()) == {}  # type: ignore[operator]
 
