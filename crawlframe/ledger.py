@@ -41,6 +41,7 @@ class Recorded(NamedTuple):
     cancelled: bool = False
     closes: bool = False  # this run has closed its task
     excluded: bool = False
+    spent: int = 0  # bytes of its host, if its task has a limit of them
 
 
 class RobotsTurn(NamedTuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from crawlframe.budgets import DEPTH_LIMIT, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.links import host_of
@@ -71,8 +72,10 @@ class Outcome:
     cookies: dict[str, str] | None = None  # the task's cookies that this run changed
     version: str = ""  # of the code that ran
     stats: PageStats | None = None
-    closing: str = ""  # why the spider closed its task here
+    closing: str = ""  # why the task is closed here
     signal: tuple[int, int] = (0, 0)  # what its fetch says about its host (frontier/records.py)
+    budget: ByteBudget | None = None  # set if its task has a limit of bytes
+    trap: TrapSighting | None = None
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
         """Set where the request goes next; any verdict but DONE drops what the callback led to."""
@@ -81,6 +84,12 @@ class Outcome:
             self.items, self.follow_ups, self.fingerprints, self.duplicates = [], [], [], 0
             self.stats, self.closing = None, ""
         return self
+
+    def refuse_link(self, reason: str) -> None:
+        """Counts a link that is not followed."""
+        if self.stats is None:
+            self.stats = PageStats()
+        self.stats.inc(UNFOLLOWED + reason, 1)
 
     @property
     def target(self) -> str:
@@ -96,6 +105,18 @@ class Outcome:
     def excluded(self) -> bool:
         """True if politeness ended it, such as a rule of robots.txt."""
         return self.verdict is Verdict.ERROR and self.reason in EXCLUDED
+
+
+class LinkCheck(Protocol):
+    """Which links are not followed. A URL is shown to it if it has more characters than ``length``
+    or more slashes than ``slashes``."""
+
+    length: int
+    slashes: int
+
+    def refuses(self, url: str, taken: int) -> str:
+        """Returns the reason for which a new URL is not followed, "" if it is. ``taken``: requests
+        that were taken from the same page."""
 
 
 class Collector:
@@ -114,11 +135,13 @@ class Collector:
         pipelines: Pipelines | None = None,
         response: Response | None = None,
         ends: bool = False,
+        limits: LinkCheck | None = None,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
-        ``ends`` is true, the task takes no more requests."""
+        ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
+        links."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
@@ -131,6 +154,9 @@ class Collector:
         self._pipelines = pipelines
         self._response = response
         self._ends = ends
+        self._limits = limits
+        if limits is not None:
+            self._length, self._slashes = limits.length, limits.slashes
         self.waiting: list[Any] = []  # items for the async pipelines
 
     def take(self, thing: Any) -> None:
@@ -204,9 +230,10 @@ class Collector:
                 f"closed yielded a Request for {request.url}; the task has ended: yield items, or "
                 "submit a new task"
             )
-        if self._too_deep:
-            return
         if not request.dont_filter and self._allowed is not None and not self._allowed(request.url):
+            return
+        if self._too_deep:
+            outcome.refuse_link(DEPTH_LIMIT)
             return
         fingerprint = request.fingerprint()
         if request.dont_filter:
@@ -219,6 +246,14 @@ class Collector:
             outcome.duplicates += 1
             return
         self._here.add(fingerprint)
+        # Compared here, because a call for each link would cost more than all comparisons.
+        if self._limits is not None and (
+            len(url := request.url) > self._length or url.count("/") > self._slashes
+        ):
+            reason = self._limits.refuses(url, len(outcome.follow_ups))
+            if reason:
+                outcome.refuse_link(reason)
+                return
         if not request.delay <= MAX_DELAY:
             raise BadRequest(
                 f"request {request.url}: delay is {request.delay!r}; it must be a number of "

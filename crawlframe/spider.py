@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, get_type_hints
 import msgspec
 
 from crawlframe import porting
+from crawlframe.budgets import Budgets, without_none
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
@@ -25,8 +26,9 @@ AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddle
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
 
 
-class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys of a spider's ``settings``."""
+class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
+    refuse what they do not know."""
 
     delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
     min_delay: float = 0.0  # seconds: the least that "auto" chooses
@@ -45,11 +47,11 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cookies: bool = True
     robots: bool = True  # obey the robots.txt of each host
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
-    # Left out of what is published while it is unset: older nodes refuse what they do not know.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        for name in ("min_delay", "depth_limit", "page_limit", "retries", "max_redirects"):
+        super().__post_init__()
+        for name in ("min_delay", "retries", "max_redirects"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
         if self.delay != "auto":
@@ -152,7 +154,7 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
     if problem := porting.misuse_in_settings(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
-        return msgspec.convert(given, SpiderSettings, strict=False)
+        return msgspec.convert(without_none(given), SpiderSettings, strict=False)
     except msgspec.ValidationError as error:
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
 

@@ -68,6 +68,7 @@ KEYS: dict[str, tuple[str, str]] = {
         "hash of a task: counters, state, limits; changing = state change not complete; cookies = "
         "version of its cookies, swept = the one at which deleted ones were last dropped",
     ),
+    "HOST_PAGES": ("pages:.", "hash of a task with a limit per host: host -> requests admitted"),
     "TASKS": ("tasks", "set of tasks that have not been closed"),
     "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie; empty = deleted"),
     "ERA": (

@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from crawlframe.budgets import HOST_PAGE_LIMIT, PAGE_LIMIT
 from crawlframe.request import Admission
 
 HASHES = 10**9  # hash space of seen URLs: the last 9 digits of a fingerprint choose its bucket
@@ -34,6 +35,7 @@ class TaskLimits(NamedTuple):
     page_limit: int = 0  # requests admitted; 0: no limit
     adaptive: bool = False  # the frontier finds the rate that each host bears
     robots: bool = False  # requests wait until the robots.txt of their host is known
+    host_page_limit: int = 0  # the same per host
 
 
 class Claimed(NamedTuple):
@@ -137,6 +139,7 @@ class Counts(NamedTuple):
     items: int = 0
     cancelled: int = 0  # those of NE that ended because the task was cancelled
     excluded: int = 0  # those of NE that politeness ended, such as a rule of robots.txt
+    host_limited: int = 0  # links that the limit per host refused
 
     @property
     def nr(self) -> int:
@@ -145,6 +148,13 @@ class Counts(NamedTuple):
     @property
     def errors(self) -> int:
         return self.ne - self.cancelled - self.excluded
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """The links that limits refused at admission, by limit. With several partitions, those that
+        a page found on hosts of other partitions are not counted."""
+        found = {PAGE_LIMIT: self.limited, HOST_PAGE_LIMIT: self.host_limited}
+        return {limit: links for limit, links in found.items() if links}
 
     @property
     def ready(self) -> int:

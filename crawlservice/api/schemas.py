@@ -65,6 +65,14 @@ class Retry(Given):
 Outcome = Literal["finished", "finished_with_errors", "failed", "cancelled"]
 
 
+class TrapOut(BaseModel):
+    """URLs of one form of which many bring nothing new."""
+
+    template: str = Field(description="stands for all its URLs, such as a.example/calendar/{n}/{n}")
+    pages: int = Field(description="fetched of it, about")
+    contents: int = Field(description="how many of them were different, about")
+
+
 class TaskOut(BaseModel):
     """A task with its current numbers. If it is active and `live` is false, Redis does not know it
     yet, or is unreachable."""
@@ -80,7 +88,9 @@ class TaskOut(BaseModel):
     priority: int
     created_at: datetime
     finished_at: datetime | None
-    closing: str = Field(description="why its spider closed it; empty if it did not")
+    closing: str = Field(
+        description="why its spider or one of its limits closed it; empty if none did"
+    )
     user: str | None = Field(description="who submitted it")
     schedule: int | None = Field(description="id of the schedule that submitted it")
     robots: bool = Field(description="whether it obeys robots.txt")
@@ -98,6 +108,10 @@ class TaskOut(BaseModel):
     items: int
     duplicates: int
     limited: int = Field(description="links left out because of the page limit")
+    unfollowed: dict[str, int] = Field(
+        description="links that were not followed, by the setting that says so, such as page_limit"
+    )
+    traps: list[TrapOut] = Field(description="possible traps, the largest first")
     ready: int
     delayed: int
     in_progress: int

@@ -17,6 +17,7 @@ from crawlservice.cli.terminal import duration, facts_table, plain, status
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.arguments import shortened
+from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.stats import TaskStats, of_tasks
@@ -67,11 +68,14 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
     if task.unwritten is not None:
         rows = f"{progress.written:,} of {task.na:,} written, the others follow in the background"
         facts.append(("ledger rows", rows))
-    if progress.limited:
-        facts.append(("page limit", f"{progress.limited:,} further links were left out"))
     if task.closing and not progress.ended:
-        facts.append(("closed by its spider", task.closing))
+        facts.append(("closed because", task.closing))
     counted = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
+    for stop in stops(progress, counted):
+        facts.append(("stopped by", f"{stop.reason}: {stop.links:,} links were not followed"))
+    for trap in traps_of([task.pk]).get(task.pk, ()):
+        found = f"{trap.pages:,} pages, {trap.contents:,} different contents"
+        facts.append(("possible trap", f"{trap.template}: {found}"))
     facts += [("counted", f"{n:,}  {name}") for name, n in counted.counters.items()]
     facts += [("largest", f"{n:,}  {name}") for name, n in counted.maxima.items()]
     if by_version := pages_by_version(task):

@@ -192,7 +192,10 @@ def _closures(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
     missing: list[tuple[int, str]] = []
     strange: list[tuple[int, str]] = []
     for task, parts in _parts_of(tasks):
-        limited = 0 < task.settings.get("page_limit", 0) <= task.na  # what came later was refused
+        # What came later was refused.
+        limited = 0 < task.settings.get("page_limit", 0) <= task.na or (
+            task.settings.get("host_page_limit", 0) > 0
+        )
         for there, promised in parts:
             if not limited:
                 missing += _some(task, promised - there)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -22,8 +24,8 @@ log = logging.getLogger(__name__)
 
 END = (
     f"UPDATE {Task._meta.db_table} SET state = %s, outcome = %s, reason = %s, finished_at = %s, "
-    "na = %s, nf = %s, ne = %s, cancelled = %s, excluded = %s, items = %s, "
-    "unwritten = %s WHERE id = %s"
+    "na = %s, nf = %s, ne = %s, cancelled = %s, excluded = %s, items = %s, unwritten = %s, "
+    "refused = %s WHERE id = %s"
 )
 
 
@@ -80,7 +82,7 @@ def _ended(
 ) -> tuple[list[Any], Event]:
     """The values of END for a task, which has the database's ``clock``, and the event."""
     _, na, nf, ne, *_ = counts
-    ending = Ending(na, nf, ne, items, counts.limited, depth, counts.cancelled, counts.excluded)
+    ending = Ending(na, nf, ne, items, _limited(counts), depth, counts.cancelled, counts.excluded)
     after, decided = _decided(task, ending.without(last) if last else ending)
     if last:
         decided = with_last(decided, last)
@@ -88,10 +90,16 @@ def _ended(
     now = default_connection.ops.adapt_datetimefield_value(task.clock)
     lacks = counts.cancelled and task.state == Task.State.CANCELLING
     unwritten = max(0, missing) if lacks else None
+    refused = Counter(task.refused or {}) + Counter(counts.refused)  # before a retry, and since
     without_errors = [counts.cancelled, counts.excluded]
     change = [after.value, outcome, reason, now, na, nf, ne, *without_errors, items, unwritten]
+    change.append(json.dumps(refused) if refused else None)
     event = Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason)
     return [*change, task.pk], event
+
+
+def _limited(counts: Counts) -> int:
+    return sum(counts.refused.values())
 
 
 def _decided(task: Task, ending: Ending) -> tuple[Task.State, Decision]:
@@ -110,7 +118,7 @@ def summary_of(pk: int, counts: Counts) -> Summary | None:
     if not counts.items:  # otherwise it does not matter, and finding it is slow
         pages = Page.objects.filter(task=pk, state=Page.State.DONE).order_by()
         depth = pages.aggregate(deepest=Max("depth"))["deepest"]
-    numbers = (counts.items, counts.limited, depth, counts.cancelled, counts.excluded)
+    numbers = (counts.items, _limited(counts), depth, counts.cancelled, counts.excluded)
     ending = Ending(na - 1, nf, ne, *numbers)
     _, (outcome, reason) = _decided(task, ending)
     counted = of_tasks([pk]).get(pk, TaskStats({}, {}))

@@ -28,7 +28,7 @@ from crawlservice.ledger import robots
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
-from crawlservice.tasks import stats
+from crawlservice.tasks import budgets, stats
 
 TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 
@@ -60,7 +60,7 @@ class DjangoLedger(Ledger):
         ordered = sorted(unique.values(), key=lambda outcome: outcome.rid)
         with _named_errors():
             faults.at("commit.before", OperationalError)
-            won = _write(ordered)
+            won, spent = _write(ordered)
             faults.at("commit.after", OperationalError, default_connection.close)
             recorded = read([outcome.rid for outcome in ordered if outcome.rid not in won])
         for outcome in ordered:
@@ -73,6 +73,7 @@ class DjangoLedger(Ledger):
                     outcome.cancelled,
                     bool(outcome.closing),
                     outcome.excluded,
+                    budgets.of_host(spent, outcome) if spent else 0,
                 )
         return recorded
 
@@ -97,20 +98,22 @@ class DjangoLedger(Ledger):
         default_connection.close()
 
 
-def _write(outcomes: list[Outcome]) -> set[bytes]:
-    """Returns the rids of the rows that this call wrote."""
-    more = [outcome for outcome in outcomes if outcome.stats or outcome.closing]
+def _write(outcomes: list[Outcome]) -> tuple[set[bytes], dict[budgets.Account, int]]:
+    """Returns the rids of the rows that this call wrote, and what their tasks have spent."""
+    more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
     with transaction.atomic() if more else nullcontext():
         stats.fit(more)
         won = insert(outcomes)
         ours = [outcome for outcome in more if outcome.rid in won]
         stats.add(ours)
+        spent = budgets.spend(ours)
+        budgets.note_traps(ours)
         _close(ours)
-    return won
+    return won, spent
 
 
 def _close(outcomes: Iterable[Outcome]) -> None:
-    """Closes tasks as their spiders decided. The first reason counts."""
+    """Closes tasks as their spiders or limits decided. The first reason counts."""
     for task, reason in sorted({o.task: o.closing for o in outcomes if o.closing}.items()):
         Task.objects.filter(pk=task, state__in=(Task.State.RUNNING, Task.State.PAUSED)).update(
             state=Task.State.CANCELLING, closing=reason

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0017_seams"),
+        ("crawlservice", "0018_robots"),
     ]
 
     operations = [

@@ -1,6 +1,7 @@
 """The source of truth: tasks and schedules, the ledger and its items, the cluster, people, the
 outbox, and the robots.txt of origins."""
 
+from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.ledger import VERSION, Item, Page, Stat
 from crawlservice.models.outbox import Delivery, Event, Webhook
@@ -10,6 +11,6 @@ from crawlservice.models.task import SPIDER, Run, Schedule, Task
 
 __all__ = (
     "SPIDER", "VERSION", "Action", "Delivery", "Era", "Event", "Generation", "Installation", "Item",
-    "Page", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink", "Stat", "Submission", "Task",
-    "Token", "Webhook",
+    "Page", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink", "Spent", "Stat", "Submission",
+    "Task", "Token", "Trap", "Webhook",
 )  # fmt: skip

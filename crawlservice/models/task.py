@@ -66,7 +66,7 @@ class Task(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text=_("why its spider closed it; empty if it did not"),
+        help_text=_("why its spider or one of its limits closed it; empty if none did"),
     )
     ends = models.BooleanField(
         _("ends"),
@@ -98,6 +98,18 @@ class Task(models.Model):
         null=True,
         blank=True,
         help_text=_("cancelled requests whose rows are still to be written; empty: none"),
+    )
+    refused = models.JSONField(
+        _("refused links"),
+        null=True,
+        blank=True,
+        help_text=_("links that limits refused at admission, by limit; written when it ends"),
+    )
+    deadline = models.DateTimeField(
+        _("deadline"), null=True, blank=True, help_text=_("when its time_limit is over")
+    )
+    paused_at = models.DateTimeField(
+        _("paused at"), null=True, blank=True, help_text=_("only of tasks with a deadline")
     )
     # Equal for runs of one spider with equal arguments, so that an index finds them.
     arguments_hash = models.BigIntegerField(_("hash of the arguments"), null=True, editable=False)

@@ -48,7 +48,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Ending:
-    """The final numbers of a task, without its last request. ``limited``: links that its page limit
+    """The final numbers of a task, without its last request. ``limited``: links that page limits
     refused; ``deepest``: links from a start page to the deepest page fetched, None if none was;
     ``cancelled``: those of NE that ended because the task was cancelled; ``excluded``: those that
     politeness ended."""

@@ -15,7 +15,7 @@ from crawlframe.program import command
 from crawlframe.request import Admission, end_rid, pack_admissions, unpack_admissions
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Item, Page, Task
-from crawlservice.tasks import stats
+from crawlservice.tasks import budgets, stats
 from crawlservice.tasks.submit import WrongState, get_task
 
 ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
@@ -37,6 +37,7 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
         again["closing"] = ""
         if not ended.update(**again, retries=F("retries") + 1):
             raise _not_ended(get_task(task_id))
+        budgets.begin(task)
         errors = Page.objects.filter(task=task_id, state=Page.State.ERROR)
         if rids is not None:
             errors = errors.filter(rid__in=rids)

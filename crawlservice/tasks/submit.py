@@ -14,6 +14,7 @@ from django.db import transaction
 from redis import RedisError
 
 from crawlframe import faults
+from crawlframe.budgets import LIMITS
 from crawlframe.code.registry import unknown_spider
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import NodeInfo, TaskLimits
@@ -33,7 +34,7 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Task
 from crawlservice.tasks import arguments as spider_arguments
-from crawlservice.tasks import outcomes
+from crawlservice.tasks import budgets, outcomes
 
 SWEEP = 2.0  # seconds for which a caller empties queues in Redis; a steward does the rest
 
@@ -100,6 +101,8 @@ def submit(
             task.save()
         task.seeds = pack_admissions(_seeds(task))
         task.save(update_fields=["seeds"])
+        if "time_limit" in task.settings:
+            budgets.begin(task)
         _update_redis("is recorded", task.pk, lambda: _open_recorded(task))
     return task
 
@@ -112,13 +115,17 @@ def _seeds(task: Task) -> list[Admission]:
 def _published(settings: SpiderSettings) -> dict[str, Any]:
     """The part of a spider's settings that is stored with its task."""
     adaptive = settings.delay == "auto"
-    kept = {
+    kept: dict[str, Any] = {
         "delay": round(1000 * (settings.min_delay if settings.delay == "auto" else settings.delay)),
         "concurrency": settings.concurrency,
         "page_limit": settings.page_limit,
         "adaptive": adaptive,
         "robots": settings.robots,
     }
+    defaults = SpiderSettings()
+    for name in (*LIMITS, "traps"):
+        if (value := getattr(settings, name)) != getattr(defaults, name):
+            kept[name] = value
     share = settings.failed_share
     return kept if share is msgspec.UNSET else kept | {"failed_share": share}
 
@@ -222,6 +229,7 @@ def open_in_frontier(task: Task) -> None:
 
 def pause(task_id: int) -> None:
     """Stops fetching the task's requests. Raises UnknownTask, WrongState, FrontierError."""
+    budgets.stop_clock(task_id)
     _change(task_id, "paused", (Task.State.RUNNING, Task.State.PAUSED), Task.State.PAUSED)
     _update_redis("is paused", task_id, lambda: frontier().pause(task_id))
 
@@ -230,6 +238,7 @@ def resume(task_id: int) -> None:
     """Resumes a paused task; a running one tries its parked requests again.
 
     Raises UnknownTask, WrongState, FrontierError."""
+    budgets.start_clock(task_id)
     _change(task_id, "resumed", (Task.State.PAUSED, Task.State.RUNNING), Task.State.RUNNING)
     _update_redis("is resumed", task_id, lambda: frontier().resume(task_id))
 

@@ -79,8 +79,9 @@ class Bench:
         delay: int = 0,
         concurrency: int = 1_000_000,
         page_limit: int = 0,
+        host_page_limit: int = 0,
     ) -> None:
-        limits = TaskLimits(0, delay, concurrency, page_limit)
+        limits = TaskLimits(0, delay, concurrency, page_limit, host_page_limit=host_page_limit)
         self.frontier.open_task(task, limits, list(seeds))
 
     def begin_cancel(self, task: int) -> None:

@@ -30,7 +30,7 @@ end
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
   'items', 'cancelled', 'excluded', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
-  'cookies', 'auto', 'robots'}
+  'cookies', 'auto', 'robots', 'host_limit'}
 local COUNTERS = 14  -- the first fields are numbers that verbs change
 local tasks = {}
 
@@ -46,6 +46,8 @@ local function task_of(id)
   task.concurrency = math.max(1, tonumber(task.concurrency) or 1)
   task.limit = tonumber(task.limit) or 0
   task.auto, task.robots = task.auto == '1', task.robots == '1'
+  task.host_limit = tonumber(task.host_limit) or 0
+  task.host_limited = 0  -- since the task was read: few tasks have that limit
   task.size = 2 ^ task.level
   task.buckets = SEEN(id .. ':')
   tasks[id] = task
@@ -66,6 +68,8 @@ local function save_tasks()
         pairs_[#pairs_ + 1] = integer(task[FIELDS[i]])
       end
       call('HSET', TASK(id), unpack(pairs_))
+      if task.host_limited > 0 then call('HINCRBY', TASK(id), 'host_limited', task.host_limited) end
+      task.host_limited = 0
       task.dirty = false
     end
   end
@@ -380,16 +384,28 @@ local function take_in(task, lane, delay, rid, record)
   end
 end
 
+-- Why a new request to this host would be refused now: the counter of such requests.
+local function limit_of(task, host)
+  if task.limit > 0 and task.na >= task.limit then return 'limited' end
+  if host and (tonumber(call('HGET', HOST_PAGES(task.id), host)) or 0) >= task.host_limit then
+    return 'host_limited'
+  end
+end
+
 local function admit(task, groups)
   for _, group in ipairs(groups) do
     local lane, delay, flat = task.id .. ':' .. group[1], group[2], group[3]
+    local host = task.host_limit > 0 and string.match(group[1], '^%d+:(.*)$')
+    local bounded = host or task.limit > 0
     for i = 1, #flat, 4 do
       local rid, fingerprint, hash = flat[i], flat[i + 1], flat[i + 2]
-      if task.limit > 0 and task.na >= task.limit then
+      local limit = bounded and limit_of(task, host)
+      if limit then
         local seen = call('SISMEMBER', bucket_of(task, hash), fingerprint) == 1
-        count(task, seen and 'duplicates' or 'limited', 1)
+        count(task, seen and 'duplicates' or limit, 1)
       elseif mark_seen(task, fingerprint, hash) then
         count(task, 'na', 1)
+        if host then call('HINCRBY', HOST_PAGES(task.id), host, 1) end
         if task.state == 'cancelling' and delay < HELD then
           count(task, 'ne', 1)
           count(task, 'cancelled', 1)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from crawlframe import faults
+from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     MAX_AFTER,
@@ -149,6 +150,12 @@ class RequestRunner:
     ) -> Outcome:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
+        if crawl.budget is not None:
+            if crawl.budget.is_spent(claimed.host):
+                outcome.end(Verdict.ERROR, CANCELLED, f"{HOST_BYTE_LIMIT} of {claimed.host}")
+                outcome.refuse_link(HOST_BYTE_LIMIT)
+                return outcome
+            outcome.budget = crawl.budget
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
@@ -235,6 +242,7 @@ class RequestRunner:
             pipelines=crawl.pipelines,
             response=response,
             ends=isinstance(got, Summary),
+            limits=crawl.links,
         )
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:
@@ -252,6 +260,8 @@ class RequestRunner:
             self._failed(error)
             reason = error.reason if isinstance(error, UnparsablePage) else "callback"
             return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
+        if crawl.traps is not None and isinstance(got, Response):
+            outcome.trap = crawl.traps.see(got.url, got.body)
         return outcome
 
     async def _run(self, call: Call) -> str:

@@ -88,7 +88,8 @@ class Command(ServiceCommand):
             self._say(repr(request))
         self._say(f"items: {len(result.items):,}, requests: {len(result.requests):,}")
         for title, numbers in (
-            ("dropped", result.dropped), ("counted", result.stats), ("largest", result.maxima)
+            ("dropped", result.dropped), ("not followed", result.unfollowed),
+            ("counted", result.stats), ("largest", result.maxima),
         ):  # fmt: skip
             if numbers:
                 self._say(f"{title}: {', '.join(f'{k} {v:,}' for k, v in numbers.items())}")
