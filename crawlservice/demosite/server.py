@@ -33,7 +33,8 @@ SERVER_ERROR = SitePage(500, HTML, b"<!DOCTYPE html><title>500</title><h1>Please
 
 class DemoApp:
     """The ASGI application. ``GET /_stats`` returns how often each path was requested, as JSON, and
-    ``DELETE /_stats`` resets the counters, and with them the errors. ``/robots.txt`` has no counter.
+    ``DELETE /_stats`` resets the counters, and with them the errors.
+    ``/robots.txt`` is not counted.
 
     ``latency`` is in milliseconds; ``jitter`` is the share by which it varies up and down.
     ``error_rate`` is the share of URLs whose first request answers 500. Raises ValueError."""

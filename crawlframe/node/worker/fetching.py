@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -20,7 +19,8 @@ from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
-from crawlframe.node.worker.robots import SHORTLY, RobotsCheck, RobotsGuard, Wait
+from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
+from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -46,6 +46,7 @@ class Fetching:
         self._fetched = fetched
         self._clock = clock
         self._memory_waits = MemoryWaits()
+        self._holds = Holds(clock)
 
     async def fetch(
         self,
@@ -89,7 +90,7 @@ class Fetching:
                 account.settle(len(response.body))  # also for a response that a middleware made
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
-            hold(outcome, wait)
+            self._holds.hold(outcome, wait)
             return None
         except (FetchError, MiddlewareFailed) as error:
             outcome.fetch_ms = self._end(claimed, started)
@@ -121,16 +122,6 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed)
         return round((self._clock() - started) * 1000)
-
-
-def hold(outcome: Outcome, wait: Wait) -> None:
-    """The request goes back to the frontier, which holds it until the robots.txt is known; its slot
-    is freed with that. Where another host than its own holds it up, it is put off."""
-    if wait.host == outcome.host and not wait.shortly:
-        outcome.end(Verdict.RELEASE)
-    else:
-        delay = math.ceil(1000 * max(wait.seconds, SHORTLY))
-        outcome.end(Verdict.DEFER, "robots", f"the robots.txt of {wait.host} is read", delay)
 
 
 class _Watch:
