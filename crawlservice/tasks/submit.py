@@ -196,7 +196,7 @@ def _nothing_submitted() -> Iterator[None]:
 def limits_of(task: Task) -> TaskLimits:
     """The limits of a task, for the frontier."""
     known = {name: task.settings[name] for name in TaskLimits._fields if name in task.settings}
-    limits = TaskLimits(priority=task.priority, **known)
+    limits = TaskLimits(priority=task.priority, **known | {"robots": obeys_robots(task)})
     if limits.page_limit:  # requests that run the spider's start and closed are not pages
         limits = limits._replace(page_limit=limits.page_limit + 1 + task.ends)
     return limits

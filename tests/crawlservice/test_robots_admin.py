@@ -125,4 +125,4 @@ def test_a_task_that_ignores_it_says_so(
     assert told["robots"] == (not ignores)
     rows = [line.split() for line in shown(report(ended_task)).splitlines()]
     assert (["robots.txt", "ignored"] in rows) == ignores
-    assert limits_of(ended_task).robots == (robots is True), "of a task of an older version"
+    assert limits_of(ended_task).robots == (not ignores)

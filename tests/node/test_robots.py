@@ -128,6 +128,7 @@ class Worker:
             settings=conf,
             robots=self.guard,
             fetched=lambda claimed: self.freed.append(claimed.rid),
+            clock=lambda: self.clock,
         )
 
     async def run(self, url: str = URL, **options: Any) -> Outcome:
@@ -226,10 +227,25 @@ def test_requests_wait_in_the_frontier_while_the_server_fails(cluster: Cluster) 
             assert cluster.held.pop() == ("a.example", 60.0)
         assert (one.web.urls, other.web.urls) == ([ROBOTS], [])
         cluster.now += 60
+        other.clock += 60
         assert (await other.run()).verdict is Verdict.RELEASE
         assert cluster.held == []
         assert (await other.run()).verdict is Verdict.DONE
         assert (await one.run()).verdict is Verdict.DONE
+
+    run(job)
+
+
+def test_a_request_that_the_frontier_does_not_hold_is_put_off(cluster: Cluster) -> None:
+    """An older version has opened its task: it would be claimed again and again."""
+
+    async def job() -> None:
+        worker = Worker(cluster)
+        worker.web.pages[ROBOTS] = (503, {})
+        first, again = await worker.run(), await worker.run()
+        assert (first.verdict, again.verdict) == (Verdict.RELEASE, Verdict.DEFER)
+        assert again.delay == 60_000
+        assert (await worker.run(f"{URL}/2")).verdict is Verdict.RELEASE, "another request"
 
     run(job)
 

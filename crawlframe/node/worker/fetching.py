@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -21,7 +20,8 @@ from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
-from crawlframe.node.worker.robots import SHORTLY, RobotsCheck, RobotsGuard, Wait
+from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
+from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
 from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
 from crawlframe.record import Hop, with_hops
@@ -55,6 +55,7 @@ class Fetching:
         self._fetched = fetched
         self._clock = clock
         self._memory_waits = MemoryWaits()
+        self._holds = Holds(clock)
 
     async def fetch(
         self,
@@ -118,7 +119,7 @@ class Fetching:
                         return None
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
-            hold(outcome, wait)
+            self._holds.hold(outcome, wait)
             return None
         except (FetchError, MiddlewareFailed) as error:
             excused = isinstance(error, FetchError) and (
@@ -160,16 +161,6 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed, signal)
         return round((self._clock() - started) * 1000)
-
-
-def hold(outcome: Outcome, wait: Wait) -> None:
-    """The request goes back to the frontier, which holds it until the robots.txt is known; its slot
-    is freed with that. Where another host than its own holds it up, it is put off."""
-    if wait.host == outcome.host and not wait.shortly:
-        outcome.end(Verdict.RELEASE)
-    else:
-        delay = math.ceil(1000 * max(wait.seconds, SHORTLY))
-        outcome.end(Verdict.DEFER, "robots", f"the robots.txt of {wait.host} is read", delay)
 
 
 def _show_as_one(response: Response, request: Request, hops: list[Hop]) -> None:
