@@ -13,6 +13,7 @@ from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
+from crawlframe.fetch.names import Names, load_hook
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.links import host_of
 from crawlframe.options import NO_OPTIONS, Options
@@ -33,9 +34,12 @@ log = logging.getLogger(__name__)
 class Downloader:
     """The fetches of one worker. Belongs to the process and event loop of its first fetch."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, names: Names | None = None) -> None:
+        """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces
+        it."""
         self._settings = settings
-        self._curl = CurlDownloader(settings.allow_private, settings.concurrency)
+        self._names = names or Names(load_hook(settings.resolver))
+        self._curl = CurlDownloader(settings.allow_private, settings.concurrency, self._names)
         self._requests: RequestsDownloader | None = None
         self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
         self.memory = TransferMemory(settings.transfer_memory << 20)
@@ -96,6 +100,7 @@ class Downloader:
         if self._requests is not None:
             await self._requests.close()
             self._requests = None
+        await self._names.close()
 
     def _threads(self) -> RequestsDownloader:
         if self._requests is None:
@@ -103,7 +108,9 @@ class Downloader:
             from crawlframe.fetch.requests_client import RequestsDownloader
 
             concurrency = self._settings.concurrency
-            self._requests = RequestsDownloader(self._settings.allow_private, concurrency)
+            self._requests = RequestsDownloader(
+                self._settings.allow_private, concurrency, self._names
+            )
         return self._requests
 
     def _headers(self, request: Request, settings: SpiderSettings) -> dict[str, str]:
