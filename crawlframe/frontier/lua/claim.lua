@@ -324,7 +324,8 @@ local function take(host, quota)
   elseif address and not resting and (crowd > 0 or spacing > 0) and room_at(address, crowd, spacing) <= 0 then
     address.full = true
     call('ZREM', HOSTS, host)
-    call('ZADD', WAITING(address.name), integer(math.ceil(math.max(now, next_time))), host)
+    local after = math.max(now, next_time) + (got > 0 and 1 or 0)  -- those that got nothing come first
+    call('ZADD', WAITING(address.name), integer(math.ceil(after)), host)
     if crowd > 0 and address.active >= crowd then call('ZREM', HOSTS, '@' .. address.name)  -- as above
     else call('ZADD', HOSTS, integer(math.ceil(address.next_time)), '@' .. address.name) end
   else
