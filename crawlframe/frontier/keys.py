@@ -30,7 +30,8 @@ KEYS: dict[str, tuple[str, str]] = {
         "x 1 if any of r, op, od, oc, p, rd and rw is set; r rest until (ms), why (its reason), "
         "f rests in a row, since s (ms), u requests in a row that did not reach it, p probation "
         "(1 the next request is a trial, 2 it was sent), b the last pages (each 0, or 1 a "
-        "block); g gap of the adaptive rate (ms), c its other numbers (msgpack), w claims in a row that the gap held up; od and oc an "
+        "block); g gap of the adaptive rate (ms), c its other numbers (msgpack), w claims in a "
+        "row that the gap held up; od and oc an "
         "operator's delay (ms) and concurrency, op 1 paused by an operator, ou until when these "
         "hold (ms, absent = without end); ro robots known until (ms), rd robots delay (ms), "
         "rw requests that obey robots wait until (ms); ip address at which its fetches are counted",
