@@ -20,6 +20,8 @@ from crawlframe.signatures import misfit, parameters, required
 from crawlframe.spider_log import SpiderLog
 from crawlframe.stats import Stats
 
+_NOT_NEGATIVE = ("min_delay", "ip_concurrency", "ip_delay", "depth_limit", "page_limit", "retries",
+                 "max_redirects")  # fmt: skip
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
 
@@ -32,6 +34,8 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
     min_delay: float = 0.0  # seconds: the least that "auto" chooses
     concurrency: int = 8  # requests in flight per host, over all nodes
+    ip_concurrency: int = 0  # requests in flight per IP address, over all nodes; 0 = no limit
+    ip_delay: float = 0.0  # seconds between two requests to one IP address, over all nodes
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
     timeout: float = 30.0  # seconds for one fetch, redirects included
@@ -49,7 +53,7 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        for name in ("min_delay", "depth_limit", "page_limit", "retries", "max_redirects"):
+        for name in _NOT_NEGATIVE:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
         if self.delay != "auto":

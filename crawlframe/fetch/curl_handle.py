@@ -136,7 +136,12 @@ class Handle:
                 headers.append(header)
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         # The value of a BytesIO shares its buffer and is not a copy.
-        return Answer(status, CIMultiDict(headers), self._body.getvalue())
+        return Answer(
+            status,
+            CIMultiDict(headers),
+            self._body.getvalue(),
+            self.curl.getinfo(pycurl.PRIMARY_IP),
+        )
 
     def clear(self) -> None:
         self._turn += 1

@@ -13,9 +13,10 @@ from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
+from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names, load_hook
 from crawlframe.fetch.redirects import Answer, Journey
-from crawlframe.links import host_of
+from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS, Options
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -93,6 +94,13 @@ class Downloader:
         log.info(
             "%s sends header lines without a colon; it is fetched with requests from now on", host
         )
+
+    async def address_of(self, url: str) -> str:
+        """The IP address to which a connection would be made first; "" if there is none."""
+        try:
+            return (await self._names.resolve(hostname_of(url))).addresses[0]
+        except Unresolved:
+            return ""
 
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""

@@ -37,6 +37,7 @@ class Answer(NamedTuple):
     status: int
     headers: CIMultiDict[str]
     body: bytes | None
+    address: str = ""  # the IP address it came from, if that is known
 
 
 class Journey:
@@ -90,6 +91,7 @@ class Journey:
             self._request,
             redirects=self.passed,
             elapsed=time.monotonic() - self._started,
+            address=answer.address,
         )
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:

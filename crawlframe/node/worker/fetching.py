@@ -15,6 +15,7 @@ from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT
 from crawlframe.frontier.records import NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
+from crawlframe.links import host_of
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
@@ -24,6 +25,8 @@ from crawlframe.node.worker.signalling import Judge
 from crawlframe.outcome import CANCELLED, Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
+
+MAX_HOSTS = 10_000  # whose addresses are remembered
 
 T = TypeVar("T")
 
@@ -45,6 +48,7 @@ class Fetching:
         self._fetched = fetched
         self._clock = clock
         self._memory_waits = MemoryWaits()
+        self._reported: dict[str, str] = {}  # host -> address
 
     async def fetch(
         self,
@@ -57,6 +61,10 @@ class Fetching:
         """Returns the response for the callback. None: the outcome has ended, and the request waits
         without an attempt being counted. Raises FetchError, StatusError for an unhandled status,
         MiddlewareFailed and JudgementFailed."""
+        if claimed.homeless and (address := await self._downloader.address_of(request.url)):
+            outcome.signal = Signal(address=address)
+            outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
+            return None
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
         started = self._clock()
@@ -97,6 +105,9 @@ class Fetching:
                 outcome.status, outcome.size = error.response.status, len(error.response.body)
             raise
         outcome.signal = judge.signal
+        if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
+            address = self._new_address(claimed.host, response)
+            outcome.signal = judge.signal._replace(address=address)
         # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
         # workers.
         keep = self._callbacks.is_slow(outcome.task, outcome.callback)
@@ -107,6 +118,16 @@ class Fetching:
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
         return response
+
+    def _new_address(self, host: str, response: Response) -> str:
+        """The address of the host, if it is not the one that was reported last."""
+        address = response.address
+        if self._reported.get(host, "") == address or host_of(response.url) != host:
+            return ""
+        self._reported[host] = address
+        if len(self._reported) > MAX_HOSTS:
+            del self._reported[next(iter(self._reported))]
+        return address
 
     def _end(
         self, claimed: Claimed, started: float, signal: Signal, keep_slot: bool = False
