@@ -24,7 +24,6 @@ _NOT_NEGATIVE = ("min_delay", "ip_concurrency", "ip_delay", "depth_limit", "page
                  "max_redirects")  # fmt: skip
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
-
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
 
 
