@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -14,6 +15,8 @@ from typing import Any
 from crawlframe.errors import ConfigError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:function
 
 PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
@@ -62,6 +65,7 @@ class Settings:
     max_crawl_delay: float = 60.0  # seconds of a Crawl-delay in robots.txt that are kept at most
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
+    resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: str = "INFO"
 
@@ -88,6 +92,11 @@ class Settings:
         for name in ("grace", "max_crawl_delay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more seconds")
+        if self.resolver and not _FUNCTION.fullmatch(self.resolver):
+            raise ConfigError(
+                f"resolver is {self.resolver!r}; it must be module:function, such as "
+                "spiders.names:resolve"
+            )
         if self.beat * 2 > self.lease:
             raise ConfigError(
                 f"beat ({self.beat} s) must be at most half the lease ({self.lease} s)"

@@ -73,7 +73,8 @@ class Outcome:
     version: str = ""  # of the code that ran
     stats: PageStats | None = None
     closing: str = ""  # why the task is closed here
-    signal: tuple[int, int] = (0, 0)  # what its fetch says about its host (frontier/records.py)
+    # What its fetch says about its host: a Signal of frontier/records.py.
+    signal: tuple[int, int, str] = (0, 0, "")
     budget: ByteBudget | None = None  # set if its task has a limit of bytes
     trap: TrapSighting | None = None
 

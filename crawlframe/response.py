@@ -36,7 +36,8 @@ class Response:
 
     ``url`` is the final URL, ``redirects`` are the URLs that redirected to it. Names of
     ``headers`` are case-insensitive; ``getall`` returns repeated ones. ``elapsed`` is in seconds,
-    of the last redirect if each of them was a fetch of its own.
+    of the last redirect if each of them was a fetch of its own. ``address`` is the IP address it
+    came from, "" if that is not known.
 
     Parsers run only when they are used: ``tree`` (selectolax, the fastest), ``css``/``xpath``/
     ``selector`` (parsel, as in Scrapy) and ``soup`` (BeautifulSoup, the slowest). They raise
@@ -55,6 +56,7 @@ class Response:
         *,
         redirects: tuple[str, ...] = (),
         elapsed: float = 0.0,
+        address: str = "",
     ) -> None:
         self.url = url
         self.status = status
@@ -63,7 +65,7 @@ class Response:
         self.body = body
         self.request = request
         self.redirects = redirects
-        self.elapsed = elapsed
+        self.elapsed, self.address = elapsed, address
         self._joined: dict[str, str | None] = {}  # link -> URL
         self._links = 0  # joined so far
 

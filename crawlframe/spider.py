@@ -22,7 +22,6 @@ from crawlframe.stats import Stats
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
-
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
 
 
@@ -33,6 +32,8 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
     min_delay: float = 0.0  # seconds: the least that "auto" chooses
     concurrency: int = 8  # requests in flight per host, over all nodes
+    ip_concurrency: int = 0  # requests in flight per IP address, over all nodes; 0 = no limit
+    ip_delay: float = 0.0  # seconds between two requests to one IP address, over all nodes
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
     timeout: float = 30.0  # seconds for one fetch; a redirect is another one
@@ -51,7 +52,7 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("min_delay", "retries", "max_redirects"):
+        for name in ("min_delay", "ip_concurrency", "ip_delay", "retries", "max_redirects"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
         if self.delay != "auto":

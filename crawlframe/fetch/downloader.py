@@ -13,8 +13,10 @@ from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
+from crawlframe.fetch.name_servers import Unresolved
+from crawlframe.fetch.names import Names, load_hook
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
-from crawlframe.links import host_of
+from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS, Options
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -33,9 +35,12 @@ log = logging.getLogger(__name__)
 class Downloader:
     """The fetches of one worker. Belongs to the process and event loop of its first fetch."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, names: Names | None = None) -> None:
+        """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces
+        it."""
         self._settings = settings
-        self._curl = CurlDownloader(settings.allow_private, settings.concurrency)
+        self._names = names or Names(load_hook(settings.resolver))
+        self._curl = CurlDownloader(settings.allow_private, settings.concurrency, self._names)
         self._requests: RequestsDownloader | None = None
         self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
         self.memory = TransferMemory(settings.transfer_memory << 20)
@@ -95,12 +100,20 @@ class Downloader:
             "%s sends header lines without a colon; it is fetched with requests from now on", host
         )
 
+    async def address_of(self, url: str) -> str:
+        """The IP address to which a connection would be made first; "" if there is none."""
+        try:
+            return (await self._names.resolve(hostname_of(url))).addresses[0]
+        except Unresolved:
+            return ""
+
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""
         await self._curl.close()
         if self._requests is not None:
             await self._requests.close()
             self._requests = None
+        await self._names.close()
 
     def _threads(self) -> RequestsDownloader:
         if self._requests is None:
@@ -108,7 +121,9 @@ class Downloader:
             from crawlframe.fetch.requests_client import RequestsDownloader
 
             concurrency = self._settings.concurrency
-            self._requests = RequestsDownloader(self._settings.allow_private, concurrency)
+            self._requests = RequestsDownloader(
+                self._settings.allow_private, concurrency, self._names
+            )
         return self._requests
 
     def _headers(

@@ -44,6 +44,7 @@ class Answer(NamedTuple):
     status: int
     headers: CIMultiDict[str]
     body: bytes | None
+    address: str = ""  # the IP address it came from, if that is known
 
 
 class Redirected(BaseException):
@@ -166,6 +167,7 @@ class Journey:
             self._request,
             redirects=self.passed,
             elapsed=time.monotonic() - self._started,
+            address=answer.address,
         )
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:

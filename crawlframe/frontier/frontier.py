@@ -18,6 +18,7 @@ from crawlframe.frontier.hosts import Hosts
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import (
+    NO_SIGNAL,
     Claim,
     Claimed,
     Completion,
@@ -125,7 +126,7 @@ class Frontier(Tasks):
         fetched: Sequence[Fetched],
     ) -> None:
         over = pack([part for one in fetched for part in (one.rid, one.claim, *one.signal)])
-        wait, states, batch, blamed, refused = self.store.run(
+        wait, states, batch, blamed, refused, homeless = self.store.run(
             "claim", partition, generation, sequence, n, over
         )
         if batch or fetched:
@@ -140,6 +141,7 @@ class Frontier(Tasks):
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version)
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
+        lost = set(homeless)
         fields = iter(batch)
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
@@ -149,7 +151,7 @@ class Frontier(Tasks):
                     "TRIES", rid, tries, _tries, (0, 0), "", partition
                 )
             kept = whole(record, host)
-            more = sequence, kills.get(rid, 0), refusals.get(rid, 0)
+            more = sequence, kills.get(rid, 0), refusals.get(rid, 0), rid in lost
             claim.requests.append(Claimed(rid, int(task), host, attempts, deliveries, kept, *more))
 
     def _numbers_of(self, name: str, flat: list[bytes], partition: int) -> dict[bytes, int]:
@@ -247,7 +249,7 @@ class Frontier(Tasks):
             local = [f for f in local if self.store.partition_of(f.host) == partition]
         failed = 2 if completion.cancelled else 3 if completion.excluded else int(completion.failed)
         task, counted = str(completion.task), [completion.duplicates, completion.items]
-        signal = completion.signal if completion.signal.kind else ()
+        signal = completion.signal if completion.signal != NO_SIGNAL else ()
         return [completion.rid, task, failed, counted, 0, local, signal]
 
     def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:

@@ -80,7 +80,7 @@ class Hosts:
                 seen.add(key[start:])
                 yield key[start:].decode(errors="replace")
             for name, _ in self._store.redis.zscan_iter(keys("HOSTS"), count=KEYS_PER_SCAN):
-                if name not in seen:
+                if name not in seen and not name.startswith(b"@"):
                     seen.add(name)
                     yield name.decode(errors="replace")
 

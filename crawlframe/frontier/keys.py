@@ -19,7 +19,8 @@ import re
 KEYS: dict[str, tuple[str, str]] = {
     "HOSTS": (
         "hosts",
-        "zset host -> earliest time (ms): has requests and, as far as known, a slot",
+        "zset host -> earliest time (ms): has requests and, as far as known, a slot; @<address> "
+        "stands for the hosts in its WAITING",
     ),
     "LANES": ("l:.", "zset of a host: <task>:<rank> -> rank and turn"),
     "LANE": ("q:.", "list of a lane: rids that are ready"),
@@ -33,8 +34,17 @@ KEYS: dict[str, tuple[str, str]] = {
         "row that the gap held up; od and oc an "
         "operator's delay (ms) and concurrency, op 1 paused by an operator, ou until when these "
         "hold (ms, absent = without end); ro robots known until (ms), rd robots delay (ms), "
-        "rw requests that obey robots wait until (ms); ip address last connected to",
+        "rw requests that obey robots wait until (ms); ip address at which its fetches are counted",
     ),
+    "ADDRESS": (
+        "ip:.",
+        "hash of an IP address: a fetches in progress of its hosts, n next time (ms)",
+    ),
+    "WAITING": (
+        "iw:.",
+        "zset of an IP address: host -> earliest time (ms): it waits for the address, not in HOSTS",
+    ),
+    "PLACED": ("placed", "string 1: the address of some host is known; absent: of none"),
     "HELD_HOSTS": (
         "held",
         "zset host -> until (ms): parked, paused by an operator, or asked to wait long",
@@ -119,10 +129,14 @@ class Keys:
         return re.sub(r"([\[\]*?\\])", r"\\\1", self.tag) + rest
 
 
-def lua_prelude() -> str:
-    """Lua locals for every key: constants, or functions where a name takes an argument."""
+def lua_prelude(text: str) -> str:
+    """Lua locals for every key that a script names, as it may have 200 locals: constants, or
+    functions where a name takes an argument."""
+    words = set(re.findall(r"\w+", text))
     lines = ["local TAG = KEYS[1]"]
     for name, (suffix, _) in KEYS.items():
+        if name not in words:
+            continue
         if suffix.endswith("."):
             lines.append(f"local function {name}(of) return TAG .. '{suffix[:-1]}' .. of end")
         else:

@@ -34,6 +34,8 @@ class TaskLimits(NamedTuple):
     concurrency: int = 8  # requests in flight per host
     page_limit: int = 0  # requests admitted; 0: no limit
     adaptive: bool = False  # the frontier finds the rate that each host bears
+    ip_concurrency: int = 0  # requests in flight per IP address; 0: no limit
+    ip_delay: int = 0  # milliseconds between two requests to an IP address
     robots: bool = False  # requests wait until the robots.txt of their host is known
     host_page_limit: int = 0  # the same per host
 
@@ -50,6 +52,9 @@ class Claimed(NamedTuple):
     claim: int = 0  # the sequence number of the claim that returned it
     kills: int = 0  # workers whose death it is blamed for
     refusals: int = 0  # how often its host has refused it
+    # The task limits what goes to one IP address, and that of the host is not known: to be released
+    # with a signal that tells it, and not fetched.
+    homeless: bool = False
 
     @property
     def alone(self) -> bool:
@@ -75,6 +80,7 @@ class Signal(NamedTuple):
 
     kind: int = NOTHING
     ms: int = 0  # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none
+    address: str = ""  # the IP address that it went to, if the frontier should know of it
 
 
 NO_SIGNAL = Signal()

@@ -20,14 +20,15 @@ HEARING = {"claim", "complete", "release", "retry"}  # verbs that receive signal
 @cache
 def source(verb: str) -> str:
     """The complete Lua text of a verb."""
-    parts = [lua_prelude(), (LUA / "_shared.lua").read_text()]
+    parts = [(LUA / "_shared.lua").read_text()]
     if verb in HEARING:
         parts += [(LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals")]
     if verb not in UNGUARDED:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:
         parts.append("keep_pulse()")
-    return "\n".join([*parts, (LUA / f"{verb}.lua").read_text()])
+    text = "\n".join([*parts, (LUA / f"{verb}.lua").read_text()])
+    return f"{lua_prelude(text)}\n{text}"
 
 
 def verbs() -> list[str]:

@@ -318,6 +318,8 @@ def _limits(limits: TaskLimits) -> list[str]:
         limit=limits.page_limit,
         auto=int(limits.adaptive),
         robots=int(limits.robots),
+        ip_concurrency=limits.ip_concurrency,
+        ip_delay=limits.ip_delay,
     )
     if limits.host_page_limit:  # other tasks do without the field
         fields += _flat(host_limit=limits.host_page_limit)

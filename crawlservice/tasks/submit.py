@@ -126,6 +126,11 @@ def _published(settings: SpiderSettings) -> dict[str, Any]:
     for name in (*LIMITS, "traps"):
         if (value := getattr(settings, name)) != getattr(defaults, name):
             kept[name] = value
+    if settings.ip_concurrency or settings.ip_delay:
+        kept |= {
+            "ip_concurrency": settings.ip_concurrency,
+            "ip_delay": round(1000 * settings.ip_delay),
+        }
     share = settings.failed_share
     return kept if share is msgspec.UNSET else kept | {"failed_share": share}
 
@@ -213,13 +218,19 @@ def limits_as_written(task: Task) -> dict[str, Any]:
     known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
     written = {name: task.settings[name] for name in dict.fromkeys([*known, *task.settings])}
     adaptive = written.pop("adaptive", False)
+    if "ip_delay" in written:
+        written["ip_delay"] = _seconds(written["ip_delay"])
     if "delay" in written:  # stored in milliseconds, as the frontier counts
-        seconds = written["delay"] / 1000
-        seconds = int(seconds) if seconds.is_integer() else seconds
+        seconds = _seconds(written["delay"])
         written["delay"] = "auto" if adaptive else seconds
         if adaptive and seconds:
             written["min_delay"] = seconds
     return written
+
+
+def _seconds(milliseconds: int) -> float:
+    seconds = milliseconds / 1000
+    return int(seconds) if seconds.is_integer() else seconds
 
 
 def open_in_frontier(task: Task) -> None:

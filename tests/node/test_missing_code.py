@@ -46,8 +46,8 @@ def encoded() -> bytes:
     return house.encode().replace(b"House", b"Hovel")
 
 
-def claimed(record: bytes, **more: int) -> Claimed:
-    return Claimed(RID, 1, "example.com", 0, record=record, **{"deliveries": 0, **more})
+def claimed(record: bytes, deliveries: int = 0, kills: int = 0) -> Claimed:
+    return Claimed(RID, 1, "example.com", 0, deliveries, record, kills=kills)
 
 
 async def no_task(task: int) -> None:

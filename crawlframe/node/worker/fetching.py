@@ -15,6 +15,7 @@ from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT, Redirected, Trail
 from crawlframe.frontier.records import NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
+from crawlframe.links import host_of
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
@@ -27,6 +28,8 @@ from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
 from crawlframe.record import Hop, with_hops
 from crawlframe.request import Request
 from crawlframe.response import Response
+
+MAX_HOSTS = 10_000  # whose addresses are remembered
 
 T = TypeVar("T")
 
@@ -56,6 +59,7 @@ class Fetching:
         self._clock = clock
         self._memory_waits = MemoryWaits()
         self._holds = Holds(clock)
+        self._reported: dict[str, str] = {}  # host -> address
 
     async def fetch(
         self,
@@ -68,6 +72,11 @@ class Fetching:
         """Returns the response for the callback. None: the outcome has ended, and the request waits
         without an attempt being counted, or goes to another host. Raises FetchError, StatusError
         for an unhandled status, MiddlewareFailed and JudgementFailed."""
+        url = outcome.redirects[-1].url if outcome.redirects else request.url
+        if claimed.homeless and (address := await self._downloader.address_of(url)):
+            outcome.signal = Signal(address=address)
+            outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
+            return None
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
         trail = Trail(request, outcome.redirects)
@@ -136,6 +145,9 @@ class Fetching:
                 outcome.status, outcome.size = error.response.status, len(error.response.body)
             raise
         outcome.signal = judge.signal
+        if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
+            address = self._new_address(claimed.host, response)
+            outcome.signal = judge.signal._replace(address=address)
         # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
         # workers.
         keep = self._callbacks.is_slow(outcome.task, outcome.callback)
@@ -153,6 +165,16 @@ class Fetching:
         if self._robots is None or not crawl.settings.robots:
             return None
         return self._robots.check_for(request, crawl.settings)
+
+    def _new_address(self, host: str, response: Response) -> str:
+        """The address of the host, if it is not the one that was reported last."""
+        address = response.address
+        if self._reported.get(host, "") == address or host_of(response.url) != host:
+            return ""
+        self._reported[host] = address
+        if len(self._reported) > MAX_HOSTS:
+            del self._reported[next(iter(self._reported))]
+        return address
 
     def _end(
         self, claimed: Claimed, started: float, signal: Signal, keep_slot: bool = False
