@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlframe.errors import ConfigError
+from crawlframe.identity.contact import check_contact, default_user_agent
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -58,11 +59,16 @@ class Settings:
     max_deliveries: int = 5  # nodes that may die with a request before it is poison
     commit_batch: int = 256  # outcomes per database transaction
     backlog: int = 1024  # outcomes a worker holds while the database or Redis is unavailable
-    user_agent: str = "Crawlframe/0.1 (+https://example.invalid/crawlframe)"
+    contact: str = ""  # URL or mail address of whoever runs this, in the default User-Agent
+    user_agent: str = ""  # "" = crawlframe/<version> (+<contact>)
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: str = "INFO"
+
+    def __post_init__(self) -> None:
+        if not self.user_agent:
+            object.__setattr__(self, "user_agent", default_user_agent(self.contact))
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -81,6 +87,7 @@ class Settings:
         return settings
 
     def _check(self) -> None:
+        check_contact(self.contact)
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")
