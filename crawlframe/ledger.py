@@ -50,7 +50,8 @@ class Ledger(Protocol):
         wait. May be read by any thread."""
 
     def task(self, task: int) -> TaskSpec | None:
-        """The task, or None when there is none."""
+        """The task, its secrets as Secret objects; None when there is none. Raises ConfigError when
+        this node cannot read its secrets."""
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         """How a task ends that has nothing left but its last request; None when there is no such

@@ -23,6 +23,7 @@ from crawlframe.response import Response
 from crawlframe.spider import Spider
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
+from crawlservice.cli.secret_input import with_secrets
 from crawlservice.tasks import arguments as spider_arguments
 
 # What is between the command and the author's code.
@@ -77,7 +78,8 @@ class PageParser:
     def _checked_arguments(self) -> dict[str, Any]:
         info = self.registry.info(self.spider.name)
         lenient = replace(info, arguments={**info.arguments, "required": []})
-        return spider_arguments.check(lenient, dict(self.arguments), from_text=True)
+        given = with_secrets(info, self.arguments)
+        return spider_arguments.check(lenient, given, from_text=True)
 
 
 class _Remembering(Downloader):

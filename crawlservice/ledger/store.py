@@ -20,6 +20,7 @@ from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
 from crawlservice.tasks import stats
+from crawlservice.tasks.secret_arguments import revealed
 
 TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 
@@ -38,7 +39,7 @@ class DjangoLedger(Ledger):
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
             row = Task.objects.only("spider", "arguments", "priority").filter(pk=task).first()
-        return TaskSpec(task, row.spider, row.arguments, row.priority) if row else None
+        return TaskSpec(task, row.spider, revealed(row.arguments), row.priority) if row else None
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():

@@ -40,7 +40,7 @@ def test_a_user_agent_of_the_teams_own_stays() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_contact_is_refused(wrong: str) -> None:
-    with pytest.raises(ConfigError, match="CRAWLFRAME_CONTACT=.*a page about this crawler"):
+    with pytest.raises(ConfigError, match=r"CRAWLFRAME_CONTACT=.*a page about this crawler"):
         settings(CONTACT=wrong)
 
 
