@@ -14,6 +14,7 @@ from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.redirects import Answer, Journey
+from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of
 from crawlframe.options import NO_OPTIONS, Options
 from crawlframe.request import Request
@@ -31,10 +32,12 @@ log = logging.getLogger(__name__)
 
 
 class Downloader:
-    """The fetches of one worker. Belongs to the process and event loop of its first fetch."""
+    """The fetches of one worker. Belongs to the process and event loop of its first fetch.
+    ``identity`` is added to every request that leaves; without one, nothing is."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, identity: Identity | None = None) -> None:
         self._settings = settings
+        self._identity = identity or Identity()
         self._curl = CurlDownloader(settings.allow_private, settings.concurrency)
         self._requests: RequestsDownloader | None = None
         self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
@@ -63,7 +66,8 @@ class Downloader:
         if not settings.cookies and request.options.session is None:
             jar = None
         headers = self._headers(request, settings)
-        journey = Journey(request, limits, headers, jar, allowed, account)
+        identity = None if self._identity.is_plain else self._identity
+        journey = Journey(request, limits, headers, jar, allowed, account, identity)
         factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":
             return await journey.run(self._threads().by(factory))
