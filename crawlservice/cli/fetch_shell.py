@@ -11,6 +11,7 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.middlewares import Middlewares
+from crawlframe.identity.identity import Identity
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings, read_settings
@@ -23,6 +24,7 @@ class PageFetcher:
     settings: Settings = field(repr=False)  # its many fields would fill a prompt
     spider: Spider | None = None
     downloader: str | None = None
+    identity: Identity | None = field(default=None, repr=False)
 
     def fetch(self, url: str) -> Response:
         """Any status is fine. Raises BadRequest, FetchError and MiddlewareFailed."""
@@ -30,7 +32,7 @@ class PageFetcher:
 
     async def _fetch(self, request: Request) -> Response:
         settings = read_settings(type(self.spider)) if self.spider else SpiderSettings()
-        downloader, jar = Downloader(self.settings), TaskCookies()
+        downloader, jar = Downloader(self.settings, self.identity), TaskCookies()
 
         async def download(asked: Request) -> Response:
             return await downloader.fetch(asked, settings, self.spider, jar)

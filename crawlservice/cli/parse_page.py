@@ -16,6 +16,7 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.identity.identity import Identity
 from crawlframe.links import hostname_of
 from crawlframe.program import command
 from crawlframe.request import Request
@@ -49,6 +50,7 @@ class PageParser:
     arguments: dict[str, str] = field(default_factory=dict)
     middlewares: bool = True
     pipelines: bool = True
+    identity: Identity | None = None
     response: Response | None = None  # the last one that was downloaded
 
     def parse(self, request: Request) -> Result:
@@ -86,7 +88,7 @@ class _Remembering(Downloader):
     """Keeps the response for its owner."""
 
     def __init__(self, owner: PageParser) -> None:
-        super().__init__(owner.settings)
+        super().__init__(owner.settings, owner.identity)
         self._owner = owner
 
     async def fetch(self, *given: Any, **more: Any) -> Response:

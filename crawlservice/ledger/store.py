@@ -12,10 +12,12 @@ from django.db import connection as default_connection
 
 from crawlframe import faults
 from crawlframe.frontier import Counts
+from crawlframe.identity.identity import Papers
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
+from crawlservice.identity.papers import StoredPapers
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
@@ -31,6 +33,7 @@ class DjangoLedger(Ledger):
     def __init__(self, watch: Watch | None = None) -> None:
         """``watch``: the one that watches this process's connections."""
         self._watch = watch or NoWatch()
+        self._papers = StoredPapers()
 
     @property
     def waits(self) -> str:
@@ -40,6 +43,10 @@ class DjangoLedger(Ledger):
         with _named_errors():
             row = Task.objects.only("spider", "arguments", "priority").filter(pk=task).first()
         return TaskSpec(task, row.spider, revealed(row.arguments), row.priority) if row else None
+
+    def identity(self) -> Papers:
+        with _named_errors():
+            return self._papers.read()
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():

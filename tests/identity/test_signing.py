@@ -80,14 +80,12 @@ def now(monkeypatch: pytest.MonkeyPatch) -> float:
     """The verifier's clock shows this time."""
     import datetime
 
-    import http_message_signatures.signatures as theirs
-
     class Clock(datetime.datetime):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             return datetime.datetime.fromtimestamp(NOW, tz)
 
-    monkeypatch.setattr(theirs.datetime, "datetime", Clock)
+    monkeypatch.setattr(datetime, "datetime", Clock)
     return NOW
 
 

@@ -8,9 +8,9 @@ from django.core.management.base import CommandError
 from django.db import transaction
 
 from crawlservice.accounts.journal import record
+from crawlservice.cli.resealing import reseal_all
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.connections.installation import keep_key
-from crawlservice.security.resealing import reseal_all
 
 
 class Command(ServiceCommand):
