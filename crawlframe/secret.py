@@ -30,8 +30,8 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Returns the text itself. Do not log or yield it, and do not put it into a Request, which
-        is stored; a middleware may add it to what is sent."""
+        """Returns the text itself. Do not log or yield it. A Request that it is put into is stored
+        with it, in Redis and the ledger."""
         return self._text
 
     def __repr__(self) -> str:

@@ -35,7 +35,7 @@ ADMINISTRATOR = (
     "view_group",
     "delete_task",
 )
-# A group beside the roles: whoever is in it also edits the credentials of hosts.
+# A group in addition to the roles: whoever is in it also edits the credentials of hosts.
 KEEPER = "credentials"
 KEEPING = tuple(f"{verb}_hostcredential" for verb in ("view", "add", "change", "delete"))
 ROLES = {
@@ -115,7 +115,7 @@ def give_role(user: AbstractUser, role: str) -> None:
 
 
 def is_keeper(user: AbstractUser) -> bool:
-    """Whether the user edits the credentials of hosts beside what the role allows."""
+    """Whether the user edits the credentials of hosts in addition to what the role allows."""
     return any(group.name == KEEPER for group in user.groups.all())
 
 
