@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
-from crawlframe.identity.signing import authority_of, sign_directory
+from crawlframe.identity.signing import authority_of, check_origin, sign_directory
 from crawlservice.connections import clock
 from crawlservice.identity import bot_keys
 
@@ -41,7 +41,7 @@ def directory(request: HttpRequest) -> HttpResponse:
         answer: HttpResponse = HttpResponseNotModified()
     else:
         # A proxy in front may change the Host header; the verifier asked for the public one.
-        origin = settings.CRAWLFRAME.bot_auth or f"https://{request.get_host()}"
+        origin = check_origin(settings.CRAWLFRAME.bot_auth) or f"https://{request.get_host()}"
         authority = authority_of(f"{origin}/", [])
         proof = sign_directory(
             map(bot_keys.signing_key, rows), authority, body, int(clock.now().timestamp())

@@ -7,12 +7,13 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError
 
+from crawlframe.errors import ConfigError
 from crawlframe.identity.credentials import Credential
 from crawlframe.identity.identity import Identity, Papers
 from crawlframe.secret import Secret
-from crawlservice.identity.bot_keys import published, signing_key
+from crawlservice.identity.bot_keys import check, published, signing_key
 from crawlservice.models import HostCredential
-from crawlservice.security.sealing import SealError, unseal
+from crawlservice.security.sealing import unseal
 
 COLUMNS = ("host", "scheme", "user", "sealed_secret", "http")
 
@@ -25,9 +26,11 @@ class StoredPapers:
         self._papers = Papers()
 
     def read(self) -> Papers:
-        """Raises django.db.Error, and SealError."""
-        signs = bool(settings.CRAWLFRAME.bot_auth)
-        keys = published() if signs else []
+        """Raises django.db.Error, and ConfigError for what cannot be read, or when requests are to
+        be signed and there is no key."""
+        keys = published() if settings.CRAWLFRAME.bot_auth else []
+        if not keys:
+            check()
         logins = [*HostCredential.objects.order_by("host").values_list(*COLUMNS)]
         rows = ([(key.pk, key.starts_at, key.sealed_private) for key in keys], logins)
         if rows != self._rows:
@@ -48,7 +51,7 @@ def identity_here() -> tuple[Identity, str]:
     identity = Identity(settings.CRAWLFRAME.signature_agent)
     try:
         identity.load(StoredPapers().read())
-    except (DatabaseError, SealError) as error:
+    except (DatabaseError, ConfigError) as error:
         identity.load(Papers())
         return identity, f"the request is neither signed nor logged in: {error}"
     return identity, ""

@@ -193,10 +193,12 @@ def test_the_directory_is_served_signed_and_cacheable(
 
 
 def test_nodes_do_not_start_without_a_key(at: Any, signing: None) -> None:
-    with pytest.raises(ConfigError, match=r"CRAWLFRAME_BOT_AUTH is set.*botauth create"):
-        bot_keys.check()
+    for refuse in (bot_keys.check, StoredPapers().read):
+        with pytest.raises(ConfigError, match=r"CRAWLFRAME_BOT_AUTH is set.*botauth create"):
+            refuse()
     bot_keys.create()
     bot_keys.check()
+    assert len(StoredPapers().read().keys) == 1
 
 
 def test_nothing_is_checked_or_read_while_it_is_off(at: Any) -> None:
