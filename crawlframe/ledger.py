@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
+from crawlframe.identity.identity import Papers
 from crawlframe.outcome import Outcome
 from crawlframe.request import Admission
 from crawlframe.robots.state import RobotsState
@@ -62,7 +63,12 @@ class Ledger(Protocol):
         wait. May be read by any thread."""
 
     def task(self, task: int) -> TaskSpec | None:
-        """The task, or None when there is none."""
+        """The task, its secrets as Secret objects; None when there is none. Raises ConfigError when
+        this node cannot read its secrets."""
+
+    def identity(self) -> Papers:
+        """The keys and credentials of this installation. Raises ConfigError when this node cannot
+        read them."""
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         """How a task ends that has nothing left but its last request; None when there is no such

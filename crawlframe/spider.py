@@ -17,6 +17,7 @@ from crawlframe.middleware import Middleware, SyncMiddleware
 from crawlframe.misuse import misuse_of
 from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
+from crawlframe.secret import Secret, convert, default_of, schema_of
 from crawlframe.spider_log import SpiderLog
 from crawlframe.stats import Stats
 
@@ -187,9 +188,10 @@ def argument_type(
         no_default = parameter.default is parameter.empty
         default = msgspec.NODEFAULT if no_default else parameter.default
         fields.append((parameter.name, start_hints.get(parameter.name, str), default))
+    fields = [(name, kind, default_of(kind, default)) for name, kind, default in fields]
     fields = [
         (name, kind, msgspec.field(default_factory=partial(copy, default)))
-        if isinstance(default, (list, dict, set))
+        if isinstance(default, (list, dict, set, Secret))  # a schema must not show a Secret
         else (name, kind, default)
         for name, kind, default in fields
         if given is None or name in given or default is not msgspec.NODEFAULT
@@ -209,7 +211,7 @@ def describe(spider: type[Spider]) -> SpiderInfo:
         raise SpiderError(f"spider {spider.name!r}: {problem}")
     kind = argument_type(spider)
     try:
-        schema = msgspec.json.schema(kind)
+        schema = schema_of(kind)
     except TypeError as error:
         problem = _untold(kind) or f"arguments: {error}"
         raise SpiderError(f"spider {spider.name!r}: {problem}") from None
@@ -237,7 +239,7 @@ def build(
     Raises ArgumentError naming the argument."""
     kind = argument_type(spider, None if complete else arguments)
     try:
-        checked = msgspec.convert(arguments, kind, strict=False)
+        checked = convert(arguments, kind)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"spider {spider.name!r}: {error}") from None
     values = {field: getattr(checked, field) for field in kind.__struct_fields__}
@@ -253,7 +255,7 @@ def _untold(kind: type[msgspec.Struct]) -> str:
     """Return a message about an argument whose type has no JSON schema; "" if there is none."""
     for field in msgspec.structs.fields(kind):
         try:
-            msgspec.json.schema(field.type)
+            schema_of(field.type)
         except TypeError:
             return (
                 f"argument {field.name!r}: its type {inspect.formatannotation(field.type)} cannot "

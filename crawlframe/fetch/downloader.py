@@ -16,6 +16,7 @@ from crawlframe.fetch.memory import Account, TransferMemory
 from crawlframe.fetch.name_servers import Unresolved
 from crawlframe.fetch.names import Names, load_hook
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
+from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS, Options
 from crawlframe.request import Request
@@ -33,12 +34,16 @@ log = logging.getLogger(__name__)
 
 
 class Downloader:
-    """The fetches of one worker. Belongs to the process and event loop of its first fetch."""
+    """The fetches of one worker. Belongs to the process and event loop of its first fetch.
+    ``identity`` is added to every request that leaves; without one, nothing is."""
 
-    def __init__(self, settings: Settings, names: Names | None = None) -> None:
+    def __init__(
+        self, settings: Settings, identity: Identity | None = None, names: Names | None = None
+    ) -> None:
         """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces
         it."""
         self._settings = settings
+        self._identity = identity or Identity()
         self._names = names or Names(load_hook(settings.resolver))
         self._curl = CurlDownloader(settings.allow_private, settings.concurrency, self._names)
         self._requests: RequestsDownloader | None = None
@@ -73,7 +78,8 @@ class Downloader:
         if not settings.cookies and request.options.session is None:
             jar = None
         headers = self._headers(request, settings, trail)
-        journey = Journey(request, limits, headers, jar, allowed, account, check, trail)
+        identity = None if self._identity.is_plain else self._identity
+        journey = Journey(request, limits, headers, jar, allowed, account, check, trail, identity)
         factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":
             return await journey.run(self._threads().by(factory))

@@ -17,6 +17,7 @@ from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
+from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of, join
 from crawlframe.record import Hop
 from crawlframe.request import Request
@@ -124,10 +125,11 @@ class Journey:
         account: Account | None = None,
         check: Check | None = None,
         trail: Trail | None = None,
+        identity: Identity | None = None,
     ) -> None:
         """``account`` counts the body, including that of the response; its owner closes it.
         ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
-        target of its last redirect."""
+        target of its last redirect. ``identity`` signs each transfer, and logs it in."""
         self.account = account or Account(TransferMemory())
         self.url = request.url
         self.method = request.method
@@ -142,6 +144,8 @@ class Journey:
         self.session = request.options.session or ""
         self._allowed = allowed
         self._check = check
+        self._identity = identity
+        self._authorization = ""  # as sent with the last transfer
         self._started = time.monotonic()
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
@@ -175,7 +179,16 @@ class Journey:
             await self._check(self.url)
         if self.account.in_advance:
             await self.account.make_room(self.limits.max_body)
-        return await transfer(self)
+        answer = await transfer(self)
+        if answer.status == 401 and self._is_challenged(answer):
+            self.account.settle(0)
+            return await transfer(self)
+        return answer
+
+    def _is_challenged(self, answer: Answer) -> bool:
+        return self._identity is not None and self._identity.is_challenged(
+            self.url, answer.headers, self._authorization
+        )
 
     async def _decoded(self, answer: Answer) -> bytes:
         limit = self.limits.max_body
@@ -228,6 +241,10 @@ class Journey:
             cookie = own_header(self.url, self._cookies)
         if cookie and not any(name.lower() == "cookie" for name, _ in headers):
             headers.append(("Cookie", cookie))
+        if self._identity is not None:
+            added = self._identity.headers_for(self.url, self.method, headers)
+            self._authorization = added[0][1] if added and added[0][0] == "Authorization" else ""
+            headers += added
         return headers
 
     def _redirected(self, answer: Answer) -> bool:

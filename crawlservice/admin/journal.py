@@ -28,6 +28,7 @@ VERBS = {
     "cancel": _("cancel"),
     "change": _("change"),
     "change password": _("change password"),
+    "create": _("create"),
     "delete": _("delete"),
     "disable": _("disable"),
     "enable": _("enable"),
@@ -49,6 +50,8 @@ VERBS = {
     "retry": _("retry"),
     "revoke": _("revoke"),
     "reseal": _("reseal"),
+    "retire": _("retire"),
+    "rotate": _("rotate"),
     "rollout": _("rollout"),
     "run": _("run"),
     "send again": _("send again"),
@@ -58,7 +61,10 @@ VERBS = {
     "test": _("test"),
 }
 THINGS = {
+    "credential": _("credential"),
     "group": _("role"),
+    "hostcredential": _("credential"),
+    "key": _("key"),
     "schedule": _("schedule"),
     "task": _("task"),
     "token": _("token"),

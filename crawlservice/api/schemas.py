@@ -84,7 +84,7 @@ class TaskOut(BaseModel):
     )
     outcome: Outcome | None = Field(description="how it ended; null while it has not")
     reason: str = Field(description="why it has this outcome, in a sentence")
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
     created_at: datetime
     finished_at: datetime | None
@@ -233,7 +233,7 @@ class ScheduleOut(BaseModel):
     id: int
     name: str
     spider: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
     cron: str
     every: int | None

@@ -224,7 +224,7 @@ def _out(known: Forecast, counted: TaskStats, traps: Sequence[Trap]) -> TaskOut:
         state=task.state,
         outcome=task.outcome or None,  # type: ignore[arg-type]
         reason=task.reason,
-        arguments=task.arguments,
+        arguments=task.shown_arguments,
         priority=task.priority,
         created_at=task.created_at,
         finished_at=task.finished_at,

@@ -11,6 +11,7 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.middlewares import Middlewares
+from crawlframe.identity.identity import Identity
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings, read_settings
@@ -25,6 +26,7 @@ class PageFetcher:
     spider: Spider | None = None
     downloader: str | None = None
     robots: bool = False  # ask robots.txt
+    identity: Identity | None = field(default=None, repr=False)
 
     def fetch(self, url: str) -> Response:
         """Any status is fine. Raises BadRequest, FetchError and MiddlewareFailed; RobotsForbidden
@@ -33,7 +35,7 @@ class PageFetcher:
 
     async def _fetch(self, request: Request) -> Response:
         settings = read_settings(type(self.spider)) if self.spider else SpiderSettings()
-        downloader, jar = Downloader(self.settings), TaskCookies()
+        downloader, jar = Downloader(self.settings, self.identity), TaskCookies()
         check = None
         if self.robots:
             check = PageRobots(self.settings, downloader.fetch, settings.user_agent or "")

@@ -16,6 +16,7 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.identity.identity import Identity
 from crawlframe.links import hostname_of
 from crawlframe.program import command
 from crawlframe.request import Request
@@ -24,6 +25,7 @@ from crawlframe.spider import Spider, read_settings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
 from crawlservice.cli.robots_check import PageRobots
+from crawlservice.cli.secret_input import with_secrets
 from crawlservice.tasks import arguments as spider_arguments
 
 # What is between the command and the author's code.
@@ -50,6 +52,7 @@ class PageParser:
     middlewares: bool = True
     pipelines: bool = True
     robots: bool = False  # ask robots.txt
+    identity: Identity | None = None
     response: Response | None = None  # the last one that was downloaded
 
     def parse(self, request: Request) -> Result:
@@ -79,14 +82,15 @@ class PageParser:
     def _checked_arguments(self) -> dict[str, Any]:
         info = self.registry.info(self.spider.name)
         lenient = replace(info, arguments={**info.arguments, "required": []})
-        return spider_arguments.check(lenient, dict(self.arguments), from_text=True)
+        given = with_secrets(info, self.arguments)
+        return spider_arguments.check(lenient, given, from_text=True)
 
 
 class _Remembering(Downloader):
     """Keeps the response for its owner."""
 
     def __init__(self, owner: PageParser) -> None:
-        super().__init__(owner.settings)
+        super().__init__(owner.settings, owner.identity)
         self._owner = owner
 
     async def fetch(self, request: Request, *given: Any, **more: Any) -> Response:

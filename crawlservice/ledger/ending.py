@@ -18,6 +18,7 @@ from crawlframe.request import end_rid
 from crawlframe.task_life import Summary
 from crawlservice.models import Event, Page, Task
 from crawlservice.tasks.outcomes import KINDS, Decision, Ending, decide, with_last
+from crawlservice.tasks.secret_arguments import revealed
 from crawlservice.tasks.stats import TaskStats, of_tasks
 
 log = logging.getLogger(__name__)
@@ -109,7 +110,8 @@ def _decided(task: Task, ending: Ending) -> tuple[Task.State, Decision]:
 
 
 def summary_of(pk: int, counts: Counts) -> Summary | None:
-    """How a task ends that has only its last request left. Raises django.db.Error."""
+    """How a task ends that has only its last request left. Raises django.db.Error and
+    SealError."""
     task = Task.objects.filter(pk=pk).defer("seeds").annotate(clock=Now()).first()
     if task is None:
         return None
@@ -125,7 +127,7 @@ def summary_of(pk: int, counts: Counts) -> Summary | None:
     return Summary(
         task=pk,
         spider=task.spider,
-        arguments=task.arguments,
+        arguments=revealed(task.arguments),
         outcome=outcome.value,
         reason=reason,
         started_at=task.created_at,

@@ -12,6 +12,7 @@ from django.db import connection as default_connection
 
 from crawlframe import faults
 from crawlframe.frontier import Counts
+from crawlframe.identity.identity import Papers
 from crawlframe.ledger import (
     Ledger,
     LedgerAway,
@@ -24,11 +25,13 @@ from crawlframe.outcome import Outcome, Verdict
 from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
+from crawlservice.identity.papers import StoredPapers
 from crawlservice.ledger import robots
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
 from crawlservice.tasks import budgets, stats
+from crawlservice.tasks.secret_arguments import revealed
 
 TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 
@@ -39,6 +42,7 @@ class DjangoLedger(Ledger):
     def __init__(self, watch: Watch | None = None) -> None:
         """``watch``: the one that watches this process's connections."""
         self._watch = watch or NoWatch()
+        self._papers = StoredPapers()
 
     @property
     def waits(self) -> str:
@@ -47,7 +51,11 @@ class DjangoLedger(Ledger):
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
             row = Task.objects.only("spider", "arguments", "priority").filter(pk=task).first()
-        return TaskSpec(task, row.spider, row.arguments, row.priority) if row else None
+        return TaskSpec(task, row.spider, revealed(row.arguments), row.priority) if row else None
+
+    def identity(self) -> Papers:
+        with _named_errors():
+            return self._papers.read()
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():

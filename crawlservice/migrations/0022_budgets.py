@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0019_redirects"),
+        ("crawlservice", "0021_identity"),
     ]
 
     operations = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -9,6 +11,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from crawlframe.request import MAX_TASK_PRIORITY
+from crawlframe.secret import masked
 
 SPIDER = 100  # characters of a spider's name
 REASON = 200  # characters of the reason for a task's outcome
@@ -171,6 +174,11 @@ class Task(models.Model):
         return f"{self.spider} #{self.pk}"
 
     @property
+    def shown_arguments(self) -> Any:
+        """The arguments, with secrets masked."""
+        return masked(self.arguments)
+
+    @property
     def errors(self) -> int:
         """Requests that ended in error, without those cancelled with the task and those excluded
         for politeness."""
@@ -251,6 +259,11 @@ class Schedule(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def shown_arguments(self) -> Any:
+        """The arguments, with secrets masked."""
+        return masked(self.arguments)
 
 
 class Run(models.Model):

@@ -16,6 +16,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.items import clean_text
 from crawlframe.outcome import EXCLUDED, NO_ERRORS
 from crawlframe.request import end_rid, make_rid
+from crawlframe.secret import masked
 from crawlservice.models import Event, Page, Task
 from crawlservice.models.task import REASON
 from crawlservice.tasks.task_rows import of_task
@@ -216,8 +217,9 @@ def _without_last(runs: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
 
 
 def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
-    """A number of 64 bits that runs of a spider with equal arguments share."""
-    text = json.dumps([spider, arguments], sort_keys=True)
+    """A number of 64 bits that runs of a spider with equal arguments share. Secrets are left out:
+    one that is easily guessed could be found by its hash."""
+    text = json.dumps([spider, masked(arguments)], sort_keys=True)
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 

@@ -35,6 +35,7 @@ from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Task
 from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import budgets, outcomes
+from crawlservice.tasks.secret_arguments import sealed
 
 SWEEP = 2.0  # seconds for which a caller empties queues in Redis; a steward does the rest
 
@@ -71,7 +72,8 @@ def submit(
     schedule: Schedule | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
-    ``user``: the task's owner. Within a transaction of the caller, Redis is updated on commit.
+    ``arguments`` may have Secrets, as ``revealed`` returns them. ``user``: the task's owner. Within
+    a transaction of the caller, Redis is updated on commit.
 
     Raises UnknownSpider, ArgumentError, and FrontierError: RedisNotUpdated after the task was
     recorded."""
@@ -80,7 +82,7 @@ def submit(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
         )
     info = info or published(spider)
-    checked = spider_arguments.check(info, arguments, from_text=from_text)
+    checked = sealed(spider_arguments.check(info, arguments, from_text=from_text))
     hash_ = outcomes.arguments_hash(info.name, checked)
     task = Task(
         spider=info.name,

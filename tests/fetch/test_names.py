@@ -338,7 +338,7 @@ def test_both_downloaders_share_the_names(site: Site) -> None:
 
     async def job(server: DnsServer, names: Names) -> None:
         server.zones["a.test"] = HERE
-        downloader = Downloader(Settings(allow_private=LOOPBACK), names)
+        downloader = Downloader(Settings(allow_private=LOOPBACK), names=names)
         for client in ("curl", "requests"):
             request = Request(by_name(site.url, "a.test"), downloader=client)
             await downloader.fetch(request, SpiderSettings())

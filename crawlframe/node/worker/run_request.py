@@ -17,6 +17,7 @@ from crawlframe.errors import (
     ArgumentError,
     BadRequest,
     CloseTask,
+    ConfigError,
     FetchError,
     MissingCode,
     SpiderError,
@@ -287,11 +288,12 @@ class RequestRunner:
             raise
 
     async def _open(self, task: int, rid: bytes) -> TaskCrawl:
-        spec = await self._source.load_task(task)
+        try:
+            spec = await self._source.load_task(task)
+        except ConfigError as error:
+            raise _unfit(trim(str(error), 500)) from None
         if spec is None:
-            missing = Park(f"task {task} is not in the database")
-            missing.lack_of_code = False
-            raise missing
+            raise _unfit(f"task {task} is not in the database")
         RUNNING.set(None)  # not for a single request: all that arrive meanwhile wait for it
         self._mark(LOOP, rid)
         try:
@@ -305,6 +307,13 @@ class RequestRunner:
             self._mark(LOOP, b"")
         await take_up(crawl, self.callbacks, rid)
         return crawl
+
+
+def _unfit(why: str) -> Park:
+    """What no other code would change."""
+    park = Park(why)
+    park.lack_of_code = False
+    return park
 
 
 def _take_head(outcome: Outcome) -> None:

@@ -16,6 +16,7 @@ from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, LedgerAway, TaskSpec
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.task_life import Summary
 
@@ -51,15 +52,21 @@ class StoredTasks(TaskSource):
     they are unavailable."""
 
     def __init__(
-        self, committer: Committer, frontier: Frontier, ledger: Ledger, maker: CrawlMaker
+        self,
+        committer: Committer,
+        frontier: Frontier,
+        ledger: Ledger,
+        maker: CrawlMaker,
+        identity: IdentityRefresh,
     ) -> None:
         self._committer = committer
         self._frontier = frontier
         self._ledger = ledger
         self._maker = maker
+        self._identity = identity
 
     async def load_task(self, task: int) -> TaskSpec | None:
-        return await on_commit_thread(self._committer, lambda: self._ledger.task(task))
+        return await on_commit_thread(self._committer, lambda: self._task(task))
 
     async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
         return await on_commit_thread(self._committer, lambda: self._frontier.cookies(task))
@@ -69,6 +76,10 @@ class StoredTasks(TaskSource):
 
     def make(self, spec: TaskSpec) -> TaskCrawl:
         return self._maker.make(spec)
+
+    def _task(self, task: int) -> TaskSpec | None:
+        self._identity.load_first()
+        return self._ledger.task(task)
 
     def _summary(self, task: int) -> Summary | None:
         counts = self._frontier.counts(task)

@@ -13,6 +13,7 @@ from crawlframe.response import Response
 from crawlservice.cli.fetch_shell import PageFetcher, shell
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
+from crawlservice.identity.papers import identity_here
 
 
 class Command(ServiceCommand):
@@ -32,7 +33,12 @@ class Command(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["spider"]
         spider = Registry.load(settings.CRAWLFRAME.spiders).get(name)() if name else None
-        fetcher = PageFetcher(settings.CRAWLFRAME, spider, options["downloader"], options["robots"])
+        identity, lacks = identity_here()
+        if lacks:
+            self.stderr.write(f"note: {lacks}")
+        fetcher = PageFetcher(
+            settings.CRAWLFRAME, spider, options["downloader"], options["robots"], identity
+        )
         response = fetcher.fetch(options["url"])
         if options["shell"]:
             shell(fetcher, response)

@@ -16,6 +16,7 @@ from crawlframe.testing import Result
 from crawlservice.cli.parse_page import NotParsed, PageParser, spider_for
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
+from crawlservice.identity.papers import identity_here
 from crawlservice.tasks.arguments import parse_pairs
 
 
@@ -54,6 +55,9 @@ class Command(ServiceCommand):
         )
         registry = Registry.load(settings.CRAWLFRAME.spiders)
         name = options["spider"]
+        identity, lacks = identity_here()
+        if lacks:
+            self.stderr.write(f"note: {lacks}")
         parser = PageParser(
             settings.CRAWLFRAME,
             registry,
@@ -62,6 +66,7 @@ class Command(ServiceCommand):
             middlewares=not options["no_middlewares"],
             pipelines=not options["no_pipelines"],
             robots=options["robots"],
+            identity=identity,
         )
         for problem in registry.broken.values():
             self.stderr.write(f"warning: not loaded: {problem.partition(chr(10))[0]}")
