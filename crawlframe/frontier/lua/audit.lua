@@ -150,7 +150,7 @@ walk(nil, function(key)
     local state = call('HMGET', key, 'a', 'ip')
     local slots = tonumber(state[1]) or 0
     add(active, name, -slots)
-    if state[2] then add(at, state[2], slots) end
+    if state[2] and address_of(name) then add(at, state[2], slots) end
   elseif kind == 'ip' then add(at, name, -(tonumber(call('HGET', key, 'a')) or 0))
   elseif kind == 'iw' then audit_address(name)
   elseif kind == 'q' then audit_lane(name)
