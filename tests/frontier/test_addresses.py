@@ -267,6 +267,14 @@ def test_new_limits_of_a_running_task(bench: Bench) -> None:
     assert len(settle(bench)) == 11
 
 
+def test_an_address_of_an_earlier_era_is_found_out_again(bench: Bench) -> None:
+    begin(bench, hosts=2, each=2, concurrency=1)
+    bench.redis.hset(bench.key("HOST", "h0"), "ip", TWO)
+    assert [one.homeless for one in bench.claim()] == [True, True]
+    assert bench.frontier.audit() == []
+    assert slots(bench, TWO) == 0
+
+
 def test_an_address_is_no_host(bench: Bench) -> None:
     begin(bench, hosts=3, each=2, delay=EVER)
     settle(bench)

@@ -152,6 +152,7 @@ end
 local PLACED_FOR = 600000  -- ms for which the address of a host without requests is kept
 local placing  -- whether any host is counted at an address
 
+-- Without PLACED, an `ip` was left by an earlier era.
 local function address_of(host)
   if placing == nil then placing = call('EXISTS', PLACED) == 1 end
   return placing and call('HGET', HOST(host), 'ip') or nil

@@ -98,13 +98,12 @@ end
 
 -- Its fetches that are not over are counted there from now on, the one that says so included.
 local function move_host(host, address)
-  local state = call('HMGET', HOST(host), 'ip', 'a')
-  local active = tonumber(state[2]) or 0
-  if state[1] == address then return end
-  if state[1] then
-    count_at(state[1], -active)
-    if call('ZREM', WAITING(state[1]), host) == 1 then bring_back(host) end
-    show_address(state[1])
+  local old, active = address_of(host), tonumber(call('HGET', HOST(host), 'a')) or 0
+  if old == address then return end
+  if old then
+    count_at(old, -active)
+    if call('ZREM', WAITING(old), host) == 1 then bring_back(host) end
+    show_address(old)
   end
   call('HSET', HOST(host), 'ip', address)
   count_at(address, active)

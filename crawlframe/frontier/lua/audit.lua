@@ -148,7 +148,7 @@ local function audit_host(key, name)
   for i = 1, #state, 2 do fields[state[i]] = state[i + 1] end
   local slots = tonumber(fields.a) or 0
   add(active, name, -slots)
-  if fields.ip then add(at, fields.ip, slots) end
+  if fields.ip and address_of(name) then add(at, fields.ip, slots) end
   for _, field in ipairs(BINDING) do
     if fields[field] and not fields.x then
       problem('host %s has %s, which no claim sees', name, field)

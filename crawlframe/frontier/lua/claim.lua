@@ -83,7 +83,7 @@ local function answer(wait)
       end
       local id, _, host = split_lane(lanes[i])
       local task = task_of(id)
-      if task.shares and call('HEXISTS', HOST(host), 'ip') == 0 then homeless[#homeless + 1] = rid end
+      if task.shares and not address_of(host) then homeless[#homeless + 1] = rid end
       if not named[id] then
         named[id] = true
         states[#states + 1] = id
@@ -228,7 +228,8 @@ local function take(host, quota)
   local most = (resting or robots_wait) and MAX_CHOSEN_LANES or MAX_LANES
   local members = call('ZRANGE', LANES(host), 0, most - 1)
   local robots_known = (tonumber(state[5]) or 0) > now
-  local address = state[6] and load_address(state[6])
+  local place = state[6] and address_of(host)
+  local address = place and load_address(place)
   local crowd, spacing = 0, 0  -- the strictest limits of the address, 0 = none
   local got, gone, skipped, kept, limit, waits, asked = 0, 0, 0, 0, math.huge, false, false
   for _, member in ipairs(members) do
@@ -304,7 +305,7 @@ local function take(host, quota)
     end
   end
   if got > 0 then
-    add_slots(host, got, state[6])
+    add_slots(host, got, place)
     if state[2] or state[4] or state[5] then call('PERSIST', HOST(host)) end  -- it may have been idle
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
