@@ -12,10 +12,18 @@ from django.db import connection as default_connection
 
 from crawlframe import faults
 from crawlframe.frontier import Counts
-from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded, TaskSpec
+from crawlframe.ledger import (
+    HostStats,
+    Ledger,
+    LedgerAway,
+    LedgerRefused,
+    Recorded,
+    TaskSpec,
+)
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
+from crawlservice.ledger import host_stats
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
@@ -74,6 +82,10 @@ class DjangoLedger(Ledger):
                 ended = end(tasks, strays)
             faults.at("finish.after", OperationalError, default_connection.close)
         return ended
+
+    def add_host_stats(self, hosts: Mapping[str, HostStats]) -> None:
+        with _named_errors():
+            host_stats.add(hosts)
 
     def close(self) -> None:
         default_connection.close()

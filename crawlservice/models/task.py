@@ -39,6 +39,12 @@ class Task(models.Model):
     settings = models.JSONField(
         _("limits"), default=dict, blank=True, help_text=_("as the spider was published")
     )
+    limits_untold = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="its limits were changed, and Redis has not been told",
+    )
     state = models.CharField(
         _("state"), max_length=12, choices=State, default=State.RUNNING, db_index=True
     )

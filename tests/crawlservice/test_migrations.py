@@ -1,9 +1,10 @@
-"""Migrations 0010 to 0017: forward and back with rows, and beside processes with older code."""
+"""Migrations from 0010 on: forward and back with rows, and beside processes with older code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from crawlservice import migrations
 from crawlservice.models import Generation
 from crawlservice.models import Schedule as LatestSchedule
 from crawlservice.models import Webhook as LatestWebhook
@@ -19,6 +21,7 @@ from crawlservice.security.sealing import unseal
 from crawlservice.tasks.outcomes import arguments_hash
 
 BEFORE = "0009_words"
+LATEST = max(path.stem for path in Path(migrations.__file__).parent.glob("0*.py"))
 ULM = {"city": "Ulm"}
 
 
@@ -81,7 +84,7 @@ def test_forward_with_rows(old: Callable[[str], Any], monkeypatch: pytest.Monkey
     module = import_string("crawlservice.migrations.0015_ended_tasks.Migration").__module__
     monkeypatch.setattr(f"{module}.BATCH", 2)
     tasks = fill(old)
-    migrate("0017_seams")
+    migrate(LATEST)
     outcomes = Task.objects.in_bulk()
     assert {name: outcomes[pk].outcome for name, pk in tasks.items()} == {
         "finished": "finished", "failed": "failed", "cancelled": "cancelled", "running": "",
@@ -105,12 +108,12 @@ def test_the_data_step_that_was_broken_off_goes_on(old: Callable[[str], Any]) ->
     from crawlservice.models import Event, Task
 
     tasks = fill(old)
-    migrate("0017_seams")
+    migrate(LATEST)
     Task.objects.filter(pk=tasks["failed"]).update(outcome="", arguments_hash=None)
     Task.objects.filter(pk=tasks["finished"]).update(outcome="finished_with_errors")
     Event.objects.update(outcome="")
     migrate("0014_webhook_secret")
-    migrate("0017_seams")
+    migrate(LATEST)
     found = Task.objects.in_bulk()
     assert found[tasks["failed"]].outcome == Event.objects.get().outcome == "failed"
     assert found[tasks["failed"]].arguments_hash == arguments_hash("shop", ULM)
@@ -121,7 +124,7 @@ def test_back_with_events_that_have_no_task(old: Callable[[str], Any]) -> None:
     from crawlservice.models import Delivery, Event
 
     fill(old)
-    migrate("0017_seams")
+    migrate(LATEST)
     life = Generation.objects.get()
     webhook = LatestWebhook.objects.get(name="all")
     schedule = LatestSchedule.objects.create(name="s", spider="shop", cron="0 6 * * *")
@@ -133,14 +136,14 @@ def test_back_with_events_that_have_no_task(old: Callable[[str], Any]) -> None:
     assert not old("Delivery").exists()
     row = old("Webhook").get(name="all")
     assert (row.url, row.secret) == ("https://ann:x@a.example/", "whsec_1")
-    migrate("0017_seams")
+    migrate(LATEST)
     assert unseal(LatestWebhook.objects.get(name="all").sealed_secret) == "whsec_1"
 
 
 def test_older_code_reads_and_writes_all_tables(old: Callable[[str], Any]) -> None:
     """As older nodes and webs do until they are restarted."""
     fill(old)
-    migrate("0017_seams")
+    migrate(LATEST)
     for model in ("Task", "Page", "Item", "Event", "Webhook", "Delivery", "Generation", "Sample"):
         assert len(old(model).all()) >= 0
     LatestWebhook.objects.filter(name="all").update(name="one")
