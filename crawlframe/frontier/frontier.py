@@ -14,6 +14,7 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
 from crawlframe.frontier.connection import LONG_TIMEOUT, TIMEOUT, connect, persist
 from crawlframe.frontier.eras import Eras
+from crawlframe.frontier.hosts import Hosts
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import (
@@ -45,6 +46,7 @@ class Frontier(Tasks):
         super().__init__(store)
         self.leases = Leases(store)  # the lives of nodes
         self.eras = Eras(store)  # of the data
+        self.hosts = Hosts(store)
         self.rollouts = Rollouts(store)  # the revisions that nodes should pull
         self.spiders = SpiderCatalogue(store)
         self._last_claim = (0, -1)  # generation and sequence number
@@ -116,7 +118,7 @@ class Frontier(Tasks):
         n: int,
         fetched: Sequence[Fetched],
     ) -> None:
-        over = pack([part for rid, _, number in fetched for part in (rid, number)])
+        over = pack([part for one in fetched for part in (one.rid, one.claim)])
         wait, states, batch, blamed = self.store.run(
             "claim", partition, generation, sequence, n, over
         )

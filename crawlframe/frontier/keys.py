@@ -23,7 +23,25 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "LANES": ("l:.", "zset of a host: <task>:<rank> -> rank and turn"),
     "LANE": ("q:.", "list of a lane: rids that are ready"),
-    "HOST": ("h:.", "hash of a host: a fetches in progress, n next time (ms), t turn"),
+    "HOST": (
+        "h:.",
+        "hash of a host: a fetches in progress, n next time (ms), t turn. Kept while they matter: "
+        "x 1 if any of r, op, od, oc, p, rd and rw is set; r rest until (ms), why (its reason), "
+        "f failures in a row, u of them unreachable, p probation (1 the next request is a trial, "
+        "2 it was sent), b the last pages (msgpack, 1 a block); g gap of the adaptive rate (ms), "
+        "c its other numbers (msgpack), w claims in a row that the gap held up; od and oc an "
+        "operator's delay (ms) and concurrency, op 1 paused by an operator, ou until when these "
+        "hold (ms, absent = without end); ro robots known until (ms), rd robots delay (ms), "
+        "rw requests that obey robots wait until (ms); ip address last connected to",
+    ),
+    "HELD_HOSTS": (
+        "held",
+        "zset host -> until (ms): parked, paused by an operator, or asked to wait long",
+    ),
+    "WATCHED": (
+        "watched",
+        "set of hosts whose next answers are counted: with failures, on probation, or blocking",
+    ),
     "REQ": ("req", "hash rid -> record (as records.cut leaves it); every pending request"),
     "OWN": (
         "own",

@@ -11,7 +11,7 @@ from redis.commands.core import Script
 from crawlframe.frontier.keys import lua_prelude
 
 LUA = Path(__file__).parent / "lua"
-READING = {"audit", "known", "leases"}
+READING = {"audit", "hosts", "known", "leases"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
 
@@ -46,18 +46,23 @@ class Scripts:
     cookies: Script
     era: Script
     hasten: Script
+    hosts: Script
     known: Script
     last: Script
     lease: Script
     leases: Script
+    limits: Script
     open: Script
+    order: Script
     park: Script
     push: Script
     quarantine: Script
     release: Script
     replay: Script
+    resume: Script
     retake: Script
     retry: Script
+    robots: Script
     state: Script
     unpark: Script
 

@@ -148,18 +148,52 @@ local function take_lane(lane, n)
 end
 
 local MAX_LANES = 16  -- lanes of a host that one claim examines
+local MAX_CHOSEN_LANES = 500  -- the same, when only some of them may go
+
+-- What holds a host beyond the limits of its tasks.
+local FREE = {till = 0, robots_delay = 0, robots_wait = 0}
+
+local function rules_of(host)
+  local state = call('HMGET', HOST(host), 'r', 'p', 'rd', 'rw', 'od', 'oc', 'op', 'ou')
+  local ends = tonumber(state[8])
+  if ends and ends <= now then
+    call('HDEL', HOST(host), 'od', 'oc', 'op', 'ou')
+    mark_held(host)
+    state[5], state[6], state[7] = false, false, false
+  end
+  local any = false
+  for i = 1, 7 do any = any or state[i] end
+  if not any then
+    call('HDEL', HOST(host), 'x')
+    return FREE
+  end
+  local rest = tonumber(state[1]) or 0
+  return {
+    till = state[7] and math.max(rest, ends or FOREVER) or rest,
+    probation = state[2],
+    robots_delay = tonumber(state[3]) or 0,
+    robots_wait = tonumber(state[4]) or 0,
+    delay = tonumber(state[5]),
+    concurrency = tonumber(state[6]),
+  }
+end
 
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
-  local state = call('HMGET', HOST(host), 'a', 'n', 't')
+  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ro')
   local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
-  if next_time > now then
-    call('ZADD', HOSTS, integer(next_time), host)
+  local rules = state[4] and rules_of(host) or FREE
+  local resting, robots_wait = rules.till > now, rules.robots_wait > now
+  if next_time > now and not resting then
+    call('ZADD', HOSTS, integer(math.ceil(next_time)), host)
     return 0
   end
-  local members = call('ZRANGE', LANES(host), 0, MAX_LANES - 1)
-  local got, gone, kept, limit, waits = 0, 0, 0, math.huge, false
+  -- Lanes that must wait do not hide others: requests of cancelled tasks wait for nothing.
+  local most = (resting or robots_wait) and MAX_CHOSEN_LANES or MAX_LANES
+  local members = call('ZRANGE', LANES(host), 0, most - 1)
+  local robots_known = (tonumber(state[5]) or 0) > now
+  local got, gone, skipped, kept, limit, waits = 0, 0, 0, 0, math.huge, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = id and task_of(id), member .. ':' .. host
@@ -170,14 +204,23 @@ local function take(host, quota)
     elseif task.state == 'paused' then
       gone = gone + call('ZREM', LANES(host), member)
       call('SADD', PAUSED(id), lane)
+    elseif polite and (resting or robots_wait and task.robots) then
+      skipped = skipped + 1
     elseif got < quota and not (polite and waits) then
-      local n = quota - got
+      local n, delay = quota - got, 0
       if polite then
+        delay = rules.delay or task.delay
+        local concurrency = rules.concurrency or task.concurrency
+        if task.robots then
+          delay = math.max(delay, rules.robots_delay)
+          if not robots_known then concurrency = 1 end  -- this one brings the robots.txt
+        end
+        if rules.probation then concurrency = 1 end
         -- The strictest limit so far applies, so that a task with a low limit is never starved.
-        limit = math.min(limit, task.concurrency)
+        limit = math.min(limit, concurrency)
         local room = limit - active - kept
         n = math.min(n, room)
-        if task.delay > 0 then n = math.min(n, 1) end
+        if delay > 0 then n = math.min(n, 1) end
         if left < poorer and n > 0 then
           local due = math.min(room, call('LLEN', LANE(lane)))
           if n >= due then n, kept, left = due - 1, kept + 1, left + 1 end
@@ -193,25 +236,28 @@ local function take(host, quota)
           turn = turn + 1
           call('ZADD', LANES(host), integer(rank * TURNS + turn % TURNS), member)
         end
-        if polite and some > 0 and task.delay > 0 then
-          next_time, waits = now + task.delay, true
+        if polite and some > 0 and delay > 0 then
+          next_time, waits = now + delay, true
         end
       end
     end
   end
   if got > 0 then
     add_slots(host, got)
-    if state[2] then call('PERSIST', HOST(host)) end  -- the host may have been resting
+    if state[2] or state[4] or state[5] then call('PERSIST', HOST(host)) end  -- it may have been idle
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
   if waits then call('HSET', HOST(host), 'n', integer(next_time)) end
-  if gone == #members and (gone < MAX_LANES or call('EXISTS', LANES(host)) == 0) then
+  if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
     if active <= 0 then rest_host(host) end
+  elseif skipped > 0 and skipped + gone == #members then
+    local till = resting and rules.till or rules.robots_wait
+    call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, till))), host)
   elseif active >= limit then
     call('ZREM', HOSTS, host)  -- free_slots adds it again
   else
-    call('ZADD', HOSTS, integer(math.max(now, next_time)), host)
+    call('ZADD', HOSTS, integer(resting and now or math.ceil(math.max(now, next_time))), host)
   end
   return got
 end
