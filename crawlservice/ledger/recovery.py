@@ -17,6 +17,7 @@ from redis import RedisError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.batches import chunks
 from crawlframe.frontier.eras import CLOSED
+from crawlservice.hosts.orders import tell_again
 from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.models import Era, Page, Task
 
@@ -54,6 +55,7 @@ def renew(
     for task in Task.objects.filter(Q(state__in=Task.ACTIVE) | Q(pk__in=known)).order_by("pk"):
         done = Reconciliation(task, frontier, still_here).run()
         admitted, completed = admitted + done.admitted, completed + done.completed
+    tell_again(frontier, still_here)
     frontier.eras.open()
     with suppress(RedisError):  # hosted servers may forbid it
         frontier.store.redis.bgrewriteaof()  # half a script must not stay in the file

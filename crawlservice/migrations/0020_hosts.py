@@ -25,6 +25,13 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="task",
+            name="limits_changed",
+            field=models.BooleanField(
+                db_default=False, default=False, editable=False, help_text="while it ran"
+            ),
+        ),
+        migrations.AddField(
+            model_name="task",
             name="limits_untold",
             field=models.BooleanField(
                 db_default=False,

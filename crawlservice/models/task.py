@@ -39,6 +39,9 @@ class Task(models.Model):
     settings = models.JSONField(
         _("limits"), default=dict, blank=True, help_text=_("as the spider was published")
     )
+    limits_changed = models.BooleanField(
+        default=False, db_default=False, editable=False, help_text="while it ran"
+    )
     limits_untold = models.BooleanField(
         default=False,
         db_default=False,

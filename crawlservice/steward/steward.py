@@ -25,6 +25,7 @@ from crawlframe.node.task_finisher import end_tasks
 from crawlservice.connections import installation
 from crawlservice.connections.database import migrations
 from crawlservice.connections.watch import watch
+from crawlservice.hosts.chores import look_after
 from crawlservice.ledger.audit import strays
 from crawlservice.ledger.cancellation import Settler
 from crawlservice.ledger.reconcile import Reconciliation, align, replay
@@ -140,6 +141,7 @@ class Steward:
     def _chores(self) -> list[Callable[[], object]]:
         return [
             self._check_tasks,
+            lambda: look_after(self._frontier),
             lambda: schedules.start_due(self._still_here),
             self._deliver_webhooks,
             self._signals.keep_going,
