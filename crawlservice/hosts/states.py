@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 from redis import RedisError
 
@@ -117,6 +118,49 @@ def read(hosts: Iterable[Host]) -> list[HostNow]:
     live = states is not None
     found = states or {}
     return [HostNow(host, found.get(host.name) or HostState(), live, now) for host in hosts]
+
+
+def described(now: HostNow) -> dict[str, Any]:
+    """Everything about the host, for programs."""
+    host, state = now.host, now.state
+    return {
+        "id": host.pk,
+        "name": host.name,
+        "condition": now.condition.value,
+        "why": state.why or host.held_why,
+        "until": now.until,
+        "live": now.live,
+        "queued": state.queued,
+        "in_flight": state.in_flight,
+        "rate": round(now.rate, 3),
+        "allowed": None if now.allowed is None else round(now.allowed, 3),
+        "gap": now.gap,
+        "adaptive": state.gap is not None,
+        "concurrency_in_force": state.concurrency,
+        "blocks": state.blocks,
+        "block_window": state.pages,
+        "address": state.address,
+        "robots_until": now.robots_until,
+        "robots_wait": now.robots_wait,
+        "robots_delay": state.robots_delay,
+        "first_at": host.first_at,
+        "last_at": host.last_at,
+        "pages": host.pages,
+        "errors": host.errors,
+        "bytes": host.bytes,
+        "statuses": host.statuses,
+        "latency_ms": host.latency_ms,
+        "last_status": host.last_status,
+        "last_reason": host.last_reason,
+        "held_since": host.held_since,
+        "delay": host.delay,
+        "concurrency": host.concurrency,
+        "paused": host.paused,
+        "order_until": host.order_until,
+        "note": host.note,
+        "ordered_by": host.ordered_by.get_username() if host.ordered_by else None,
+        "ordered_at": host.ordered_at,
+    }
 
 
 def tasks_of(host: Host) -> dict[int, int]:

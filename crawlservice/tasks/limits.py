@@ -91,8 +91,8 @@ def _tell_now(task_id: int) -> None:
 
 def _checked(
     delay: Delay | None, concurrency: int | None, page_limit: int | None
-) -> dict[str, Delay | int]:
-    given: dict[str, Delay | int] = {}
+) -> dict[str, Any]:
+    given: dict[str, Any] = {}
     if delay is not None:
         if delay != AUTO and not (math.isfinite(delay) and 0 <= delay <= MAX_DELAY):
             text = f"delay is {delay}; it must be from 0 to {MAX_DELAY:.0f} seconds, or auto"

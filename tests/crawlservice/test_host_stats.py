@@ -31,6 +31,7 @@ def test_numbers_are_added_and_the_last_ones_replaced() -> None:
     assert later.statuses == {"200": 2, "404": 1}
     assert later.latency_ms == pytest.approx(50), "a tenth of the way to 140"
     assert (later.last_status, later.last_reason) == (200, "http_404")
+    assert later.last_at is not None
     assert (later.first_at, later.last_at >= host.last_at) == (host.first_at, True)
     assert Host.objects.get(name="b.example").statuses == {}
 

@@ -13,7 +13,6 @@ from crawlframe.frontier import Frontier
 from crawlservice.ledger.recovery import renew
 from crawlservice.models import Action, Task
 from crawlservice.steward.steward import Steward
-from crawlservice.tasks import limits
 from crawlservice.tasks.limits import BadLimit, change_limits
 from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState, pause, submit
 from tests.crawlservice.conftest import redis_at
@@ -124,6 +123,5 @@ def test_the_latest_limits_are_what_redis_has_in_the_end(
         tell(task, limits)
 
     monkeypatch.setattr(published, "set_limits", slow)
-    assert limits.frontier() is published
     change_limits(task.pk, WHO, delay=1.0)
     assert in_force(published, task)["delay"] == "9000"
