@@ -1,8 +1,9 @@
-"""The admin: tasks with their progress and actions; schedules and webhooks; pages, items, nodes,
-events, eras and the journal, read-only; users with their roles; tokens."""
+"""The admin: tasks with their progress and actions; schedules and webhooks; pages, items, hosts,
+nodes, events, eras and the journal, read-only; users with their roles; tokens."""
 
 from crawlservice.admin import (
     deliveries,
+    hosts,
     items,
     journal,
     ledger,
@@ -16,6 +17,6 @@ from crawlservice.admin import (
 )  # fmt: skip
 
 __all__ = (
-    "deliveries", "items", "journal", "ledger", "nodes", "people", "runs", "schedules", "tasks",
-    "tokens", "webhooks",
+    "deliveries", "hosts", "items", "journal", "ledger", "nodes", "people", "runs", "schedules",
+    "tasks", "tokens", "webhooks",
 )  # fmt: skip

@@ -10,8 +10,8 @@ from ninja import Body, Path, Query, Router, Status
 
 from crawlservice.api.auth import Bearer, Caller
 from crawlservice.api.errors import READING, WRITING, ApiError
+from crawlservice.api.host_schemas import HostOrderIn, HostOut, HostPauseIn, HostsOut
 from crawlservice.api.paging import TEXT, After, Limit, newest_first
-from crawlservice.api.schemas import HostOrderIn, HostOut, HostPauseIn, HostsOut
 from crawlservice.hosts import orders
 from crawlservice.hosts.lists import Which, chosen
 from crawlservice.hosts.names import get_host

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.utils.formats import date_format
 from django.utils.functional import Promise
@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy
 
 from crawlservice.hosts.states import Condition, HostNow
 
-DAY = 86_400.0  # seconds from which a time is shown with its date
 LABELS: dict[str, tuple[str | Promise, str]] = {
     Condition.UNKNOWN: (gettext_lazy("unknown"), "muted"),
     Condition.PAUSED: (gettext_lazy("paused"), "warn"),
@@ -38,7 +37,9 @@ def why(now: HostNow) -> str:
         case Condition.HELD | Condition.RESTING:
             return f"{_reason(now)} {until or _('until an operator resumes it')}".strip()
         case Condition.ROBOTS:
-            return f"{_('until its robots.txt can be read')} {until}".strip()
+            return _("its robots.txt cannot be read; the next try is at {time}").format(
+                time=clock_time(now.until, now.now) if now.until else "?"
+            )
         case Condition.WAITING:
             left = now.state.next_at - now.now
             if left > 0:
@@ -74,8 +75,8 @@ def _until(now: HostNow) -> str:
 
 def clock_time(at: datetime, now: float) -> str:
     """A time of today without its date. ``now``: seconds since the epoch."""
-    far = abs(at.timestamp() - now) >= DAY
-    return date_format(localtime(at), "Y-m-d H:i:s" if far else "H:i:s")
+    today = localtime(at).date() == localtime(datetime.fromtimestamp(now, UTC)).date()
+    return date_format(localtime(at), "H:i:s" if today else "Y-m-d H:i:s")
 
 
 def speed(per_second: float | None) -> str:
