@@ -61,7 +61,7 @@ class Reconciliation:
         # With seeds at once: an open task with nothing left would count as complete.
         seeds = unpack_admissions(self.task.seeds)[:REQUESTS_PER_STEP]
         self._frontier.open_task(self.task.pk, limits_of(self.task), seeds)
-        if self.task.limits_changed:  # Redis may know it with the limits from before
+        if self.task.published_limits is not None:  # Redis may know it with the limits from before
             self._frontier.set_limits(self.task.pk, limits_of(self.task))
 
     def _batches(self) -> Iterator[list[Admission]]:

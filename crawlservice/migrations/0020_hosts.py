@@ -25,19 +25,21 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="task",
-            name="limits_changed",
-            field=models.BooleanField(
-                db_default=False, default=False, editable=False, help_text="while it ran"
-            ),
-        ),
-        migrations.AddField(
-            model_name="task",
             name="limits_untold",
             field=models.BooleanField(
                 db_default=False,
                 default=False,
                 editable=False,
                 help_text="its limits were changed, and Redis has not been told",
+            ),
+        ),
+        migrations.AddField(
+            model_name="task",
+            name="published_limits",
+            field=models.JSONField(
+                editable=False,
+                help_text="the limits as the spider was published; null: they were not changed since",
+                null=True,
             ),
         ),
         migrations.AlterField(

@@ -39,8 +39,10 @@ class Task(models.Model):
     settings = models.JSONField(
         _("limits"), default=dict, blank=True, help_text=_("as the spider was published")
     )
-    limits_changed = models.BooleanField(
-        default=False, db_default=False, editable=False, help_text="while it ran"
+    published_limits = models.JSONField(
+        null=True,
+        editable=False,
+        help_text="the limits as the spider was published; null: they were not changed since",
     )
     limits_untold = models.BooleanField(
         default=False,

@@ -54,12 +54,13 @@ def change_limits(
                 f"task {task_id} is {task.state}; only limits of tasks that are running or paused "
                 "can be changed"
             )
+        if task.published_limits is None:
+            task.published_limits = dict(task.settings)
+        task.settings |= given
         if delay is not None:
-            task.settings |= _delay_of(task.settings, delay)
-        rest = {name: value for name, value in given.items() if name != "delay"}
-        task.settings |= rest
-        task.limits_changed = task.limits_untold = True
-        task.save(update_fields=["settings", "limits_changed", "limits_untold"])
+            task.settings |= _delay_of(task.published_limits, delay)
+        task.limits_untold = True
+        task.save(update_fields=["settings", "published_limits", "limits_untold"])
         journal.record("change limits", task=task, **who, **given)
         transaction.on_commit(lambda: _tell_now(task_id))
     return task
@@ -113,11 +114,10 @@ def _checked(
     return given
 
 
-def _delay_of(settings: dict[str, Any], delay: Delay) -> dict[str, Any]:
-    """The settings of a delay, as they are stored: in milliseconds; with an adaptive one, the
-    least. That one is kept while another delay holds."""
-    least = settings.get("delay" if settings.get("adaptive") else "min_delay", 0)
+def _delay_of(published: dict[str, Any], delay: Delay) -> dict[str, Any]:
+    """The settings of a delay as they are stored: in milliseconds; with an adaptive one, the least,
+    which is that of the author."""
     if delay == AUTO:
+        least = published.get("delay", 0) if published.get("adaptive") else 0
         return {"delay": least, "adaptive": True}
-    found = {"delay": round(1000 * delay), "adaptive": False}
-    return found | ({"min_delay": least} if least else {})
+    return {"delay": round(1000 * delay), "adaptive": False}
