@@ -8,7 +8,7 @@ from crawlservice.hosts.orders import keep
 
 
 def look_after(frontier: Frontier) -> None:
-    """Ends orders whose time is over, tells Redis what it has missed, and records which hosts are
+    """Ends orders whose time is over, sends Redis what it has missed, and records which hosts are
     held. Raises redis.RedisError, FrontierError and django.db.Error."""
     keep(frontier)
     record_held(frontier)

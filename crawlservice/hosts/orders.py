@@ -1,8 +1,8 @@
 """Orders: what operators decide about a host, for all tasks and nodes.
 
-A decision is written to the database, with an entry in the journal, and then told to Redis, where
-it takes effect at once. What Redis has missed, the leading steward tells it; at the beginning of an
-era it is told everything again."""
+A decision is written to the database, with an entry in the journal, and then sent to Redis, where
+it takes effect at once. What Redis has missed is sent by the leading steward; at the beginning of
+an era everything is sent again."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from crawlservice.accounts import journal
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
 from crawlservice.hosts.names import check_name
-from crawlservice.models import NOTE, ORDERED, UNTOLD, Host
+from crawlservice.models import NOTE, ORDERED, UNSENT, Host
 from crawlservice.tasks.submit import RedisNotUpdated
 
 MAX_DELAY = 86_400.0  # seconds
 MAX_CONCURRENCY = 10_000
-HOSTS_PER_ROUND = 500  # hosts that a steward tells Redis of in one round
-ORDER, RESUME, ROBOTS = "order", "resume", "robots"  # words of Host.untold
+HOSTS_PER_ROUND = 500  # hosts whose decisions a steward sends in one round
+ORDER, RESUME, ROBOTS = "order", "resume", "robots"  # words of Host.unsent
 NO_ORDER: dict[str, Any] = {
     "delay": None, "concurrency": None, "paused": False, "order_until": None, "note": "",
     "ordered_by": None, "ordered_at": None,
@@ -63,7 +63,7 @@ def pause(name: str, who: dict[str, Any], terms: Terms = Terms()) -> Host:
 
     def change(host: Host) -> dict[str, Any]:
         _set(host, terms, who, paused=True)
-        return _as_told(terms)
+        return _as_recorded(terms)
 
     return _decide("pause host", name, who, ORDER, change)
 
@@ -105,7 +105,9 @@ def order(
     def change(host: Host) -> dict[str, Any]:
         _set(host, terms, who, delay=delay, concurrency=concurrency)
         limits = {"delay": delay, "concurrency": concurrency}
-        return {key: value for key, value in limits.items() if value is not None} | _as_told(terms)
+        return {key: value for key, value in limits.items() if value is not None} | _as_recorded(
+            terms
+        )
 
     return _decide("order host", name, who, ORDER, change)
 
@@ -129,7 +131,7 @@ def forget_robots(name: str, who: dict[str, Any]) -> Host:
 
 
 def keep(there: Frontier) -> None:
-    """A round of the leading steward: ends orders whose time is over, and tells Redis what it has
+    """A round of the leading steward: ends orders whose time is over, and sends Redis what it has
     missed. Raises redis.RedisError, FrontierError and django.db.Error."""
     over = Host.objects.filter(ORDERED, order_until__lte=Now())
     for pk in over.values_list("pk", flat=True)[:HOSTS_PER_ROUND]:
@@ -138,16 +140,16 @@ def keep(there: Frontier) -> None:
             if host is not None:
                 _clear(host)
                 _save(host, ORDER)
-    untold = Host.objects.filter(UNTOLD).order_by("pk")
-    for pk in untold.values_list("pk", flat=True)[:HOSTS_PER_ROUND]:
-        _tell(there, pk)
+    unsent = Host.objects.filter(UNSENT).order_by("pk")
+    for pk in unsent.values_list("pk", flat=True)[:HOSTS_PER_ROUND]:
+        _send(there, pk)
 
 
-def tell_again(there: Frontier, still_here: Callable[[], None] = lambda: None) -> None:
+def send_again(there: Frontier, still_here: Callable[[], None] = lambda: None) -> None:
     """Makes the orders of Redis those of the database, at the beginning of an era: it may have
     forgotten some, or remember some that have been cleared. Raises as ``keep`` does."""
-    known = Host.objects.filter(ORDERED).exclude(untold__contains=ORDER)
-    known.update(untold=Concat(F("untold"), Value(f" {ORDER}")))
+    known = Host.objects.filter(ORDERED).exclude(unsent__contains=ORDER)
+    known.update(unsent=Concat(F("unsent"), Value(f" {ORDER}")))
     for names in _batches(there.hosts.active()):
         states = there.hosts.states(names)
         ordered = {name for name, state in states.items() if state.order is not None}
@@ -155,18 +157,18 @@ def tell_again(there: Frontier, still_here: Callable[[], None] = lambda: None) -
         for name in ordered.difference(rightly):
             there.hosts.clear_order(name)
         still_here()
-    while pks := Host.objects.filter(UNTOLD).values_list("pk", flat=True)[:HOSTS_PER_ROUND]:
+    while pks := Host.objects.filter(UNSENT).values_list("pk", flat=True)[:HOSTS_PER_ROUND]:
         for pk in pks:
-            _tell(there, pk)
+            _send(there, pk)
         still_here()
 
 
-def _tell(there: Frontier, pk: int) -> None:
-    """Tells Redis what it has not been told of this host: the latest decision comes last, however
-    many processes tell at a time."""
+def _send(there: Frontier, pk: int) -> None:
+    """Sends Redis what it has missed about this host. However many processes do so at a time, the
+    latest decision comes last."""
     words: set[str] = set()
     while (host := Host.objects.filter(pk=pk).first()) is not None:
-        words.update(host.untold.split())
+        words.update(host.unsent.split())
         if ORDER in words:
             if host.ordered_at is None:
                 there.hosts.clear_order(host.name)
@@ -177,9 +179,9 @@ def _tell(there: Frontier, pk: int) -> None:
         if ROBOTS in words:
             there.hosts.robots(host.name)
         same = Host.objects.filter(pk=pk, order_number=host.order_number)
-        if same.update(untold=""):
+        if same.update(unsent=""):
             return
-        # Somebody decided meanwhile, and may have told Redis before this process did.
+        # Somebody decided meanwhile, and may have sent it before this process sent the older one.
 
 
 def _as_order(host: Host) -> HostOrder:
@@ -210,20 +212,20 @@ def _decide(
         detail = change(host)
         _save(host, words)
         journal.record(verb, **who, host=name, **detail)
-        transaction.on_commit(lambda: _tell_now(host))
+        transaction.on_commit(lambda: _send_now(host))
     return host
 
 
-def _tell_now(host: Host) -> None:
+def _send_now(host: Host) -> None:
     try:
-        _tell(frontier(), host.pk)
+        _send(frontier(), host.pk)
     except (RedisError, CrawlframeError) as error:
         why = error_text(error) if isinstance(error, RedisError) else str(error)
         raise RedisNotUpdated(
             f"the decision about {host.name} is in the database, but not in Redis. {why}. Nothing "
-            "must be repeated: the nodes tell Redis when it is back"
+            "must be repeated: the nodes send it when Redis is back"
         ) from None
-    host.untold = ""
+    host.unsent = ""
 
 
 def _set(host: Host, terms: Terms, who: dict[str, Any], **fields: Any) -> None:
@@ -246,11 +248,11 @@ def _clear(host: Host) -> None:
 
 def _save(host: Host, words: str) -> None:
     host.order_number += 1
-    host.untold = " ".join(dict.fromkeys(f"{host.untold} {words}".split()))
-    host.save(update_fields=[*NO_ORDER, "order_number", "untold"])
+    host.unsent = " ".join(dict.fromkeys(f"{host.unsent} {words}".split()))
+    host.save(update_fields=[*NO_ORDER, "order_number", "unsent"])
 
 
-def _as_told(terms: Terms) -> dict[str, Any]:
+def _as_recorded(terms: Terms) -> dict[str, Any]:
     """The terms as the journal records them."""
     until = {"until": terms.until.isoformat(timespec="seconds")} if terms.until else {}
     return until | ({"note": terms.note} if terms.note else {})

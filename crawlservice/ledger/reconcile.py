@@ -13,7 +13,7 @@ from crawlframe.frontier import Completion, Counts, Frontier
 from crawlframe.frontier.batches import chunks
 from crawlframe.request import Admission, unpack_admissions
 from crawlservice.models import Page, Task
-from crawlservice.tasks.limits import tell_limits
+from crawlservice.tasks.limits import send_limits
 from crawlservice.tasks.submit import SWEEP, limits_of
 
 log = logging.getLogger(__name__)
@@ -147,8 +147,8 @@ def align(task: Task, frontier: Frontier, counts: Counts, seconds: float = SWEEP
         "cancelling": cancel,
         "cancelled": cancel,  # but Redis still knows it: what has no row must not be fetched
     }
-    if task.limits_untold and task.state in (Task.State.RUNNING, Task.State.PAUSED):
-        tell_limits(frontier, task.pk)
+    if task.limits_unsent and task.state in (Task.State.RUNNING, Task.State.PAUSED):
+        send_limits(frontier, task.pk)
     change = changes.get(task.state)
     if change is None or task.state == counts.state:
         return

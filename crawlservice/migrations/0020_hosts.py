@@ -25,12 +25,12 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="task",
-            name="limits_untold",
+            name="limits_unsent",
             field=models.BooleanField(
                 db_default=False,
                 default=False,
                 editable=False,
-                help_text="its limits were changed, and Redis has not been told",
+                help_text="its limits were changed, and Redis has not received them",
             ),
         ),
         migrations.AddField(
@@ -212,12 +212,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "untold",
+                    "unsent",
                     models.CharField(
                         db_default="",
                         default="",
                         editable=False,
-                        help_text="words for what Redis has not been told: order, resume, robots",
+                        help_text="words for what Redis has not received: order, resume, robots",
                         max_length=30,
                     ),
                 ),
@@ -272,9 +272,9 @@ class Migration(migrations.Migration):
                         name="host_ordered",
                     ),
                     models.Index(
-                        condition=models.Q(("untold", ""), _negated=True),
+                        condition=models.Q(("unsent", ""), _negated=True),
                         fields=["id"],
-                        name="host_untold",
+                        name="host_unsent",
                     ),
                     models.Index(
                         condition=models.Q(("errors__gt", 0)), fields=["id"], name="host_errors"

@@ -12,7 +12,7 @@ HOST = 260  # characters of a name: a domain has 253 at most, a port 5
 NOTE = 200  # characters of the note of an order
 ORDERED = Q(ordered_at__isnull=False)
 HELD = ~Q(held_why="")
-UNTOLD = ~Q(untold="")
+UNSENT = ~Q(unsent="")
 
 
 class Host(models.Model):
@@ -80,12 +80,12 @@ class Host(models.Model):
     order_number = models.BigIntegerField(
         default=0, db_default=0, editable=False, help_text="grows with each action"
     )
-    untold = models.CharField(
+    unsent = models.CharField(
         max_length=30,
         default="",
         db_default="",
         editable=False,
-        help_text="words for what Redis has not been told: order, resume, robots",
+        help_text="words for what Redis has not received: order, resume, robots",
     )
 
     held_why = models.CharField(
@@ -108,7 +108,7 @@ class Host(models.Model):
             models.Index(fields=("id",), condition=HELD, name="host_held"),
             models.Index(fields=("id",), condition=Q(paused=True), name="host_paused"),
             models.Index(fields=("id",), condition=ORDERED, name="host_ordered"),
-            models.Index(fields=("id",), condition=UNTOLD, name="host_untold"),
+            models.Index(fields=("id",), condition=UNSENT, name="host_unsent"),
             models.Index(fields=("id",), condition=Q(errors__gt=0), name="host_errors"),
         )
 

@@ -44,11 +44,11 @@ class Task(models.Model):
         editable=False,
         help_text="the limits as the spider was published; null: they were not changed since",
     )
-    limits_untold = models.BooleanField(
+    limits_unsent = models.BooleanField(
         default=False,
         db_default=False,
         editable=False,
-        help_text="its limits were changed, and Redis has not been told",
+        help_text="its limits were changed, and Redis has not received them",
     )
     state = models.CharField(
         _("state"), max_length=12, choices=State, default=State.RUNNING, db_index=True

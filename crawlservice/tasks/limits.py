@@ -59,14 +59,14 @@ def change_limits(
         task.settings |= given
         if delay is not None:
             task.settings |= _delay_of(task.published_limits, delay)
-        task.limits_untold = True
-        task.save(update_fields=["settings", "published_limits", "limits_untold"])
+        task.limits_unsent = True
+        task.save(update_fields=["settings", "published_limits", "limits_unsent"])
         journal.record("change limits", task=task, **who, **given)
-        transaction.on_commit(lambda: _tell_now(task_id))
+        transaction.on_commit(lambda: _send_now(task_id))
     return task
 
 
-def tell_limits(there: Frontier, task_id: int) -> None:
+def send_limits(there: Frontier, task_id: int) -> None:
     """Makes the limits in Redis those of the database, however many processes change them at a
     time. Raises redis.RedisError, FrontierError and django.db.Error."""
     rows = Task.objects.defer("seeds").filter(pk=task_id)
@@ -75,13 +75,13 @@ def tell_limits(there: Frontier, task_id: int) -> None:
         with transaction.atomic():
             now = rows.select_for_update().first()
             if now is None or now.settings == task.settings:
-                rows.update(limits_untold=False)
+                rows.update(limits_unsent=False)
                 return
 
 
-def _tell_now(task_id: int) -> None:
+def _send_now(task_id: int) -> None:
     try:
-        tell_limits(frontier(), task_id)
+        send_limits(frontier(), task_id)
     except (RedisError, CrawlframeError) as error:
         why = error_text(error) if isinstance(error, RedisError) else str(error)
         raise RedisNotUpdated(

@@ -66,7 +66,7 @@ def test_an_order_is_recorded_and_holds_at_once(service: Frontier) -> None:
     assert found.until == pytest.approx(until.timestamp(), abs=0.01)
     host.refresh_from_db()
     assert (host.name, host.delay, host.concurrency, host.note) == (NAME, 2.5, 1, "night")
-    assert (host.ordered_by, host.untold) == (user, "")
+    assert (host.ordered_by, host.unsent) == (user, "")
     (entry,) = Action.objects.all()
     assert (entry.verb, entry.user, entry.address) == ("order host", user, "192.0.2.1")
     stamp = until.isoformat(timespec="seconds")
@@ -141,7 +141,7 @@ def test_an_order_ends_when_its_time_is_over(service: Frontier) -> None:
     time.sleep(0.25)
     look_after(service)
     host = Host.objects.get()
-    assert (host.paused, host.ordered_at, host.untold) == (False, None, "")
+    assert (host.paused, host.ordered_at, host.unsent) == (False, None, "")
     keys = service.store.keys[0]
     assert not service.store.redis.hexists(keys("HOST", NAME), "op")
 
@@ -153,13 +153,13 @@ def test_what_redis_missed_is_told_by_the_steward(service: Frontier, redis_url: 
                 decide(NAME, WHO)
         with pytest.raises(RedisNotUpdated):
             orders.order("other.example", WHO, delay=3.0)
-    assert Host.objects.get(name=NAME).untold == "order resume robots"
+    assert Host.objects.get(name=NAME).unsent == "order resume robots"
     assert [verb for verb, _ in told()][-1] == "order host", "recorded though Redis was away"
     hold(service, NAME, "blocked")
     look_after(service)
     assert in_force(service, "other.example") == HostOrder(3.0)
     assert service.hosts.held() == {}, "it was resumed"
-    assert not Host.objects.exclude(untold="").exists()
+    assert not Host.objects.exclude(unsent="").exists()
 
 
 def test_the_latest_decision_is_what_redis_has_in_the_end(
@@ -176,7 +176,7 @@ def test_the_latest_decision_is_what_redis_has_in_the_end(
     monkeypatch.setattr(service.hosts, "order", slow)
     orders.order(NAME, WHO, delay=1.0)
     assert in_force(service) == HostOrder(9.0)
-    assert Host.objects.get().untold == ""
+    assert Host.objects.get().unsent == ""
 
 
 def test_a_new_era_has_the_orders_of_the_database(service: Frontier, redis_client: Redis) -> None:

@@ -38,7 +38,7 @@ def test_limits_are_recorded_and_hold_at_once(published: Frontier, task: Task) -
     task.refresh_from_db()
     assert (task.settings["delay"], task.settings["page_limit"]) == (250, 7)
     assert task.published_limits == {"delay": 1500, "concurrency": 3, "page_limit": 100}
-    assert not task.limits_untold
+    assert not task.limits_unsent
     (entry,) = Action.objects.all()
     assert (entry.verb, entry.task_id) == ("change limits", task.pk)
     assert entry.detail == {"command": True, "delay": 0.25, "concurrency": 2, "page_limit": 7}
@@ -95,7 +95,7 @@ def test_what_redis_missed_is_told_by_the_steward(
     assert in_force(published, task)["delay"] == "1500"
     Steward(Settings(), published).tick()
     assert in_force(published, task)["delay"] == "6000"
-    assert not Task.objects.get().limits_untold
+    assert not Task.objects.get().limits_unsent
 
 
 def test_a_new_era_has_the_limits_of_the_database(

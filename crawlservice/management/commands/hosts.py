@@ -234,7 +234,7 @@ def order(host: Host) -> str:
         f"concurrency {host.concurrency}" if host.concurrency is not None else "",
         f"until {moment(host.order_until)}" if host.order_until else FOREVER,
         f"by {host.ordered_by or 'a command'} {moment(host.ordered_at)}",
-        "Redis has not been told yet" if host.untold else "",
+        "not in Redis yet" if host.unsent else "",
         host.note,
     ]
     return ", ".join(filter(None, parts))
