@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from datetime import timedelta
@@ -15,6 +16,7 @@ from redis import Redis
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import FOREVER, HostOrder
+from crawlservice.api.events import Stream
 from crawlservice.connections import clock
 from crawlservice.hosts import orders
 from crawlservice.hosts.chores import look_after
@@ -25,6 +27,7 @@ from crawlservice.ledger.recovery import renew
 from crawlservice.models import Action, Event, Host
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import RedisNotUpdated
+from crawlservice.webhooks.deliveries import body
 from tests.crawlservice.conftest import redis_at
 
 NAME = "shop.example"
@@ -262,6 +265,19 @@ def test_what_an_operator_paused_is_no_news(service: Frontier) -> None:
     orders.pause("b.example", WHO)
     look_after(service)
     assert events() == [("host_held", "b.example")], "a pause does not make it go on"
+
+
+def test_webhooks_and_the_stream_name_the_host(service: Frontier) -> None:
+    hold(service, NAME, "blocked")
+    look_after(service)
+    event = Event.objects.get()
+    told = json.loads(body(event))
+    assert (told["kind"], told["task"]) == ("host_held", None)
+    assert (told["host"]["name"], told["host"]["why"]) == (NAME, "blocked")
+    assert told["host"]["link"].endswith(f"/admin/crawlservice/host/?q={NAME}")
+    frame = Stream(0, None, None, None)._frame(event)
+    assert f'"host": "{NAME}"'.encode() in frame
+    assert b"event: host_held" in frame
 
 
 # -- names -----------------------------------------------------------------------------------------
