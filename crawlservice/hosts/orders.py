@@ -177,11 +177,15 @@ def _send(there: Frontier, pk: int) -> None:
         if RESUME in words:
             there.hosts.resume(host.name)
         if ROBOTS in words:
-            there.hosts.robots(host.name)
+            _forget_robots(there, host.name)
         same = Host.objects.filter(pk=pk, order_number=host.order_number)
         if same.update(unsent=""):
             return
         # Somebody decided meanwhile, and may have sent it before this process sent the older one.
+
+
+def _forget_robots(there: Frontier, name: str) -> None:
+    there.hosts.robots(name)
 
 
 def _as_order(host: Host) -> HostOrder:
