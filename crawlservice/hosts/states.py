@@ -18,6 +18,7 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.models import Host
 
 LONG = 3600.0  # seconds of rest from which a host counts as held
+SHORT = 1.0  # seconds below which a host that waits for its delay counts as crawling
 LAST = datetime.max.replace(tzinfo=UTC).timestamp() - 86_400  # seconds since the epoch
 
 
@@ -29,7 +30,7 @@ class Condition(StrEnum):
     HELD = "held"  # it blocks, or has asked for a long wait
     RESTING = "resting"  # it refused or was unreachable
     ROBOTS = "robots"  # requests wait for its robots.txt
-    WAITING = "waiting"  # for its delay, or for one of its requests in flight
+    WAITING = "waiting"  # for its delay, or for a free worker
     CRAWLING = "crawling"
     IDLE = "idle"  # nothing waits and nothing is in flight
 
@@ -57,9 +58,10 @@ class HostNow:
             return Condition.RESTING
         if state.why == "robots":
             return Condition.ROBOTS
-        if state.queued and state.next_at > self.now:
+        left = state.next_at - self.now
+        if state.queued and left >= SHORT:
             return Condition.WAITING
-        if state.in_flight:
+        if state.in_flight or (state.queued and left > 0):
             return Condition.CRAWLING
         return Condition.WAITING if state.queued else Condition.IDLE
 

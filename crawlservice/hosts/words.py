@@ -44,8 +44,7 @@ def why(now: HostNow) -> str:
             left = now.state.next_at - now.now
             if left > 0:
                 return _("for its delay, {seconds} s more").format(seconds=f"{left:.1f}")
-            if now.state.in_flight:
-                return _("for the end of a request in flight")
+            return _("for a free worker")
     return ""
 
 

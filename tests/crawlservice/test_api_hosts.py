@@ -162,8 +162,8 @@ def test_the_command_lists_hosts() -> None:
 
 def test_the_command_gives_orders(published: Frontier) -> None:
     busy(published)
-    text = run(NAME, "--delay", "2.5", "--until", "2h", "--note", "night")
-    assert "delay 2.5 s" in text
+    text = run(NAME, "--delay", "250", "--until", "2h", "--note", "night")
+    assert "delay 250 s" in text
     assert "by a command" in text
     assert "night" in text
     (host,) = Host.objects.all()

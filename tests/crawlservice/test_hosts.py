@@ -15,7 +15,7 @@ from redis import Redis
 
 from crawlframe.conf import Settings
 from crawlframe.frontier import Frontier
-from crawlframe.frontier.hosts import FOREVER, HostOrder
+from crawlframe.frontier.hosts import FOREVER, HostOrder, HostState
 from crawlservice.api.events import Stream
 from crawlservice.connections import clock
 from crawlservice.hosts import orders
@@ -278,6 +278,32 @@ def test_webhooks_and_the_stream_name_the_host(service: Frontier) -> None:
     frame = Stream(0, None, None, None)._frame(event)
     assert f'"host": "{NAME}"'.encode() in frame
     assert b"event: host_held" in frame
+
+
+# -- states ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "condition"),
+    [
+        (HostState(), "idle"),
+        (HostState(in_flight=1), "crawling"),
+        (HostState(queued=5, in_flight=1, next_at=100.05), "crawling"),
+        (HostState(queued=5, next_at=100.05), "crawling"),
+        (HostState(queued=5, in_flight=1, next_at=107.0), "waiting"),
+        (HostState(queued=5, next_at=90.0), "waiting"),
+        (HostState(queued=5, why="refused", resting_until=130.0), "resting"),
+        (HostState(queued=5, why="refused", resting_until=90.0), "waiting"),
+        (HostState(why="refused", resting_until=100.0 + 3601), "held"),
+        (HostState(why="asked", resting_until=200.0), "held"),
+        (HostState(why="blocked", trial=True), "held"),
+        (HostState(why="paused", resting_until=math.inf), "paused"),
+        (HostState(why="robots", robots_wait=160.0), "robots"),
+    ],
+)
+def test_the_condition_is_the_first_one_that_is_true(state: HostState, condition: str) -> None:
+    assert HostNow(Host(), state, True, 100.0).condition == condition
+    assert HostNow(Host(), state, False, 100.0).condition == "unknown"
 
 
 # -- names -----------------------------------------------------------------------------------------
