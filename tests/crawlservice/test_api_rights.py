@@ -259,6 +259,7 @@ OPEN = {
     "/readyz": "the same",
     "/i18n/setlang/": "chooses a language",
     "/api/v1/": "there is nothing",
+    "/.well-known/http-message-signatures-directory": "public keys, for sites that verify us",
 }
 VALUES: dict[str, str] = {"app_label": "crawlservice", "content_type_id": "1", "url": "x"}
 
