@@ -59,7 +59,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "left_by = {}": [
             (("removed",), "second line: no verb calls it again after it has filled the list")
         ],
-        "if not call('ZSCORE', HOSTS, host) then": [
+        "if not held_up and not call('ZSCORE', HOSTS, host) then": [
             (("always",), "it saves calls: a host that is there is not moved (NX) and has lanes")
         ],
         "return hash < 0 and -hash or hash": [(("`<` becomes `<=`",), "-0 is 0")],
