@@ -1,0 +1,1 @@
+"""How polite crawlers are to simulated servers on loopback addresses: Crawlframe, Scrapy, Crawlee."""
