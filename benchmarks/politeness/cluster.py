@@ -21,6 +21,7 @@ SPIDER = "polite"
 SOURCE = Path(__file__).with_name("spiders")
 PACKAGE = "politenessspiders"
 NODES, WORKERS = 2, 2
+ACTIVE = ("running", "paused", "cancelling")
 LEASE = 5.0  # seconds until a node that was killed counts as dead
 
 
@@ -36,6 +37,7 @@ class Cluster:
         self._dsn, self._redis = dsn, redis
         self._env = {
             "CRAWLFRAME_LEASE": str(LEASE),
+            "CRAWLFRAME_BEAT": str(LEASE / 5),
             "PYTHONPATH": str(work),
             **(env or {}),
         }
@@ -72,7 +74,7 @@ class Cluster:
         for node in self._nodes.values():
             if not node.run.lives():
                 raise node.run.problem("ended")
-        return self.state(task) not in ("pending", "running", "cancelling", "paused")
+        return self.state(task) not in ACTIVE
 
     def wait(self, task: int, timeout: float) -> bool:
         """Whether it ended within ``timeout`` seconds."""

@@ -1,0 +1,81 @@
+"""Throttling: every scene by Crawlframe and by its peers, judged from the servers' log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.lab.node import migrated
+from benchmarks.lab.postgres import Postgres
+from benchmarks.lab.redis import RedisServer
+from benchmarks.politeness import peers, verdicts
+from benchmarks.politeness.cluster import Cluster
+from benchmarks.politeness.scenes import Scene
+from benchmarks.politeness.verdicts import Findings
+from benchmarks.politeness.world import World
+
+OURS = "crawlframe"
+LABELS = {OURS: "Crawlframe, 2 nodes x 2 workers", **peers.PEERS}
+CURVE = 10.0  # seconds over which the rate of a curve is averaged
+RELOAD, LOSS = 0.3, 0.5  # parts of the longest scene after which our nodes reload, and one is lost
+SLOWER = 2.0  # times the least duration that a crawler may take
+MORE = 60.0  # seconds beyond that
+
+
+class Run(NamedTuple):
+    """One crawler at one server."""
+
+    contender: str
+    scene: str
+    found: Findings
+    problems: list[str]
+    curve: list[tuple[float, float]]  # answered pages per second over the time
+
+
+def contend(name: str, scenes: Sequence[Scene], work: Path) -> list[Run]:
+    """Runs one contender at fresh servers, all scenes at the same time. Raises RuntimeError."""
+    longest = max(scene.seconds for scene in scenes)
+    timeout = SLOWER * longest + MORE
+    place = work / name
+    place.mkdir()
+    with World([scene.host for scene in scenes], place / "log") as world:
+        if name == OURS:
+            ended = _ours(scenes, world, place, longest, timeout)
+        else:
+            ended = peers.crawl(name, scenes, world, place, timeout)
+        log = world.entries()
+    runs = []
+    for scene in scenes:
+        found = verdicts.judge(scene, log, ended[scene.name])
+        problems = verdicts.failures(scene, found, ended[scene.name])
+        runs.append(Run(name, scene.name, found, problems, verdicts.rates(scene, log, CURVE)))
+    return runs
+
+
+def _ours(
+    scenes: Sequence[Scene], world: World, work: Path, longest: float, timeout: float
+) -> dict[str, bool]:
+    """A task for each scene. Meanwhile the code is changed, and a node is lost."""
+    with RedisServer(work / "redis") as redis, Postgres() as postgres:
+        dsn = migrated(postgres, work / "tables")
+        with Cluster(work / "nodes", dsn, redis.url) as cluster:
+            tasks = {
+                scene.name: cluster.submit(
+                    world.url(scene.host.name, path) for path in scene.paths
+                )
+                for scene in scenes
+            }
+            started = time.monotonic()
+            for part, disturb in ((RELOAD, cluster.reload), (LOSS, cluster.lose)):
+                time.sleep(max(0.0, started + part * longest - time.monotonic()))
+                disturb()
+            finite = [scene for scene in scenes if not scene.endless]
+            for scene in finite:
+                cluster.wait(tasks[scene.name], started + timeout - time.monotonic())
+            for scene in scenes:
+                name = f"{scene.host.name}:{world.port}"
+                if scene.endless and name not in cluster.held():
+                    raise RuntimeError(f"{name} names an hour, and is not held")
+            return {scene: cluster.ended(task) for scene, task in tasks.items()}
