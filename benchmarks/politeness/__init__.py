@@ -1,1 +1,1 @@
-"""How polite crawlers are to simulated servers on loopback addresses: Crawlframe, Scrapy, Crawlee."""
+"""How polite Crawlframe, Scrapy and Crawlee are to simulated servers on loopback addresses."""

@@ -1,5 +1,4 @@
-"""Cluster: two nodes of two workers, with code of their own that can be changed, of which one can be
-lost."""
+"""Cluster: two nodes of two workers, whose code can be changed, and of which one can be lost."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ LEASE = 5.0  # seconds until a node that was killed counts as dead
 
 class Cluster:
     """``with Cluster(work, dsn, redis_url) as cluster: task = cluster.submit(urls)``; ``work`` is a
-    directory to be made, ``dsn`` a PostgreSQL database with all tables, ``env`` further variables of
-    the nodes. Raises RuntimeError when a node does not do what it should."""
+    directory to be made, ``dsn`` a PostgreSQL database with all tables, ``env`` further variables
+    of the nodes. Raises RuntimeError when a node does not do what it should."""
 
     def __init__(
         self, work: Path, dsn: str, redis: str, env: Mapping[str, str] | None = None
@@ -103,11 +102,12 @@ class Cluster:
             psutil.wait_procs(processes, timeout=1)
         self._start(name)
 
-    def held(self) -> dict[str, tuple[str, float]]:
-        """The hosts that are held, as the frontier tells it: name -> (why, until)."""
+    def resting(self, host: str) -> float:
+        """Seconds for which the frontier sends nothing more to a host."""
         frontier = Frontier.connect(self._redis, Settings())
         with closing(frontier.store.redis):
-            return dict(frontier.hosts.held())
+            state = frontier.hosts.states([host])[host]
+        return max(0.0, state.resting_until - time.time())
 
     def __enter__(self) -> Cluster:
         shutil.copytree(SOURCE, self._work / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))

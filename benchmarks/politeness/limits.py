@@ -1,5 +1,5 @@
-"""Limits: what a simulated server bears, and how it answers beyond that. Times are seconds since the
-server's first page request; nothing here looks at a clock."""
+"""Limits: what a simulated server bears, and how it answers beyond that. Times are seconds since
+the server's first page request; nothing here looks at a clock."""
 
 from __future__ import annotations
 

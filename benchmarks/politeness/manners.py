@@ -24,8 +24,7 @@ def too_close(
             gap = other.arrived - one.arrived
             if gap < delays.get(host, 0.0) - jitter:
                 faults.append(
-                    f"{host}{other.path} came {gap:.3f} s after {one.path}, "
-                    f"not {delays[host]:g} s"
+                    f"{host}{other.path} came {gap:.3f} s after {one.path}, not {delays[host]:g} s"
                 )
     return faults
 

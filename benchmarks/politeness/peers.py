@@ -20,13 +20,13 @@ LOOK_EVERY = 0.5  # seconds
 
 
 def crawl(
-    name: str, scenes: Sequence[Scene], world: World, work: Path, timeout: float
+    peer: str, scenes: Sequence[Scene], world: World, work: Path, timeout: float
 ) -> dict[str, bool]:
     """Runs the peer on all scenes at the same time, until each has ended or ``timeout`` seconds are
     over; returns whether it ended, by the scene's name.
 
     Raises RuntimeError when one ends with an error or cannot be installed."""
-    python = installed(name)
+    python = installed(peer)
     env = {key: value for key, value in os.environ.items() if not key.startswith(OWN)}
     env["PYTHONUNBUFFERED"] = "1"
     with ExitStack() as stack:
@@ -36,19 +36,19 @@ def crawl(
             place.mkdir(parents=True)
             urls = place / "urls"
             urls.write_text("\n".join(world.url(scene.host.name, path) for path in scene.paths))
-            command = [python, HERE / "contenders" / f"with_{name}.py", urls]
+            command = [python, HERE / "contenders" / f"with_{peer}.py", urls]
             runs[scene.name] = stack.enter_context(
                 Metered(command, place / "log", cwd=place, env=env)
             )
         deadline = time.monotonic() + timeout
         endless = {scene.name for scene in scenes if scene.endless}
         while time.monotonic() < deadline:
-            if not any(run.lives() for scene, run in runs.items() if scene not in endless):
+            if not any(run.lives() for name, run in runs.items() if name not in endless):
                 break
             time.sleep(LOOK_EVERY)
-        ended = {scene: not run.lives() for scene, run in runs.items()}
-        for scene, run in runs.items():
-            if ended[scene] and (code := run.wait(1).code):
+        ended = {name: not run.lives() for name, run in runs.items()}
+        for name, run in runs.items():
+            if ended[name] and (code := run.wait(1).code):
                 raise run.problem(f"ended with status {code}")
     return ended
 

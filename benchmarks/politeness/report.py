@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.lab import results
 from benchmarks.lab.chart import Bar, Line, Panel
 from benchmarks.lab.job import keep, show
 from benchmarks.politeness.scenes import Scene
@@ -15,9 +16,9 @@ from benchmarks.politeness.verdicts import share
 CURVE = "changing"  # the scene whose rates are drawn over the time
 CAPTION = """\
 refused: of the requests after the warm-up (in all). rate: answered pages, of those that the server
-allowed after the warm-up. early: requests before an instant that Retry-After had named. latency: 90th
-percentile, times that of the unloaded server. lost: URLs given up; left: not answered when the time was
-over. Ours are judged while the code is reloaded and a node is killed.
+allowed after the warm-up. early: requests before an instant that Retry-After had named. latency:
+90th percentile, times that of the unloaded server. lost: URLs given up; left: not answered when the
+time was over. Ours are judged while the code is reloaded and a node is killed.
 """
 
 
@@ -44,13 +45,22 @@ def _row(run: Run) -> Iterable[str]:
     )
 
 
-def write_files(runs: Sequence[Run], scenes: Sequence[Scene], output: Path | None) -> None:
-    """Everything as JSON, and beside it a chart."""
+def write_files(
+    runs: Sequence[Run],
+    scenes: Sequence[Scene],
+    faults: Mapping[str, Sequence[str]],
+    output: Path | None,
+) -> None:
+    """Everything as JSON, and beside it a chart. ``faults``: those of each trial."""
     figures: dict[str, Any] = {
         "scenes": {scene.name: {"title": scene.title, "pages": scene.pages} for scene in scenes},
+        "faults": {**faults},
         "runs": [{**run._asdict(), "found": run.found._asdict()} for run in runs],
     }
-    keep("politeness", figures, "Servers with limits", panels(runs, scenes), output)
+    if runs:
+        keep("politeness", figures, "Servers with limits", panels(runs, scenes), output)
+    else:
+        results.write("politeness", figures, output)
 
 
 def panels(runs: Sequence[Run], scenes: Sequence[Scene]) -> list[Panel]:

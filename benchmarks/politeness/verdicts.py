@@ -10,7 +10,7 @@ from benchmarks.politeness.limits import OK, TOO_MANY, UNAVAILABLE
 from benchmarks.politeness.scenes import Scene
 from benchmarks.politeness.world import ROBOTS, Entry, ordered
 
-FLIGHT = 0.3  # seconds after a refusal in which requests may arrive that were sent before it was read
+FLIGHT = 0.3  # seconds after a refusal: what arrives was sent before the refusal was read
 MOST = 0.95  # of the answered pages: after them the queue runs dry, and the rate says nothing
 REFUSED = {TOO_MANY, UNAVAILABLE}
 
@@ -75,7 +75,9 @@ def failures(scene: Scene, found: Findings, ended: bool) -> list[str]:
     if goals.refused is not None and (found.refused is None or found.refused > goals.refused):
         problems.append(f"refused {share(found.refused)}, at most {share(goals.refused)}")
     if goals.reached is not None and (found.reached is None or found.reached < goals.reached):
-        problems.append(f"rate {share(found.reached)} of the allowed, at least {share(goals.reached)}")
+        problems.append(
+            f"rate {share(found.reached)} of the allowed, at least {share(goals.reached)}"
+        )
     if goals.latency is not None and (found.latency is None or found.latency > goals.latency):
         told = "unknown" if found.latency is None else f"{found.latency:.1f} times"
         problems.append(f"latency {told}, at most {goals.latency:g} times the unloaded one")

@@ -1,7 +1,7 @@
-"""World: simulated servers on loopback addresses, in a process of its own, which log every request.
+"""World: simulated servers on loopback addresses, which log every request, in a process of its own.
 
-An address may have several names, and each name is a server: with limits, a robots.txt and redirects
-of its own. One uvloop process."""
+An address may have several names, and each name is a server: with limits, a robots.txt and
+redirects of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from email.utils import formatdate
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
 import msgspec
 import uvloop
@@ -61,8 +61,8 @@ class Entry(NamedTuple):
 
 
 class World:
-    """``with World(hosts, log) as world: world.url("127.0.1.1", "/page/1")``. ``log`` is the file of
-    the log, which is written as requests are answered.
+    """``with World(hosts, log) as world: world.url("127.0.1.1", "/page/1")``. ``log`` is the file
+    of the log, which is written as requests are answered.
 
     Raises RuntimeError when it does not start."""
 
@@ -164,12 +164,12 @@ class _Connection(asyncio.Protocol):
             return
         now = time.time()
         lines, self._asked = self._asked.decode("latin-1").splitlines(), b""
-        headers = dict(
-            (name.lower(), value.strip())
+        headers = {
+            name.lower(): value.strip()
             for name, _, value in (line.partition(":") for line in lines[1:] if line)
-        )
+        }
         name = headers.get("host", "").rpartition(":")[0]
-        path = (lines[0].split() + ["", ""])[1]
+        path = [*lines[0].split(), "", ""][1]
         server = self._servers.get(name)
         if server is None:
             self._transport.abort()
@@ -229,9 +229,7 @@ async def _serve(hosts: Sequence[Host], log: Path) -> None:
     loop = asyncio.get_running_loop()
     with log.open("a", buffering=1) as lines:
         for one in sockets:
-            await loop.create_server(
-                lambda: _Connection(servers, lines), sock=one, backlog=BACKLOG
-            )
+            await loop.create_server(lambda: _Connection(servers, lines), sock=one, backlog=BACKLOG)
         print(port, flush=True)
         await asyncio.Event().wait()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -136,7 +135,7 @@ def test_each_phase_of_a_changing_limit_counts_for_what_it_allows() -> None:
     changing = scene(Bucket(steps), 1260, goals=Goals(None, 0.85, None))
     greedy = crawl(Bucket(steps), 1260, 0.05)
     found, problems = verdict(changing, greedy)
-    assert found.refused and found.refused > 0.1
+    assert (found.refused or 0.0) > 0.1
     assert found.reached == pytest.approx(1.0, abs=0.05)
     assert problems == ""
     assert "rate" in verdict(changing, crawl(Bucket(steps), 1260, 0.5))[1]
@@ -163,9 +162,7 @@ def test_requests_closer_than_the_delay_are_found() -> None:
     assert manners.too_close(good, {"a": 1.0}) == []
     assert manners.closest(good, {"a": 1.0}) == pytest.approx(-0.03)
     bad = [*good, at(2.9, "a", "/page/2")]
-    assert manners.too_close(bad, {"a": 1.0}) == [
-        "a/page/2 came 0.930 s after /page/1, not 1 s"
-    ]
+    assert manners.too_close(bad, {"a": 1.0}) == ["a/page/2 came 0.930 s after /page/1, not 1 s"]
     assert len(manners.too_close([at(0, "a", ROBOTS), at(0.5, "a")], {"a": 1.0})) == 1
 
 
@@ -176,7 +173,9 @@ def test_faults_around_robots_txt_are_found() -> None:
     assert faults(at(0, "a", ROBOTS), at(0.1, "a")) == []
     assert faults() == ["a was asked for robots.txt 0 times"]
     assert faults(at(0, "a", ROBOTS), at(9, "a", ROBOTS)) == ["a was asked for robots.txt 2 times"]
-    assert faults(at(0, "a", ROBOTS), at(0.04, "a")) == ["a/page/1 came before robots.txt was known"]
+    assert faults(at(0, "a", ROBOTS), at(0.04, "a")) == [
+        "a/page/1 came before robots.txt was known"
+    ]
     assert faults(at(0, "a", ROBOTS), at(1, "a", "/private/x")) == ["a/private/x is forbidden"]
     assert len(faults(at(0, "a"))) == 2
 

@@ -1,4 +1,4 @@
-"""Crawlee with its throttle for the hosts of the URLs, and robots.txt; everything else as it comes.
+"""Crawlee with its throttle for the hosts of the URLs, and robots.txt, the rest as it comes.
 Argument: a file of URLs."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scrapy with AutoThrottle and robots.txt, everything else as it comes. Argument: a file of URLs."""
+"""Scrapy with AutoThrottle and robots.txt, the rest as it comes. Argument: a file of URLs."""
 
 from __future__ import annotations
 
