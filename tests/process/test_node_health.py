@@ -71,8 +71,11 @@ def test_workers_that_die_again_and_again_are_reported(
 
 
 def a_worker(master: int) -> int:
-    """The youngest of its processes: steward and template exist before any worker."""
-    return max(psutil.Process(master).children(), key=lambda one: one.create_time()).pid
+    """The youngest of its processes once there are two workers again: steward and template exist
+    before any worker."""
+    children = psutil.Process(master).children
+    wait(lambda: len(children()) == 4)
+    return max(children(), key=lambda one: one.create_time()).pid
 
 
 def test_a_node_that_stands_still_is_late_and_well_again_when_it_goes_on(
