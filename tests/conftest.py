@@ -41,11 +41,27 @@ EXTERNAL_POSTGRES = os.environ.get("TEST_DATABASE_URL") or os.environ.get("DATAB
 NODES = {"benchmarks", "faults", "process", "worlds"}  # folders
 OURS = ("DATABASE_URL", "TEST_DATABASE_URL", "REDIS_URL")
 
+COPY = " STRATEGY FILE_COPY"  # cheaper for our small databases, from PostgreSQL 15 on
+MEMORY = Path("/dev/shm")
+ENOUGH = 4 << 30  # bytes; a whole run needs half of it
+
 _numbers = count(1)
 
 
 class NewDatabase(Protocol):
     def __call__(self, kind: str, *, empty: bool = False) -> str: ...
+
+
+def _keep_files_in_memory() -> None:
+    """Puts temporary files into memory if the machine has plenty: there, a new database costs a
+    tenth of the CPU time, and no test waits for the disk. TMPDIR in the environment prevents it."""
+    if "TMPDIR" in os.environ or not MEMORY.is_dir():
+        return
+    place = os.statvfs(MEMORY)
+    room = min(place.f_bavail * place.f_frsize, psutil.virtual_memory().available)
+    if room >= ENOUGH and not place.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None  # read the variable again
 
 
 def _set_up_django() -> str:
@@ -61,6 +77,7 @@ def _set_up_django() -> str:
     return var_dir
 
 
+_keep_files_in_memory()
 # Now, not in a hook: further conftest.py files import models.
 VAR_DIR = _set_up_django()
 
@@ -166,7 +183,7 @@ def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New
         server: str = request.getfixturevalue("postgres_url")
         name = f"crawlframe_test_{os.getpid()}_{number}"
         template = "template0" if empty else request.getfixturevalue("postgres_template")
-        _postgres(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+        _postgres(server, f"CREATE DATABASE {name} TEMPLATE {template}", COPY)
         made.append((server, name))
         return _named(server, name)
 
@@ -345,10 +362,12 @@ def _migrate(url: str) -> None:
         call_command("migrate", interactive=False, verbosity=0)
 
 
-def _postgres(server: str, statement: str) -> None:
+def _postgres(server: str, statement: str, from_15: str = "") -> None:
     connection = psycopg2.connect(server)
     try:
         connection.autocommit = True
+        if connection.server_version >= 150000:
+            statement += from_15
         connection.cursor().execute(statement)
     finally:
         connection.close()
