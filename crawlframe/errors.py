@@ -198,6 +198,12 @@ class BadHeader(BadResponse):
     """A header line of the response has no colon. The requests downloader ignores such lines."""
 
 
+class Blocked(FetchError):
+    """The spider's ``is_blocked`` calls the page a block."""
+
+    reason = "blocked"
+
+
 class BadEncoding(FetchError):
     """The body cannot be decoded with the content encoding that it declares."""
 

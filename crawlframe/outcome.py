@@ -65,6 +65,7 @@ class Outcome:
     version: str = ""  # of the code that ran
     stats: PageStats | None = None
     closing: str = ""  # why the spider closed its task here
+    signal: tuple[int, int] = (0, 0)  # what its fetch says about its host (frontier/records.py)
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
         """Set where the request goes next; any verdict but DONE drops what the callback led to."""

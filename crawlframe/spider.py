@@ -7,7 +7,7 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, Literal, get_type_hints
 
 import msgspec
 
@@ -23,10 +23,14 @@ from crawlframe.stats import Stats
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
 
+BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
+
+
 class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of a spider's ``settings``."""
 
-    delay: float = 0.0  # seconds between two requests to one host, over all nodes
+    delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
+    min_delay: float = 0.0  # seconds: the least that "auto" chooses
     concurrency: int = 8  # requests in flight per host, over all nodes
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
@@ -45,9 +49,14 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        for name in ("delay", "depth_limit", "page_limit", "retries", "max_redirects"):
+        for name in ("min_delay", "depth_limit", "page_limit", "retries", "max_redirects"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
+        if self.delay != "auto":
+            if self.delay < 0:
+                raise ValueError("delay must not be negative")
+            if self.min_delay:
+                raise ValueError('min_delay belongs to delay = "auto"; leave one of the two out')
         for name in ("concurrency", "timeout", "max_body"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
@@ -113,6 +122,11 @@ class Spider:
         it is or changed, another one, or None to drop it. ``response`` is None in start, and where
         the fetch brought none."""
         return request
+
+    def is_blocked(self, response: Response) -> bool:
+        """Whether the server has turned the crawler away: a page of this kind is tried again, and a
+        host of which most pages are so is left alone for an hour. By default, by its status."""
+        return response.status in BLOCKS
 
 
 class SpiderInfo(msgspec.Struct, frozen=True):

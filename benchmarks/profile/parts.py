@@ -16,7 +16,7 @@ from benchmarks.standard.spiders.standard import Standard, StandardParsel
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
-from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.frontier.records import ANSWERED, Claimed, Signal, TaskView
 from crawlframe.ledger import TaskSpec
 from crawlframe.node.messages import Run, WorkerReport, child_line
 from crawlframe.node.running_marks import RunningMarks
@@ -133,8 +133,9 @@ def messages(pages: list[Page]) -> list[Part]:
         between = time.process_time()
         (message,) = theirs.receive()
         assert isinstance(message, Run)
-        fetched = [(request.rid, request.claim) for request in message.requests]
-        theirs.send(WorkerReport(len(batch), fetched, [rid for rid, _ in fetched]))
+        signal = Signal(ANSWERED, 50)
+        fetched = [(request.rid, request.claim, signal) for request in message.requests]
+        theirs.send(WorkerReport(len(batch), fetched, [rid for rid, _, _ in fetched]))
         end = time.process_time()
         ours.receive()
         sent += time.process_time() - end + between - began

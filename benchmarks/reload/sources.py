@@ -21,7 +21,7 @@ class Framework(NamedTuple):
 
 CRAWLFRAME = Framework(
     "from crawlframe import Request, Response, Spider",
-    'settings = {"concurrency": 64}',
+    'settings = {"concurrency": 64, "delay": 0}',
     "from crawlframe import EDITION",
 )
 SCRAPY = Framework(

@@ -14,6 +14,7 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier.batches import MAX_ENTRIES, by_weight, chunks, question_chunks
 from crawlframe.frontier.connection import LONG_TIMEOUT, TIMEOUT, connect, persist
 from crawlframe.frontier.eras import Eras
+from crawlframe.frontier.hosts import Hosts
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import (
@@ -21,6 +22,7 @@ from crawlframe.frontier.records import (
     Claimed,
     Completion,
     Fetched,
+    Signal,
     TaskView,
     fingerprints,
     groups,
@@ -32,7 +34,11 @@ from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request import Admission
 
 KNOWN = ord("1")
+BLAMED, REFUSAL = 1, 2  # penalties of ``release``
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
+
+
+GivenBack = tuple[bytes, str, int] | tuple[bytes, str, int, Signal]
 
 
 class Frontier(Tasks):
@@ -45,6 +51,7 @@ class Frontier(Tasks):
         super().__init__(store)
         self.leases = Leases(store)  # the lives of nodes
         self.eras = Eras(store)  # of the data
+        self.hosts = Hosts(store)
         self.rollouts = Rollouts(store)  # the revisions that nodes should pull
         self.spiders = SpiderCatalogue(store)
         self._last_claim = (0, -1)  # generation and sequence number
@@ -116,8 +123,8 @@ class Frontier(Tasks):
         n: int,
         fetched: Sequence[Fetched],
     ) -> None:
-        over = pack([part for rid, _, number in fetched for part in (rid, number)])
-        wait, states, batch, blamed = self.store.run(
+        over = pack([part for one in fetched for part in (one.rid, one.claim, *one.signal)])
+        wait, states, batch, blamed, refused = self.store.run(
             "claim", partition, generation, sequence, n, over
         )
         if batch or fetched:
@@ -127,14 +134,11 @@ class Frontier(Tasks):
         for i in range(0, len(states), 3):
             task, state, cookies = states[i : i + 3]
             version = self.rows.read_row(
-                "TASK", b"cookies", cookies, _cookie_version, 0, int(task), partition
+                "TASK", b"cookies", cookies, _number, 0, int(task), partition
             )
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version)
-        rows = iter(blamed)
-        kills = {
-            rid: self.rows.read_row("KILLS", rid, row, _kills, 0, "", partition)
-            for rid, row in zip(rows, rows, strict=True)
-        }
+        kills = self._numbers_of("KILLS", blamed, partition)
+        refusals = self._numbers_of("REFUSALS", refused, partition)
         fields = iter(batch)
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
@@ -144,10 +148,16 @@ class Frontier(Tasks):
                     "TRIES", rid, tries, _tries, (0, 0), "", partition
                 )
             kept = whole(record, host)
-            killed = kills.get(rid, 0)
-            claim.requests.append(
-                Claimed(rid, int(task), host, attempts, deliveries, kept, sequence, killed)
-            )
+            more = sequence, kills.get(rid, 0), refusals.get(rid, 0)
+            claim.requests.append(Claimed(rid, int(task), host, attempts, deliveries, kept, *more))
+
+    def _numbers_of(self, name: str, flat: list[bytes], partition: int) -> dict[bytes, int]:
+        """rid -> number, of a hash whose rows were read as {rid, number, ...}."""
+        rows = iter(flat)
+        return {
+            rid: self.rows.read_row(name, rid, row, _number, 0, "", partition)
+            for rid, row in zip(rows, rows, strict=True)
+        }
 
     def known(self, asked: list[tuple[int, list[Admission]]]) -> list[list[bool]]:
         """For each (task, admissions): whether each of them has been admitted before."""
@@ -206,7 +216,9 @@ class Frontier(Tasks):
                 ready = [self._push_from(partition, entries[rid], cursors[rid]) for rid in cursors]
                 cursors = {}
                 for chunk in by_weight(entry for entry in ready if entry is not None):
-                    packed = pack([(*head, groups(links)) for *head, links in chunk])
+                    packed = pack(
+                        [(*head, groups(links), *signal) for *head, links, signal in chunk]
+                    )
                     done, behind = self.store.run("complete", partition, packed)
                     ended.update(int(task) for task in done)
                     cursors.update(zip(behind[::2], behind[1::2], strict=True))
@@ -234,7 +246,8 @@ class Frontier(Tasks):
             local = [f for f in local if self.store.partition_of(f.host) == partition]
         failed = 2 if completion.cancelled else int(completion.failed)
         task, counted = str(completion.task), [completion.duplicates, completion.items]
-        return [completion.rid, task, failed, counted, 0, local]
+        signal = completion.signal if completion.signal.kind else ()
+        return [completion.rid, task, failed, counted, 0, local, signal]
 
     def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:
         """Pushes all but the last chunk of a long list of follow-ups. Returns the entry that
@@ -246,21 +259,22 @@ class Frontier(Tasks):
             cursor = self.store.run("push", partition, rid, task, cursor, packed, len(chunk))
             if cursor < 0:
                 return None
-        return [*entry[:4], cursor, follow_ups[cursor:]] if cursor else entry
+        return [*entry[:4], cursor, follow_ups[cursor:], entry[6]] if cursor else entry
 
-    def retry(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
+    def retry(self, generation: int, requests: Sequence[GivenBack]) -> int:
         """(rid, host, milliseconds): held requests wait that long for another attempt. Returns how
-        many this generation held."""
+        many this generation held. The signal of a fetch may follow, for a slot that is freed
+        here."""
         return self._give("retry", generation, requests, "1")
 
-    def defer(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
+    def defer(self, generation: int, requests: Sequence[GivenBack]) -> int:
         """As ``retry``, for requests that were not attempted."""
         return self._give("retry", generation, requests, "0")
 
-    def release(self, generation: int, requests: list[tuple[bytes, str, int]]) -> int:
-        """(rid, host, penalty): held requests go back, first in line. Penalty 1: it is blamed for
-        the death of a worker, which counts as a delivery and a kill; else 0. Returns as
-        ``retry``."""
+    def release(self, generation: int, requests: Sequence[GivenBack]) -> int:
+        """(rid, host, penalty): held requests go back, first in line. Penalty BLAMED: for the death
+        of a worker, which counts as a delivery and a kill; REFUSAL: its host refused it, and after
+        some of these it goes to the end of its line; else 0. The rest is as in ``retry``."""
         return self._give("release", generation, requests)
 
     def park(
@@ -271,11 +285,11 @@ class Frontier(Tasks):
         them; "" when the code is not to blame, so that only ``unpark`` brings them back."""
         return self._give("park", generation, requests, mark_of(version))
 
-    def _give(self, verb: str, generation: int, requests: list[Any], *more: str) -> int:
+    def _give(self, verb: str, generation: int, requests: Sequence[Any], *more: str) -> int:
         moved = 0
         for partition, mine in self.store.split(requests, lambda request: request[1]):
             for chunk in chunks(mine, MAX_ENTRIES):
-                entries = [[rid, value] for rid, _, value in chunk]
+                entries = [[one[0], one[2], *(one[3] if len(one) > 3 else ())] for one in chunk]
                 moved += self.store.run(verb, partition, generation, pack(entries), *more)
         return moved
 
@@ -297,9 +311,5 @@ def _tries(_: bytes, tries: bytes) -> tuple[int, int]:
     return int(attempts), int(deliveries)
 
 
-def _kills(_: bytes, kills: bytes) -> int:
-    return int(kills)
-
-
-def _cookie_version(_: bytes, version: bytes) -> int:
-    return int(version)
+def _number(_: bytes, value: bytes) -> int:
+    return int(value)

@@ -23,7 +23,26 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "LANES": ("l:.", "zset of a host: <task>:<rank> -> rank and turn"),
     "LANE": ("q:.", "list of a lane: rids that are ready"),
-    "HOST": ("h:.", "hash of a host: a fetches in progress, n next time (ms), t turn"),
+    "HOST": (
+        "h:.",
+        "hash of a host: a fetches in progress, n next time (ms), t turn. Kept while they matter: "
+        "x 1 if any of r, op, od, oc, p, rd and rw is set; r rest until (ms), why (its reason), "
+        "f rests in a row, since s (ms), u requests in a row that did not reach it, p probation "
+        "(1 the next request is a trial, 2 it was sent), b the last pages (each 0, or 1 a "
+        "block); g gap of the adaptive rate (ms), c its other numbers (msgpack), w claims in a "
+        "row that the gap held up; od and oc an "
+        "operator's delay (ms) and concurrency, op 1 paused by an operator, ou until when these "
+        "hold (ms, absent = without end); ro robots known until (ms), rd robots delay (ms), "
+        "rw requests that obey robots wait until (ms); ip address last connected to",
+    ),
+    "HELD_HOSTS": (
+        "held",
+        "zset host -> until (ms): parked, paused by an operator, or asked to wait long",
+    ),
+    "WATCHED": (
+        "watched",
+        "set of hosts whose next answers are counted: with failures, on probation, or blocking",
+    ),
     "REQ": ("req", "hash rid -> record (as records.cut leaves it); every pending request"),
     "OWN": (
         "own",
@@ -32,6 +51,7 @@ KEYS: dict[str, tuple[str, str]] = {
     ),
     "TRIES": ("tries", "hash rid -> <attempts>,<deliveries>[,<tried>]; absent = 0,0"),
     "KILLS": ("kills", "hash rid -> workers whose death it is blamed for; absent = 0"),
+    "REFUSALS": ("refusals", "hash rid -> how often its host refused it; absent = 0"),
     "CURSOR": ("cursor", "hash rid -> follow-ups of a long list that were pushed"),
     "DELAYED": ("delayed", "zset rid -> due time (ms)"),
     "INPROGRESS": ("inprogress:.", "set of a generation: rids it holds"),

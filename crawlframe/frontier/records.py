@@ -29,9 +29,11 @@ class TaskLimits(NamedTuple):
     """The limits of a task, for claim and admit."""
 
     priority: int = 0
-    delay: int = 0  # milliseconds between two requests to a host
+    delay: int = 0  # milliseconds between two requests to a host; if adaptive, the least
     concurrency: int = 8  # requests in flight per host
     page_limit: int = 0  # requests admitted; 0: no limit
+    adaptive: bool = False  # the frontier finds the rate that each host bears
+    robots: bool = False  # requests wait until the robots.txt of their host is known
 
 
 class Claimed(NamedTuple):
@@ -45,6 +47,7 @@ class Claimed(NamedTuple):
     record: bytes
     claim: int = 0  # the sequence number of the claim that returned it
     kills: int = 0  # workers whose death it is blamed for
+    refusals: int = 0  # how often its host has refused it
 
     @property
     def alone(self) -> bool:
@@ -62,6 +65,19 @@ class Claimed(NamedTuple):
         return ""
 
 
+NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED = range(5)  # kinds of signals
+
+
+class Signal(NamedTuple):
+    """What a fetch says about its host. It is applied once, by the verb that frees the slot."""
+
+    kind: int = NOTHING
+    ms: int = 0  # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none
+
+
+NO_SIGNAL = Signal()
+
+
 class Fetched(NamedTuple):
     """A request held by this generation whose fetch is over: its host's slot is freed before the
     request is settled."""
@@ -69,6 +85,7 @@ class Fetched(NamedTuple):
     rid: bytes
     host: str
     claim: int  # as in Claimed: another claim fetches the same request again
+    signal: Signal = NO_SIGNAL
 
 
 class TaskView(NamedTuple):
@@ -90,7 +107,8 @@ class Claim:
 @dataclass
 class Completion:
     """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
-    ``items``: number of items in the row; ``cancelled``: it failed for no other reason."""
+    ``items``: number of items in the row; ``cancelled``: it failed for no other reason; ``signal``:
+    of its fetch."""
 
     rid: bytes
     task: int
@@ -100,6 +118,7 @@ class Completion:
     duplicates: int = 0
     items: int = 0
     cancelled: bool = False
+    signal: Signal = NO_SIGNAL
 
 
 class Counts(NamedTuple):

@@ -11,15 +11,18 @@ from redis.commands.core import Script
 from crawlframe.frontier.keys import lua_prelude
 
 LUA = Path(__file__).parent / "lua"
-READING = {"audit", "known", "leases"}
+READING = {"audit", "hosts", "known", "leases"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
+HEARING = {"claim", "complete", "release", "retry"}  # verbs that are told what fetches say of hosts
 
 
 @cache
 def source(verb: str) -> str:
     """The complete Lua text of a verb."""
     parts = [lua_prelude(), (LUA / "_shared.lua").read_text()]
+    if verb in HEARING:
+        parts += [(LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals")]
     if verb not in UNGUARDED:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:
@@ -46,18 +49,23 @@ class Scripts:
     cookies: Script
     era: Script
     hasten: Script
+    hosts: Script
     known: Script
     last: Script
     lease: Script
     leases: Script
+    limits: Script
     open: Script
+    order: Script
     park: Script
     push: Script
     quarantine: Script
     release: Script
     replay: Script
+    resume: Script
     retake: Script
     retry: Script
+    robots: Script
     state: Script
     unpark: Script
 

@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -47,12 +47,7 @@ class Tasks:
 
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
         """Makes a task known and admits its seeds. Repeating it changes nothing."""
-        fields = _flat(
-            state="running",
-            delay=limits.delay,
-            concurrency=limits.concurrency,
-            limit=limits.page_limit,
-        )
+        fields = [*_flat(state="running"), *_limits(limits)]
         mine = dict(self.store.split(seeds, lambda seed: seed.host))
         # Partitions with seeds last: a claim that returns a seed finds the task in every partition.
         for partition in sorted(
@@ -69,6 +64,16 @@ class Tasks:
             for chunk in chunks(mine, MAX_ENTRIES):
                 new += self.store.run("admit", partition, task, pack(groups(chunk)))
         return new
+
+    def set_limits(self, task: int, limits: TaskLimits) -> None:
+        """Changes the limits of an open task. Its waiting requests keep their priority. Raises
+        FrontierError when Redis does not know the task."""
+        fields = pack(_limits(limits))
+        for partition in range(self.store.partitions):
+            self.store.run("limits", partition, task, fields, pack([]))
+            for lanes in self._lanes(partition, task):
+                for chunk in chunks(lanes, MAX_ENTRIES):
+                    self.store.run("limits", partition, task, fields, pack(chunk))
 
     def pause(self, task: int) -> None:
         """From now on no requests of the task are claimed."""
@@ -109,17 +114,22 @@ class Tasks:
 
     def _end_waiting(self, partition: int, task: int, until: float) -> bool:
         """Empties the task's lanes. A lane that is created meanwhile may be missed."""
-        keys = self.store.keys[partition]
-        start, pattern = len(keys("LANE")), keys.pattern(f"q:{task}:*")
-        cursor = 0
+        scan = self._lanes(partition, task)
         while time.monotonic() <= until:
-            cursor, names = self.store.redis.scan(cursor, pattern, KEYS_PER_SCAN)
-            lanes = [name.decode()[start:] for name in names]
+            if (lanes := next(scan, None)) is None:
+                return True
             if not self._end_lanes(partition, task, lanes, until):
                 return False
-            if cursor == 0:
-                return True
         return False
+
+    def _lanes(self, partition: int, task: int) -> Iterator[list[str]]:
+        """The names of the task's lanes that have requests, in lists that may be empty."""
+        keys = self.store.keys[partition]
+        start, pattern = len(keys("LANE")), keys.pattern(f"q:{task}:*")
+        cursor = -1
+        while cursor:
+            cursor, names = self.store.redis.scan(max(0, cursor), pattern, KEYS_PER_SCAN)
+            yield [name.decode()[start:] for name in names]
 
     def _end_lanes(self, partition: int, task: int, lanes: list[str], until: float) -> bool:
         while lanes:
@@ -298,6 +308,17 @@ def _cookie(key: bytes, cookie: bytes) -> tuple[str, str]:
     if cookie:
         _COOKIE.decode(cookie)
     return key.decode(), cookie.decode()
+
+
+def _limits(limits: TaskLimits) -> list[str]:
+    """Fields of the task hash."""
+    return _flat(
+        delay=limits.delay,
+        concurrency=limits.concurrency,
+        limit=limits.page_limit,
+        auto=int(limits.adaptive),
+        robots=int(limits.robots),
+    )
 
 
 def _flat(**fields: Any) -> list[str]:

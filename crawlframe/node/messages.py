@@ -25,7 +25,7 @@ import msgspec
 from msgspec.msgpack import Decoder
 
 from crawlframe.frontier.nodes import CodeState
-from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.frontier.records import Claimed, Signal, TaskView
 from crawlframe.frontier.rollouts import Rollout
 from crawlframe.node.channel import Channel, pair
 from crawlframe.spider import SpiderInfo
@@ -80,10 +80,10 @@ class WorkerReady(Message, tag="worker ready"):
 
 class WorkerReport(Message, tag="report"):
     """Worker to master: this many more slots are free, the fetches of these (rid, number of the
-    claim) are over, and these rids are settled."""
+    claim, signal) are over, and these rids are settled."""
 
     credits: int
-    fetched: list[tuple[bytes, int]]
+    fetched: list[tuple[bytes, int, Signal]]
     settled: list[bytes]
 
 

@@ -59,13 +59,13 @@ class OneTask(TaskSource):
         attempts: int = 0,
         deliveries: int = 0,
         kills: int = 0,
+        refusals: int = 0,
     ) -> Outcome:
         """Returns the outcome of a request, which is encoded and decoded first. Raises BadRequest
         if it cannot be encoded."""
         rid, record = make_rid(self.task, request.fingerprint()), request.encode()
-        return await self.take(
-            Claimed(rid, self.task, request.host, attempts, deliveries, record, 0, kills), view
-        )
+        before = attempts, deliveries, record, 0, kills, refusals
+        return await self.take(Claimed(rid, self.task, request.host, *before), view)
 
     async def start(self) -> Outcome:
         """Returns the outcome of the root request, which runs ``start``."""

@@ -47,7 +47,8 @@ def run(
     ``spider`` is a class, or an object on which attributes were set. ``arguments`` are those of the
     task; required ones may be missing. ``middlewares`` and ``pipelines`` say whether those of the
     spider run. ``download`` takes a Request and returns a Response or raises FetchError; it may be
-    async. ``attempts`` is the number of tries that failed before.
+    async. ``attempts`` is the number of tries that failed before; with a
+    status of 429 or 503, how often the host refused it.
 
     Raises what the author's code raises, as it is. Raises SpiderError for what a node would refuse
     or park, such as a Request that names no method of the spider; BadRequest for one that cannot be

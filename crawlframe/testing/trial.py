@@ -74,7 +74,7 @@ class Trial:
         )
         try:
             if isinstance(got, Request):
-                return await task.run(got, attempts=attempts)
+                return await task.run(got, attempts=attempts, refusals=attempts)
             if got is None:
                 return await task.start()
             task.summary = got

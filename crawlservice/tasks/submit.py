@@ -111,10 +111,12 @@ def _seeds(task: Task) -> list[Admission]:
 
 def _published(settings: SpiderSettings) -> dict[str, Any]:
     """The part of a spider's settings that is stored with its task."""
+    adaptive = settings.delay == "auto"
     kept = {
-        "delay": round(settings.delay * 1000),
+        "delay": round(1000 * (settings.min_delay if settings.delay == "auto" else settings.delay)),
         "concurrency": settings.concurrency,
         "page_limit": settings.page_limit,
+        "adaptive": adaptive,
     }
     share = settings.failed_share
     return kept if share is msgspec.UNSET else kept | {"failed_share": share}
@@ -196,9 +198,13 @@ def limits_as_written(task: Task) -> dict[str, Any]:
     """The limits of a task, with the names, order and units of ``settings``."""
     known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
     written = {name: task.settings[name] for name in dict.fromkeys([*known, *task.settings])}
+    adaptive = written.pop("adaptive", False)
     if "delay" in written:  # stored in milliseconds, as the frontier counts
         seconds = written["delay"] / 1000
-        written["delay"] = int(seconds) if seconds.is_integer() else seconds
+        seconds = int(seconds) if seconds.is_integer() else seconds
+        written["delay"] = "auto" if adaptive else seconds
+        if adaptive and seconds:
+            written["min_delay"] = seconds
     return written
 
 

@@ -28,7 +28,7 @@ from crawlframe import Request, Spider
 
 class Maze(Spider):
     name = "maze"
-    settings = {{"concurrency": 512, "retries": 8}}
+    settings = {{"concurrency": 512, "delay": 0, "retries": 8}}
 
     def start(self, site: str):
         yield Request(site + "/page/0")

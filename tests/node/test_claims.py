@@ -12,6 +12,7 @@ from redis import Redis
 
 from crawlframe.frontier import Claimed, Frontier
 from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.records import ANSWERED, Signal
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.claims import AWAY_PAUSE, IDLE_PAUSE, RETAKE_EVERY, Claims
 from crawlframe.node.master.deferred_calls import DeferredCalls
@@ -52,9 +53,12 @@ def claim(claims: Claims, bench: Bench, child: Child, n: int) -> list[Claimed]:
     return made.requests
 
 
-def over(*requests: Claimed) -> list[tuple[bytes, int]]:
+SIGNAL = Signal(ANSWERED, 50)
+
+
+def over(*requests: Claimed) -> list[tuple[bytes, int, Signal]]:
     """The finished fetches in the form in which a worker reports them."""
-    return [(request.rid, request.claim) for request in requests]
+    return [(request.rid, request.claim, SIGNAL) for request in requests]
 
 
 class Away(Frontier):
@@ -146,7 +150,7 @@ def test_requests_that_the_worker_no_longer_holds_are_not_reported(
     settled, again, held = claim(claims, bench, child, 3)
     child.settle(settled.rid)
     child.hold(again._replace(claim=7))
-    claims.end_fetches(child, [*over(settled, again), (b"unknown", 1)], NOW)
+    claims.end_fetches(child, [*over(settled, again), (b"unknown", 1, SIGNAL)], NOW)
     assert claims.due(taking=False) == math.inf
     claims.end_fetches(child, over(held), NOW)
     assert claims.due(taking=False) < math.inf
@@ -197,7 +201,7 @@ def test_a_new_generation_tells_nothing_of_the_old_one(
     assert claims.make(bench.frontier, GENERATION, 1, NOW) is None  # it is fenced
     made = claims.make(bench.frontier, GENERATION + 1, 1, NOW)
     assert made is not None
-    assert [(one.rid, one.claim) for one in made.requests] == over(*held)
+    assert [(one.rid, one.claim) for one in made.requests] == [(one.rid, one.claim) for one in held]
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

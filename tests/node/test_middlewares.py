@@ -328,9 +328,11 @@ def test_follow_returns_a_request_or_none(returned: Any) -> None:
         ({"redirects": 0}, {}, 302, Verdict.DONE),
         ({"redirects": 0}, {}, 404, Verdict.ERROR),
         ({"redirects": 1}, {}, 302, Verdict.ERROR),
-        ({}, {}, 503, Verdict.RETRY),
-        ({"retries": 0}, {}, 503, Verdict.ERROR),
-        ({"retries": 1}, {"retries": 0}, 503, Verdict.RETRY),
+        ({}, {}, 500, Verdict.RETRY),
+        ({"retries": 0}, {}, 500, Verdict.ERROR),
+        ({"retries": 1}, {"retries": 0}, 500, Verdict.RETRY),
+        ({"retries": 0}, {}, 503, Verdict.RELEASE),
+        ({"retries": 0}, {}, 429, Verdict.RELEASE),
     ],
 )
 def test_statuses_and_retries(

@@ -11,6 +11,7 @@ import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.errors import (
+    MAX_AFTER,
     BodyTooLarge,
     ConnectionLost,
     FetchError,
@@ -113,7 +114,7 @@ class Worker(Tasks):
             Picky,
             settings=Settings(max_deliveries=5),
             version="v1",
-            fetched=lambda claimed: self.over.append(claimed.rid),
+            fetched=lambda claimed, signal: self.over.append(claimed.rid),
             clock=lambda: self.now,
         )
 
@@ -203,26 +204,26 @@ def test_who_is_running_is_marked() -> None:
 # -- another try ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", [503, ConnectionLost("gone"), FetchTimeout("slow")])
+@pytest.mark.parametrize("answer", [500, ConnectionLost("gone"), FetchTimeout("slow")])
 @pytest.mark.parametrize("attempts", [0, 1])
 def test_what_may_pass_is_tried_again(answer: int | FetchError, attempts: int) -> None:
     outcome = run(answer, attempts=attempts)
     assert outcome.verdict is Verdict.RETRY
-    assert outcome.reason == (answer.reason if isinstance(answer, FetchError) else "http_503")
+    assert outcome.reason == (answer.reason if isinstance(answer, FetchError) else "http_500")
     assert 500 * 2**attempts <= outcome.delay <= 1500 * 2**attempts
     assert outcome.fetch_ms == round(1000 * TOOK)
 
 
 def test_the_last_try_ends_as_an_error() -> None:
-    outcome = run(503, attempts=2)
-    assert (outcome.verdict, outcome.reason, outcome.status) == (Verdict.ERROR, "http_503", 503)
-    assert outcome.detail == f"{URL} answered 503"
+    outcome = run(500, attempts=2)
+    assert (outcome.verdict, outcome.reason, outcome.status) == (Verdict.ERROR, "http_500", 500)
+    assert outcome.detail == f"{URL} answered 500"
 
 
-@pytest.mark.parametrize("asked", [120, 10 * round(BACKOFF_CAP)])
+@pytest.mark.parametrize("asked", [120, 10 * round(BACKOFF_CAP), 10 * MAX_AFTER])
 def test_a_server_may_ask_for_patience(monkeypatch: pytest.MonkeyPatch, asked: int) -> None:
     monkeypatch.setattr(Fetched, "headers", {"Retry-After": str(asked)})
-    assert run(503).delay == 1000 * min(asked, round(BACKOFF_CAP))
+    assert run(500).delay == 1000 * min(asked, MAX_AFTER)
 
 
 @pytest.mark.parametrize(

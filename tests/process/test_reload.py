@@ -475,7 +475,7 @@ CODE = "{code}"
 
 class Shop(Spider):
     name = "shop"
-    settings = {{"concurrency": 32}}
+    settings = {{"concurrency": 32, "delay": 0}}
 
     def start(self, url: str):
         yield Request(url)

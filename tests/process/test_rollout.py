@@ -32,7 +32,7 @@ class Shop(Spider):
     """Fetches as many pages as ``many`` says."""
 
     name = "shop"
-    settings = {"concurrency": 4}
+    settings = {"concurrency": 4, "delay": 0}
 
     def start(self, url: str, many: int):
         for number in range(many):

@@ -206,7 +206,9 @@ def test_a_status_that_is_not_handled_does_not_reach_the_callback() -> None:
     busy = make_response(URL, status=503, headers={"Retry-After": "20"})
     result = run(Shop, busy)
     assert (result.end, result.reason, result.delay) == ("retry", "http_503", 20)
-    assert run(Shop, busy, attempts=1).end == "error"
+    assert run(Shop, busy, attempts=1).end == "retry"  # its host refuses it: no try is used up
+    assert run(Shop, busy, attempts=20).end == "error"
+    assert run(Shop, make_response(URL, status=500), attempts=1).end == "error"
 
 
 def test_an_errback_gets_the_error() -> None:

@@ -17,7 +17,7 @@ class Ordinary(Spider):
     """Title and links of every page."""
 
     name = "ordinary"
-    settings = {"concurrency": 32}
+    settings = {"concurrency": 32, "delay": 0}
 
     url: str
 
@@ -34,7 +34,7 @@ class Sleeping(Ordinary):
     """Blocks in every callback, like one that queries a database or calls requests."""
 
     name = "sleeping"
-    settings = {"concurrency": 8}
+    settings = {"concurrency": 8, "delay": 0}
 
     seconds: float = 1.0
 
@@ -47,7 +47,7 @@ class Computing(Ordinary):
     """Computes in every callback, in pure Python."""
 
     name = "computing"
-    settings = {"concurrency": 8}
+    settings = {"concurrency": 8, "delay": 0}
 
     seconds: float = 0.3  # of CPU
 
@@ -64,7 +64,7 @@ class Surprising(Ordinary):
     """Is fast a thousand times, and then sometimes sleeps."""
 
     name = "surprising"
-    settings = {"concurrency": 8}
+    settings = {"concurrency": 8, "delay": 0}
 
     seconds: float = 10.0
 

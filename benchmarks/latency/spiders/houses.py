@@ -12,7 +12,7 @@ class Houses(Spider):
     """A number of houses, with at most 24 requests in flight."""
 
     name = "houses"
-    settings = {"concurrency": 24}
+    settings = {"concurrency": 24, "delay": 0}
 
     def start(self, site: str, houses: int) -> Iterator[Request]:
         for number in range(houses):

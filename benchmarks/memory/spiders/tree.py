@@ -12,7 +12,7 @@ class TreeSpider(Spider):
     """Title and price of each page, and all links."""
 
     name = "tree"
-    settings = {"concurrency": 256}  # on the one host, over all workers
+    settings = {"concurrency": 256, "delay": 0}  # on the one host, over all workers
 
     def start(self, url: str) -> Iterator[Request]:
         yield Request(url)

@@ -7,6 +7,7 @@ class Idle(Spider):
     """Its callback does nothing."""
 
     name = "idle"
+    settings = {"delay": 0}
 
     def parse(self, response: Response) -> None:
         """Nothing."""

@@ -14,7 +14,7 @@ class Standard(Spider):
     """Every page of the site, with the fast tree."""
 
     name = "standard"
-    settings = {"concurrency": IN_FLIGHT}
+    settings = {"concurrency": IN_FLIGHT, "delay": 0}
 
     def start(self, url: str) -> Iterator[Request]:
         yield Request(url)
@@ -38,7 +38,7 @@ class StandardParsel(Spider):
     """The same with ``response.css``."""
 
     name = "standard_parsel"
-    settings = {"concurrency": IN_FLIGHT}
+    settings = {"concurrency": IN_FLIGHT, "delay": 0}
 
     def start(self, url: str) -> Iterator[Request]:
         yield Request(url)

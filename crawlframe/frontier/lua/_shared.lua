@@ -30,7 +30,7 @@ end
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
   'items', 'cancelled', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
-  'cookies'}
+  'cookies', 'auto', 'robots'}
 local COUNTERS = 13  -- the first fields are numbers that verbs change
 local tasks = {}
 
@@ -45,6 +45,7 @@ local function task_of(id)
   task.delay = tonumber(task.delay) or 0
   task.concurrency = math.max(1, tonumber(task.concurrency) or 1)
   task.limit = tonumber(task.limit) or 0
+  task.auto, task.robots = task.auto == '1', task.robots == '1'
   task.size = 2 ^ task.level
   task.buckets = SEEN(id .. ':')
   tasks[id] = task
@@ -78,18 +79,36 @@ local function split_lane(lane)
   return task, rank, host
 end
 
+-- What holds a host is kept with it: a rest after refusals, an operator's pause. `x` says that there
+-- is something of the kind.
+local FOREVER = 8640000000000000  -- ms: the end of what has none
+
+-- When rest and pause of a host are over (ms); it may be past.
+local function held_until(host)
+  local state = call('HMGET', HOST(host), 'r', 'op', 'ou')
+  local rest = tonumber(state[1]) or 0
+  return state[2] and math.max(rest, tonumber(state[3]) or FOREVER) or rest
+end
+
 -- Hosts take turns: one that comes back queues behind those that have been waiting.
 local function show_host(host, next_time)
-  call('ZADD', HOSTS, 'NX', integer(math.max(tonumber(next_time) or 0, now_ms())), host)
+  call('ZADD', HOSTS, 'NX', integer(math.ceil(math.max(tonumber(next_time) or 0, now_ms()))), host)
 end
 
 -- A lane whose list was empty becomes visible to claim, which hides the lane of a paused task again.
 local function show_lane(lane)
   local task, rank, host = split_lane(lane)
-  local state = call('HMGET', HOST(host), 't', 'n')
+  local state = call('HMGET', HOST(host), 't', 'n', 'x')
   local score = rank * TURNS + (tonumber(state[1]) or 0) % TURNS
   call('ZADD', LANES(host), 'NX', integer(score), task .. ':' .. rank)
-  show_host(host, state[2])
+  local next_time = tonumber(state[2]) or 0
+  if state[3] then
+    next_time = math.max(next_time, held_until(host))
+    -- Requests of a task that is being cancelled are ended without a fetch, so they wait for nothing.
+    local owner = task_of(task)
+    if owner and owner.state == 'cancelling' then call('ZADD', HOSTS, 'LT', integer(now_ms()), host) end
+  end
+  show_host(host, next_time)
 end
 
 -- The last request of a task is delayed this long, in a lane of its own. Only last.lua releases it.
@@ -122,11 +141,63 @@ local function enqueue(queues, to_head)
 end
 
 -- Host slots: `a` of a host counts the requests in progress whose fetch is not over ----------------
--- No request of the host waits or is in flight: only its next time is kept, while it matters.
+local REMEMBERED = 86400000  -- ms for which is kept what was learned about a host without requests
+
+-- No request of the host waits or is in flight: what matters later is kept as long as it does.
 local function rest_host(host)
-  local next_time = tonumber(call('HGET', HOST(host), 'n')) or 0
-  if next_time > now_ms() then call('PEXPIREAT', HOST(host), integer(next_time))
+  local state = call('HMGET', HOST(host), 'n', 'x', 'ro', 'g', 'b', 'ip')
+  local keep = tonumber(state[1]) or 0
+  if state[2] or state[3] or state[4] or state[5] or state[6] then
+    keep = math.max(keep, now_ms()) + REMEMBERED
+    if state[2] then
+      local orders = call('HMGET', HOST(host), 'ou', 'od', 'oc', 'op')
+      if not orders[1] and (orders[2] or orders[3] or orders[4]) then return call('PERSIST', HOST(host)) end
+      keep = math.max(keep, held_until(host) + REMEMBERED, tonumber(orders[1]) or 0)
+    end
+  end
+  if keep > now_ms() then call('PEXPIREAT', HOST(host), integer(keep))
   else call('DEL', HOST(host)) end
+end
+
+-- When the host may be asked next (ms).
+local function next_of(host)
+  local state = call('HMGET', HOST(host), 'n', 'x')
+  local next_time = tonumber(state[1]) or 0
+  return state[2] and math.max(next_time, held_until(host)) or next_time
+end
+
+-- A host that has requests: claim sees it when it may be asked next, and no later.
+local function bring_back(host)
+  local next_time = next_of(host)
+  local stands = tonumber(call('ZSCORE', HOSTS, host))
+  if stands and math.max(stands, next_time) <= now_ms() then return end  -- it keeps its turn
+  call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, now_ms()))), host)
+end
+
+-- Lists the host among those that an operator should know of, or not.
+local function mark_held(host)
+  local state = call('HMGET', HOST(host), 'r', 'why', 'op', 'ou')
+  local till = state[3] and (tonumber(state[4]) or FOREVER) or 0
+  if state[2] == 'asked' or state[2] == 'blocked' then
+    till = math.max(till, tonumber(state[1]) or 0)
+  end
+  if till > 0 then call('ZADD', HELD_HOSTS, integer(till), host)
+  else call('ZREM', HELD_HOSTS, host) end
+end
+
+-- The next time of a host follows from an earlier, longer delay.
+local function hasten_host(host, delay)
+  local state = call('HMGET', HOST(host), 'n', 'rd')
+  local latest = now_ms() + math.max(delay, tonumber(state[2]) or 0)
+  if (tonumber(state[1]) or 0) > latest then call('HSET', HOST(host), 'n', integer(latest)) end
+end
+
+-- A host whose rest, order or limits have changed.
+local function reconsider(host)
+  if call('EXISTS', LANES(host)) == 1 then
+    bring_back(host)
+    call('PERSIST', HOST(host))
+  elseif (tonumber(call('HGET', HOST(host), 'a')) or 0) <= 0 then rest_host(host) end
 end
 
 local function add_slots(host, n)
@@ -135,6 +206,8 @@ local function add_slots(host, n)
   call('HSET', HOST(host), 'a', math.max(0, n))  -- it was not a number
   return math.max(0, n)
 end
+
+local note_signal  -- set by _signals.lua, for the verbs that are told of signals
 
 local left_by = {}  -- generation -> rids that leave() removed from it
 
@@ -145,7 +218,7 @@ local function free_slots(freed)
   for host, n in pairs(freed) do
     local active = add_slots(host, -n)
     if not call('ZSCORE', HOSTS, host) then
-      if call('EXISTS', LANES(host)) == 1 then show_host(host, call('HGET', HOST(host), 'n'))
+      if call('EXISTS', LANES(host)) == 1 then show_host(host, next_of(host))
       elseif active <= 0 then rest_host(host) end
     end
   end
@@ -196,6 +269,7 @@ end
 local function forget_tries(rids)
   call('HDEL', TRIES, unpack(rids))
   if call('EXISTS', KILLS) == 1 then call('HDEL', KILLS, unpack(rids)) end
+  if call('EXISTS', REFUSALS) == 1 then call('HDEL', REFUSALS, unpack(rids)) end
 end
 
 -- Parked requests by group (<task>:<tried>), so that a version skips all those it has tried at once.
@@ -215,8 +289,9 @@ local function unstrand(group, rids)
 end
 
 -- Removes rid from where `own` says it is. Returns the lane. The caller removes or rewrites OWN, and
--- passes `groups` to leave_groups() where rid may be parked. Returns nothing when `own` is unreadable.
-local function leave(rid, own, freed, groups)
+-- passes `groups` to leave_groups() where rid may be parked. kind, ms: the signal of its fetch, which
+-- is noted if the slot is freed here. Returns nothing when `own` is unreadable.
+local function leave(rid, own, freed, groups, kind, ms)
   local holder, lane, hold = split_own(own)
   local id, _, host = split_lane(lane)
   local task = id and task_of(id)
@@ -235,7 +310,10 @@ local function leave(rid, own, freed, groups)
   else
     append(left_by, holder, rid)
     count(task, 'inprogress', -1)
-    if hold ~= OVER then freed[host] = (freed[host] or 0) + 1 end
+    if hold ~= OVER then
+      freed[host] = (freed[host] or 0) + 1
+      if kind then note_signal(id, host, kind, ms) end
+    end
   end
   return lane
 end

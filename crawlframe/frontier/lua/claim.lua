@@ -2,11 +2,11 @@
 -- due hosts that have free slots.
 -- KEYS[1] tag of the partition; host, lane and task keys are reached through HOSTS
 -- ARGV[1] generation; ARGV[2] sequence number of this claim; ARGV[3] n
--- ARGV[4] msgpack {rid, sequence number of the claim that returned it, ...}: requests whose fetch is
---         over, at most 500. They stay with the generation until they are settled. Those it does not
+-- ARGV[4] msgpack {rid, sequence number of the claim that returned it, kind and ms of the signal, ...}:
+--         requests whose fetch is over, at most 500. They stay with the generation until they are settled. Those it does not
 --         hold by that claim, or has reported before, are left alone.
 -- Returns: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
---          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}}
+--          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...}}
 -- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
 -- call log when it reports fetches or returns requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
@@ -21,18 +21,21 @@ local function end_fetches(over)
   if #over == 0 then return end
   keep_pulse()
   local rids, told, freed, marked = {}, {}, {}, {}
-  for i = 1, #over, 2 do rids[#rids + 1] = over[i] end
+  for i = 1, #over, 4 do rids[#rids + 1] = over[i] end
   for i, own in ipairs(call('HMGET', OWN, unpack(rids))) do
     local holder, lane, hold = split_own(own or '|')
-    if holder == generation and hold == '.' .. over[2 * i] and not told[rids[i]] then
-      local _, _, host = split_lane(lane)
+    local place = 4 * i
+    if holder == generation and hold == '.' .. over[place - 2] and not told[rids[i]] then
+      local id, _, host = split_lane(lane)
       told[rids[i]] = true
       freed[host] = (freed[host] or 0) + 1
+      note_signal(id, host, over[place - 1], over[place])
       marked[#marked + 1] = rids[i]
       marked[#marked + 1] = generation .. OVER .. '|' .. lane
     end
   end
   if #marked > 0 then call('HSET', OWN, unpack(marked)) end
+  hear_signals()
   free_slots(freed)
 end
 
@@ -60,9 +63,10 @@ local poorer, left = 0, 0  -- number of such generations, and of requests left t
 local rids, lanes, found = {}, {}, {}  -- the claimed requests, with their lanes and records
 
 local function answer(wait)
-  local states, batch, blamed, named = {}, {}, {}, {}
+  local states, batch, blamed, refused, named = {}, {}, {}, {}, {}
   if #rids > 0 then
     local tries = call('HMGET', TRIES, unpack(rids))
+    local refusals = call('EXISTS', REFUSALS) == 1 and call('HMGET', REFUSALS, unpack(rids)) or {}
     for i, rid in ipairs(rids) do
       local place = 4 * i
       batch[place - 3], batch[place - 2], batch[place - 1] = rid, lanes[i], found[i]
@@ -71,6 +75,10 @@ local function answer(wait)
       if kills then
         blamed[#blamed + 1] = rid
         blamed[#blamed + 1] = kills
+      end
+      if refusals[i] then
+        refused[#refused + 1] = rid
+        refused[#refused + 1] = refusals[i]
       end
       local id = split_lane(lanes[i])
       if not named[id] then
@@ -82,7 +90,7 @@ local function answer(wait)
       end
     end
   end
-  return {wait, states, batch, blamed}
+  return {wait, states, batch, blamed, refused}
 end
 
 local last = call('GET', BATCH(generation))
@@ -148,18 +156,57 @@ local function take_lane(lane, n)
 end
 
 local MAX_LANES = 16  -- lanes of a host that one claim examines
+local MAX_CHOSEN_LANES = 500  -- the same, when only some of them may go
+
+-- What holds a host beyond the limits of its tasks.
+local FREE = {till = 0, robots_delay = 0, robots_wait = 0}
+
+local function rules_of(host)
+  local state = call('HMGET', HOST(host), 'r', 'p', 'rd', 'rw', 'od', 'oc', 'op', 'ou')
+  local ends = tonumber(state[8])
+  if ends and ends <= now then
+    call('HDEL', HOST(host), 'od', 'oc', 'op', 'ou')
+    mark_held(host)
+    state[5], state[6], state[7] = false, false, false
+  end
+  local any = false
+  for i = 1, 7 do any = any or state[i] end
+  if not any then
+    call('HDEL', HOST(host), 'x')
+    return FREE
+  end
+  local rest = tonumber(state[1]) or 0
+  return {
+    till = state[7] and math.max(rest, ends or FOREVER) or rest,
+    probation = state[2],
+    robots_delay = tonumber(state[3]) or 0,
+    robots_wait = tonumber(state[4]) or 0,
+    delay = tonumber(state[5]),
+    concurrency = tonumber(state[6]),
+  }
+end
+
+-- ms; one that has not answered yet is asked at the first rate.
+local function adaptive_gap(host)
+  return tonumber(call('HGET', HOST(host), 'g')) or 1000 / FIRST_RATE
+end
 
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
-  local state = call('HMGET', HOST(host), 'a', 'n', 't')
+  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ro')
   local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
-  if next_time > now then
-    call('ZADD', HOSTS, integer(next_time), host)
+  local rules = state[4] and rules_of(host) or FREE
+  local resting, robots_wait = rules.till > now, rules.robots_wait > now
+  if next_time > now and not resting then
+    call('ZADD', HOSTS, integer(math.ceil(next_time)), host)
     return 0
   end
-  local members = call('ZRANGE', LANES(host), 0, MAX_LANES - 1)
-  local got, gone, kept, limit, waits = 0, 0, 0, math.huge, false
+  -- Lanes that must wait do not hide others: requests of cancelled tasks wait for nothing.
+  local most = (resting or robots_wait) and MAX_CHOSEN_LANES or MAX_LANES
+  local members = call('ZRANGE', LANES(host), 0, most - 1)
+  local robots_known = (tonumber(state[5]) or 0) > now
+  local got, gone, skipped, kept, limit, waits, asked = 0, 0, 0, 0, math.huge, false, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = id and task_of(id), member .. ':' .. host
@@ -170,14 +217,26 @@ local function take(host, quota)
     elseif task.state == 'paused' then
       gone = gone + call('ZREM', LANES(host), member)
       call('SADD', PAUSED(id), lane)
+    elseif polite and (resting or robots_wait and task.robots) then
+      skipped = skipped + 1
     elseif got < quota and not (polite and waits) then
-      local n = quota - got
+      local n, delay, gap = quota - got, 0, nil
       if polite then
+        delay = rules.delay or task.delay
+        local concurrency = rules.concurrency or task.concurrency
+        if task.robots then
+          delay = math.max(delay, rules.robots_delay)
+          if not robots_known then concurrency = 1 end  -- this one brings the robots.txt
+        end
+        if rules.probation then concurrency = 1 end
+        -- An order's delay replaces the adaptive rate.
+        gap = task.auto and not rules.delay and adaptive_gap(host)
         -- The strictest limit so far applies, so that a task with a low limit is never starved.
-        limit = math.min(limit, task.concurrency)
+        limit = math.min(limit, concurrency)
         local room = limit - active - kept
         n = math.min(n, room)
-        if task.delay > 0 then n = math.min(n, 1) end
+        if delay > 0 then n = math.min(n, 1)
+        elseif gap then n = math.min(n, batch_of(gap, next_time, now)) end
         if left < poorer and n > 0 then
           local due = math.min(room, call('LLEN', LANE(lane)))
           if n >= due then n, kept, left = due - 1, kept + 1, left + 1 end
@@ -186,32 +245,44 @@ local function take(host, quota)
       if n > 0 then
         local some, empty = take_lane(lane, n)
         count(task, 'inprogress', some)
-        got, active = got + some, active + some
+        got, active, asked = got + some, active + some, asked or polite and some > 0
         if empty then
           gone = gone + call('ZREM', LANES(host), member)
         elseif #members > 1 then
           turn = turn + 1
           call('ZADD', LANES(host), integer(rank * TURNS + turn % TURNS), member)
         end
-        if polite and some > 0 and task.delay > 0 then
-          next_time, waits = now + task.delay, true
+        if gap and some > 0 then
+          -- The rate may only grow while it is what limits the host.
+          local bound = held_up(next_time, now, gap) and not empty
+          if bound then call('HINCRBY', HOST(host), 'w', some) else call('HDEL', HOST(host), 'w') end
+          next_time, waits = next_after(next_time, now, gap, some, delay), true
+        elseif polite and some > 0 and delay > 0 then
+          next_time, waits = now + delay, true
         end
       end
     end
   end
   if got > 0 then
     add_slots(host, got)
-    if state[2] then call('PERSIST', HOST(host)) end  -- the host may have been resting
+    if state[2] or state[4] or state[5] then call('PERSIST', HOST(host)) end  -- it may have been idle
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
-  if waits then call('HSET', HOST(host), 'n', integer(next_time)) end
-  if gone == #members and (gone < MAX_LANES or call('EXISTS', LANES(host)) == 0) then
+  if waits then
+    local exact = next_time % 1 > 0 and string.format('%.2f', next_time) or integer(next_time)
+    call('HSET', HOST(host), 'n', exact)
+  end
+  if rules.probation and asked then call('HSET', HOST(host), 'p', 2) end
+  if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
     if active <= 0 then rest_host(host) end
+  elseif skipped > 0 and skipped + gone == #members then
+    local till = resting and rules.till or rules.robots_wait
+    call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, till))), host)
   elseif active >= limit then
     call('ZREM', HOSTS, host)  -- free_slots adds it again
   else
-    call('ZADD', HOSTS, integer(math.max(now, next_time)), host)
+    call('ZADD', HOSTS, integer(resting and now or math.ceil(math.max(now, next_time))), host)
   end
   return got
 end

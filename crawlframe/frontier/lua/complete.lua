@@ -3,7 +3,8 @@
 -- them, the ledger row says that they are done.
 -- KEYS[1] tag of the partition
 -- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled, {dropped duplicates, items}, cursor, groups
---         of follow-ups as admit() reads them}; cursor = how many of this request were pushed before
+--         of follow-ups as admit() reads them, kind and ms of a signal}; cursor = how many of this
+--         request were pushed before
 -- Returns: {{task whose remaining requests reached 0, or 1 that is delayed: perhaps its last, ...},
 --         {rid, cursor, ...}}; the second list names requests not completed because the cursor
 --         differs: send the rest from there.
@@ -15,7 +16,7 @@ local records, owners = call('HMGET', REQ, unpack(rids)), call('HMGET', OWN, unp
 local cursors = call('EXISTS', CURSOR) == 1 and call('HMGET', CURSOR, unpack(rids)) or {}
 local gone, done = {}, {}
 for i, entry in ipairs(entries) do
-  local rid, id, failed, counted, cursor, follow_ups = unpack(entry)
+  local rid, id, failed, counted, cursor, follow_ups, kind, ms = unpack(entry)
   local task = task_of(id)
   if records[i] and not gone[rid] and task then
     local pushed = tonumber(cursors[i] or 0) or 0
@@ -25,7 +26,7 @@ for i, entry in ipairs(entries) do
     else
       gone[rid] = true
       done[#done + 1] = rid
-      if owners[i] then leave(rid, owners[i], freed, groups) end
+      if owners[i] then leave(rid, owners[i], freed, groups, kind, ms) end
       count(task, failed == 0 and 'nf' or 'ne', 1)
       if failed == 2 then count(task, 'cancelled', 1) end
       count(task, 'duplicates', counted[1])
@@ -43,6 +44,7 @@ if #done > 0 then
   if cursors[1] ~= nil then call('HDEL', CURSOR, unpack(done)) end
 end
 leave_groups(groups)
+hear_signals()
 free_slots(freed)
 save_tasks()
 local ended = {}

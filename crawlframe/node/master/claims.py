@@ -10,6 +10,7 @@ from itertools import islice
 
 from crawlframe.frontier import Claim, Fetched, Frontier
 from crawlframe.frontier.batches import MAX_ENTRIES
+from crawlframe.frontier.records import Signal
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.deferred_calls import DeferredCalls
 
@@ -54,14 +55,16 @@ class Claims:
         if retake:
             self._next_retake = 0.0
 
-    def end_fetches(self, child: Child, over: Iterable[tuple[bytes, int]], now: float) -> None:
-        """Takes a worker's report: (rid, number of the claim) of fetches that are over."""
+    def end_fetches(
+        self, child: Child, over: Iterable[tuple[bytes, int, Signal]], now: float
+    ) -> None:
+        """Takes a worker's report: (rid, number of the claim, signal) of fetches that are over."""
         if not self._over:
             self._next_report = now + REPORT_DELAY
-        for rid, claim in over:
+        for rid, claim, signal in over:
             held = child.held.get(rid)
             if held is not None and held.claim == claim:
-                self._over[Fetched(rid, held.host, claim)] = None
+                self._over[Fetched(rid, held.host, claim, signal)] = None
 
     def due(self, *, taking: bool) -> float:
         """When the next claim is due. ``taking``: whether any worker has a free slot."""

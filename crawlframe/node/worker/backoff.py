@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from email.utils import parsedate_to_datetime
 
+from crawlframe.errors import MAX_AFTER
 from crawlframe.response import Response
 
 BACKOFF_CAP = 300.0  # seconds
@@ -17,16 +19,15 @@ def backoff(attempts: int) -> int:
     return round(1000 * min(BACKOFF_CAP, 2.0 ** min(attempts, 30)) * random.uniform(0.5, 1.5))
 
 
-def retry_after(response: Response) -> int:
-    """Milliseconds that the server asks to wait (RFC 9110, 10.2.3); 0 when it does not."""
+def retry_after(response: Response) -> int | None:
+    """Milliseconds that the server asks to wait (RFC 9110, 10.2.3), at most a year; None when it
+    does not ask, or not in a way that can be read."""
     value = response.headers.get("Retry-After", "").strip()
-    if not value:
-        return 0
     try:
-        seconds = float(value) if value.isdigit() else _until(value)
+        seconds = float(value) if value.isdecimal() else _until(value)
     except (ValueError, TypeError, OverflowError):
-        return 0
-    return round(1000 * max(0.0, min(BACKOFF_CAP, seconds)))
+        return None
+    return math.ceil(1000 * max(0.0, min(MAX_AFTER, seconds)))
 
 
 def _until(date: str) -> float:

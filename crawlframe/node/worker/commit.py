@@ -15,6 +15,8 @@ from redis import RedisError
 from crawlframe.conf import Settings
 from crawlframe.errors import Fenced, FrontierError
 from crawlframe.frontier import Completion, Frontier
+from crawlframe.frontier.frontier import REFUSAL
+from crawlframe.frontier.records import REFUSED, Signal
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
 from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker.sieve import Sieve
@@ -182,7 +184,9 @@ class Committer(threading.Thread):
             (Verdict.DEFER, self._frontier.defer),
             (Verdict.RELEASE, self._frontier.release),
         ):
-            some = [(o.rid, o.host, o.delay) for o in batch if o.verdict is verdict]
+            some = [
+                (o.rid, o.host, _value(o), Signal(*o.signal)) for o in batch if o.verdict is verdict
+            ]
             if some:
                 give(self._generation, some)
         parked = [o for o in batch if o.verdict is Verdict.PARK]
@@ -244,6 +248,7 @@ class Committer(threading.Thread):
                     outcome.duplicates,
                     row.items,
                     row.cancelled,
+                    signal=Signal(*outcome.signal),
                 )
             )
         ended = self._frontier.complete(completions)
@@ -252,3 +257,10 @@ class Committer(threading.Thread):
             if recorded[outcome.rid].follow_ups is outcome.follow_ups:
                 self._sieve.add(outcome.task, outcome.fingerprints)
         self._task_finisher.add(ended)
+
+
+def _value(outcome: Outcome) -> int:
+    """What is told of a request that is given back: milliseconds, or a penalty."""
+    if outcome.verdict is Verdict.RELEASE:
+        return REFUSAL if outcome.signal[0] == REFUSED else 0
+    return outcome.delay

@@ -25,15 +25,16 @@ from crawlframe.errors import (
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
-from crawlframe.node.worker.failures import callback_traceback, closing_reason, trim
+from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
 from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
 from crawlframe.record import read_head
@@ -60,13 +61,13 @@ class RequestRunner:
         sieve: Sieve,
         mark: Callable[[int, bytes], None],
         on_slow: Callable[[int, str, bool], None] = lambda task, name, computes: None,
-        fetched: Callable[[Claimed], None] = lambda claimed: None,
+        fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None,
         clock: Callable[[], float] = time.perf_counter,
         failed: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks. ``fetched`` is called for each fetch
-        that is over, whether or not it brought a response. ``clock`` returns seconds. ``failed`` is
-        called with what authors' code raised; the outcome keeps only its text."""
+        """``mark`` and ``on_slow`` are those of Callbacks, ``fetched`` and ``clock`` those of
+        Fetching. ``failed`` is called with what authors' code raised; the outcome keeps only its
+        text."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -147,23 +148,35 @@ class RequestRunner:
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
-            return await self._fail(outcome, crawl, request, error)
+            return await self._fail(outcome, crawl, request, error, claimed.refusals)
         except MiddlewareFailed as failed:
             self._failed(failed.error)
             return outcome.end(Verdict.ERROR, *describe(failed))
+        except JudgementFailed as failed:
+            self._failed(failed.error)
+            return outcome.end(Verdict.ERROR, "callback", callback_traceback(failed.error))
         if response is None:
             return outcome
         return await self._call(outcome, crawl, request, response)
 
     async def _fail(
-        self, outcome: Outcome, crawl: TaskCrawl, request: Request, error: FetchError
+        self,
+        outcome: Outcome,
+        crawl: TaskCrawl,
+        request: Request,
+        error: FetchError,
+        refusals: int,
     ) -> Outcome:
         """The request waits for another attempt, or ends as an error; what its errback yields is
         kept in either case."""
-        if error.retryable and outcome.attempts < crawl.retries(request):
+        refused = outcome.signal[0] == REFUSED and isinstance(error, StatusError)
+        if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first
+            asked = max(0, outcome.signal[1])
+            return outcome.end(Verdict.RELEASE, error.reason, str(error), asked)
+        if error.retryable and not refused and outcome.attempts < crawl.retries(request):
             delay = backoff(outcome.attempts)
             if error.response is not None:
-                delay = max(delay, retry_after(error.response))
+                delay = max(delay, retry_after(error.response) or 0)
             if error.after:
                 delay = max(delay, math.ceil(1000 * min(error.after, MAX_AFTER)))
             return outcome.end(Verdict.RETRY, error.reason, str(error), delay)

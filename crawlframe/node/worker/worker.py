@@ -19,7 +19,7 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import return_large_blocks
-from crawlframe.frontier.records import Claimed, TaskView
+from crawlframe.frontier.records import Claimed, Signal, TaskView
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.messages import (
     Beat,
@@ -90,7 +90,7 @@ class Worker:
         self._sieve = Sieve()
         self._running: dict[asyncio.Task[None], Claimed] = {}
         self._foreign: set[bytes] = set()  # rids of requests that others have taken over
-        self._fetched: list[tuple[bytes, int]] = []  # rid, number of its claim
+        self._fetched: list[tuple[bytes, int, Signal]] = []  # rid, number of its claim
         self._settled: list[bytes] = []
         self._busy = False
         self._credits = 0  # free slots not reported yet
@@ -190,8 +190,8 @@ class Worker:
         self._credits += 1
         self._report_soon()
 
-    def _on_fetched(self, claimed: Claimed) -> None:
-        self._fetched.append((claimed.rid, claimed.claim))
+    def _on_fetched(self, claimed: Claimed, signal: Signal) -> None:
+        self._fetched.append((claimed.rid, claimed.claim, signal))
         self._report_soon()
 
     def _on_settled(self, rids: list[bytes]) -> None:

@@ -21,7 +21,7 @@ class EndingSpider(Spider):
     """Fetches ``many`` pages. Its first ``closed`` dies if it ``dies``; each writes to ``seen``."""
 
     name = "ending"
-    settings = {"concurrency": 16, "retries": 1}
+    settings = {"concurrency": 16, "delay": 0, "retries": 1}
     pipelines = [not_odd]
     seen: str = ""
     dies: bool = False

@@ -11,7 +11,7 @@ from crawlframe import Request, Response, Spider
 
 class Naps(Spider):
     name = "naps"
-    settings = {"concurrency": 3}
+    settings = {"concurrency": 3, "delay": 0}
 
     def start(self, url: str, pages: int) -> Iterator[Any]:
         for page in range(pages):

@@ -19,7 +19,7 @@ class OddSpider(Spider):
     """Follows every link of a page; what happens there is named by the path."""
 
     name = "odd"
-    settings = {"concurrency": 32, "retries": 1}
+    settings = {"concurrency": 32, "delay": 0, "retries": 1}
 
     def start(self, url: str, many: int = 0) -> Iterator[Request]:
         yield Request(url)
@@ -69,4 +69,4 @@ class NarrowSpider(OddSpider):
     """With few requests at a time."""
 
     name = "narrow"
-    settings = {"concurrency": 2}
+    settings = {"concurrency": 2, "delay": 0}

@@ -12,7 +12,7 @@ class Rude(Spider):
     """``what`` names the page's callback."""
 
     name = "rude"
-    settings = {"concurrency": 32}
+    settings = {"concurrency": 32, "delay": 0}
 
     def start(self, url: str, what: str) -> Iterator[Request]:
         yield Request(url + "fine")

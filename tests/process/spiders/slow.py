@@ -16,7 +16,7 @@ class Slow(Spider):
     """Its callback stays on pages named /held<n> until the file ``gate`` exists."""
 
     name = "slow"
-    settings = {"concurrency": 64}
+    settings = {"concurrency": 64, "delay": 0}
     url: str
     gate: str
     computes: bool = False
@@ -45,6 +45,7 @@ class Computing(Spider):
     """One callback is quick, and the other computes, until ``gate`` exists."""
 
     name = "computing"
+    settings = {"delay": 0}
     url: str
     gate: str
 
@@ -73,7 +74,7 @@ class Hog(Spider):
     thread, until something is written to the named pipe ``gate``."""
 
     name = "hog"
-    settings = {"concurrency": 64}
+    settings = {"concurrency": 64, "delay": 0}
     url: str
     gate: str
     computes: bool = False

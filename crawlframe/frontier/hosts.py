@@ -1,0 +1,219 @@
+"""Hosts: the state of each host in the frontier, and what operators and robots.txt say about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from crawlframe.errors import FrontierError
+from crawlframe.frontier.batches import MAX_ENTRIES, chunks
+from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.rows import Rows
+
+KEYS_PER_SCAN = 1_000  # keys examined by one step of a search for hosts
+FOREVER = 8_640_000_000_000_000  # ms, as in _shared.lua
+
+
+class HostOrder(NamedTuple):
+    """What an operator says about a host, for all tasks. None: the limits of each task hold.
+
+    A delay from robots.txt still holds if it is longer."""
+
+    delay: float | None = None  # seconds between two requests
+    concurrency: int | None = None  # requests in flight
+    paused: bool = False
+    until: float | None = None  # seconds since the epoch at which it ends; None: never
+
+
+@dataclass
+class HostState:
+    """A host at one instant. Instants are in seconds since the epoch, by the clock of Redis;
+    durations in seconds."""
+
+    in_flight: int = 0
+    queued: int = 0  # ready requests, without those of paused tasks
+    next_at: float = 0.0  # the next request may go then; inf: not before an operator resumes it
+    resting_until: float = 0.0  # 0: it does not rest
+    why: str = ""  # it rests: refused, unreachable, blocked or asked; or it is paused; or robots
+    gap: float | None = None  # between two requests, at the rate found so far; None: fixed delay
+    delay: float | None = None  # in force; the least one with an adaptive rate; None: no task
+    concurrency: int | None = None  # in force; None: no task has ready requests
+    order: HostOrder | None = None
+    failures: int = 0  # in a row
+    trial: bool = False  # one request at a time goes out until one is answered
+    blocks: int = 0  # of the last pages
+    pages: int = 0  # how many those are, up to 50; 0: none of the last was a block
+    robots_until: float = 0.0  # the robots.txt is known until then
+    robots_delay: float = 0.0
+    robots_wait: float = 0.0  # requests that obey robots.txt wait until then; 0: they do not
+    address: str = ""  # IP address of the last connection
+
+
+class Hosts:
+    """The part of the frontier that concerns hosts. All methods raise redis.RedisError, and
+    EraChanged when another era has begun."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+        self._rows = Rows(store)
+
+    # -- state ------------------------------------------------------------------------------------
+
+    def states(self, names: Sequence[str]) -> dict[str, HostState]:
+        """The state of each of these hosts; that of a host which is not known is empty."""
+        found: dict[str, HostState] = {}
+        for partition, mine in self._store.split(names, lambda name: name):
+            for chunk in chunks(mine, MAX_ENTRIES):
+                now, *rows = self._store.run("hosts", partition, pack(chunk))
+                for name, row in zip(chunk, rows, strict=True):
+                    found[name] = self._state(partition, name, int(now), row)
+        return {name: found[name] for name in names}
+
+    def active(self) -> Iterator[str]:
+        """The names of the hosts of which Redis knows something."""
+        for keys in self._store.keys:
+            seen: set[bytes] = set()
+            start = len(keys("HOST"))
+            for key in self._store.redis.scan_iter(keys.pattern("h:*"), count=KEYS_PER_SCAN):
+                seen.add(key[start:])
+                yield key[start:].decode(errors="replace")
+            for name, _ in self._store.redis.zscan_iter(keys("HOSTS"), count=KEYS_PER_SCAN):
+                if name not in seen:
+                    seen.add(name)
+                    yield name.decode(errors="replace")
+
+    def held(self) -> dict[str, tuple[str, float]]:
+        """Hosts that an operator should know of: why, and until when (seconds since the epoch; inf:
+        until somebody resumes it). Those are parked because they block, paused by an order, or
+        have asked for a wait of more than an hour."""
+        found: dict[str, tuple[str, float]] = {}
+        for partition, keys in enumerate(self._store.keys):
+            rows = self._store.redis.zrange(keys("HELD_HOSTS"), 0, -1, withscores=True)
+            until = {name.decode(errors="replace"): score for name, score in rows}
+            for chunk in chunks([*until], MAX_ENTRIES):
+                now, *states = self._store.run("hosts", partition, pack(chunk))
+                for name, row in zip(chunk, states, strict=True):
+                    state = self._state(partition, name, int(now), row)
+                    if state.why == "blocked" or until[name] > int(now):
+                        found[name] = (state.why, _seconds(until[name]))
+        return found
+
+    def _state(self, partition: int, name: str, now: int, row: list[Any]) -> HostState:
+        flat, queued, delay, concurrency, adaptive = row
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+
+        def number(field: str, default: float = 0.0) -> float:
+            value = fields.get(field.encode())
+            if value is None:
+                return default
+            return self._rows.read_row(
+                "HOST", field.encode(), value, _number, default, name, partition
+            )
+
+        ends = number("ou", FOREVER)
+        order = None
+        if ends > now and not fields.keys().isdisjoint({b"od", b"oc", b"op"}):
+            order = HostOrder(
+                number("od") / 1000 if b"od" in fields else None,
+                round(number("oc")) if b"oc" in fields else None,
+                b"op" in fields,
+                None if ends >= FOREVER else ends / 1000,
+            )
+        rest, wait, robots_delay = number("r"), number("rw"), number("rd") / 1000
+        paused = order is not None and order.paused
+        held = max(rest, ends if paused else 0)
+        why = fields.get(b"why", b"").decode(errors="replace")
+        if paused and ends >= rest:
+            why = "paused"
+        elif rest <= now and not (why == "blocked" and b"p" in fields):
+            why = "robots" if wait > now else ""
+        pages = fields.get(b"b", b"")
+        gap = None
+        limits = order or HostOrder()
+        if limits.delay is None and (adaptive or (delay is None and b"g" in fields)):
+            gap = max(number("g", 1000.0) / 1000, robots_delay)
+        in_force = None if delay is None else float(delay) / 1000
+        if limits.delay is not None:
+            in_force = limits.delay
+        return HostState(
+            in_flight=max(0, round(number("a"))),
+            queued=int(queued),
+            next_at=_seconds(max(number("n"), held)),
+            resting_until=_seconds(held) if held > now else 0.0,
+            why=why,
+            gap=gap,
+            delay=None if in_force is None else max(in_force, robots_delay),
+            concurrency=limits.concurrency or (None if concurrency is None else int(concurrency)),
+            order=order,
+            failures=round(number("f")),
+            trial=b"p" in fields,
+            blocks=pages.count(b"1"),
+            pages=len(pages),
+            robots_until=number("ro") / 1000,
+            robots_delay=robots_delay,
+            robots_wait=wait / 1000 if wait > now else 0.0,
+            address=fields.get(b"ip", b"").decode(errors="replace"),
+        )
+
+    # -- control ----------------------------------------------------------------------------------
+
+    def order(self, host: str, order: HostOrder) -> None:
+        """From now on this order holds for the host, in place of an earlier one. Raises
+        FrontierError if it says nothing, or something impossible."""
+        if order.delay is None and order.concurrency is None and not order.paused:
+            raise FrontierError(
+                f"the order for {host} says nothing; give a delay or a concurrency, or pause it"
+            )
+        if order.delay is not None and not 0 <= order.delay < math.inf:
+            raise FrontierError(f"the delay of {host} must be a number of seconds from 0")
+        if order.concurrency is not None and order.concurrency < 1:
+            raise FrontierError(f"the concurrency of {host} must be at least 1; or pause the host")
+        fields: list[str] = []
+        if order.delay is not None:
+            fields += ["od", str(round(1000 * order.delay))]
+        if order.concurrency is not None:
+            fields += ["oc", str(order.concurrency)]
+        if order.paused:
+            fields += ["op", "1"]
+        if order.until is not None:
+            fields += ["ou", str(round(1000 * order.until))]
+        self._run("order", host, pack(fields))
+
+    def clear_order(self, host: str) -> None:
+        """The limits of each task hold again; a host that was paused goes on."""
+        self._run("order", host, pack([]))
+
+    def resume(self, host: str) -> None:
+        """Ends the rest of a host, parked or not, and forgets its failures and blocks. An order
+        stays."""
+        self._run("resume", host)
+
+    def robots(
+        self, host: str, known_until: float = 0.0, delay: float = 0.0, wait: float = 0.0
+    ) -> None:
+        """What is known of the robots.txt of a host, for tasks that obey it. ``known_until``:
+        seconds since the epoch; from then on, or with 0, one request at a time goes out, which
+        should ask again. ``delay``: the least seconds between two requests. ``wait``: seconds from
+        now in which none goes out."""
+        until = 0
+        if wait > 0:  # by the clock of Redis, which counts
+            (now,) = self._store.run("hosts", self._store.partition_of(host), pack([]))
+            until = int(now) + _ms(wait)
+        self._run("robots", host, _ms(known_until), _ms(delay), until)
+
+    def _run(self, verb: str, host: str, *args: Any) -> None:
+        self._store.run(verb, self._store.partition_of(host), host, *args)
+
+
+def _ms(seconds: float) -> int:
+    return round(1000 * min(max(0.0, seconds), FOREVER / 1000))
+
+
+def _seconds(ms: float) -> float:
+    return math.inf if ms >= FOREVER else ms / 1000
+
+
+def _number(_: bytes, value: bytes) -> float:
+    return float(value)

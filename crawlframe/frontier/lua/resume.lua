@@ -1,0 +1,10 @@
+-- resume: a host's rest ends, and what led to it is forgotten. An operator's order stays.
+-- KEYS[1] tag of the partition
+-- ARGV[1] host
+-- Returns: 1.
+local host = ARGV[1]
+call('HDEL', HOST(host), 'r', 'why', 'f', 'u', 'p', 'b', 'rw')
+call('SREM', WATCHED, host)
+mark_held(host)
+reconsider(host)
+return 1

@@ -1,0 +1,172 @@
+"""Hosts: what operators and robots.txt say about a host, and when it rests."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from crawlframe.errors import FrontierError
+from crawlframe.frontier import TaskLimits
+from crawlframe.frontier.hosts import HostOrder
+from tests.frontier.bench import Bench
+
+HOUR = 3600.0
+
+
+def obeying(bench: Bench, *requests: object, task: int = 1, delay: int = 0) -> None:
+    limits = TaskLimits(0, delay, 8, robots=True)
+    bench.frontier.open_task(task, limits, list(requests))
+
+
+def test_a_paused_host_gives_nothing_until_it_is_resumed(bench: Bench) -> None:
+    bench.open(*bench.requests(2), bench.request("other", "b.example"))
+    bench.frontier.hosts.order("a.example", HostOrder(paused=True))
+    assert bench.names(bench.claim_all()) == ["other"]
+    state = bench.frontier.hosts.states(["a.example"])["a.example"]
+    assert (state.why, state.next_at, state.queued) == ("paused", math.inf, 2)
+    assert bench.frontier.hosts.held() == {"a.example": ("paused", math.inf)}
+    bench.frontier.hosts.clear_order("a.example")
+    assert len(bench.claim_all()) == 2
+    assert bench.frontier.hosts.held() == {}
+
+
+def test_a_pause_ends_by_itself(bench: Bench) -> None:
+    bench.open(*bench.requests(1))
+    until = time.time() + 0.15
+    bench.frontier.hosts.order("a.example", HostOrder(paused=True, until=until))
+    assert bench.claim() == []
+    assert bench.wait <= 150
+    assert bench.frontier.hosts.held()["a.example"][1] == pytest.approx(until, abs=0.001)
+    time.sleep(0.16)
+    assert len(bench.claim()) == 1
+    assert bench.frontier.hosts.held() == {}
+    assert bench.frontier.hosts.states(["a.example"])["a.example"].order is None
+
+
+def test_requests_that_arrive_at_a_paused_host_wait(bench: Bench) -> None:
+    bench.frontier.hosts.order("a.example", HostOrder(paused=True))
+    bench.open(*bench.requests(1))
+    assert bench.claim_all() == []
+    assert bench.wait > 1000
+
+
+def test_requests_of_a_cancelled_task_do_not_wait_for_a_paused_host(bench: Bench) -> None:
+    """They end without a fetch."""
+    bench.open(*bench.requests(1))
+    bench.open(bench.request("of another", task=2), task=2)
+    (held,) = [one for one in bench.claim() if one.task == 1]
+    bench.frontier.hosts.order("a.example", HostOrder(paused=True))
+    bench.begin_cancel(1)
+    bench.frontier.release(1, [(held.rid, held.host, 0)])
+    assert [one.rid for one in bench.claim_all(generation=2)] == [held.rid]
+
+
+def test_the_delay_of_an_order_holds_for_all_tasks(bench: Bench) -> None:
+    bench.open(*bench.requests(3), delay=3_600_000)
+    bench.open(bench.request("x", task=2), task=2)
+    first = bench.claim(1)
+    assert bench.claim() == []
+    bench.frontier.hosts.order("a.example", HostOrder(delay=0.05))
+    assert bench.claim() == []
+    time.sleep(0.06)
+    assert len(bench.claim()) == 1
+    assert bench.claim() == []
+    bench.complete(first[0])
+
+
+def test_the_concurrency_of_an_order_holds_for_all_tasks(bench: Bench) -> None:
+    bench.open(*bench.requests(3), concurrency=1)
+    bench.open(*bench.requests(3, task=2), task=2)
+    assert len(bench.claim_all()) == 1
+    bench.frontier.hosts.order("a.example", HostOrder(concurrency=4))
+    assert len(bench.claim_all()) == 3
+    state = bench.frontier.hosts.states(["a.example"])["a.example"]
+    assert (state.in_flight, state.concurrency) == (4, 4)
+    assert state.order == HostOrder(concurrency=4)
+
+
+def test_an_order_outlives_an_idle_host(bench: Bench) -> None:
+    bench.open(*bench.requests(1))
+    bench.frontier.hosts.order("a.example", HostOrder(delay=5))
+    (request,) = bench.claim()
+    bench.complete(request)
+    assert bench.redis.ttl(bench.key("HOST", "a.example")) == -1
+    bench.frontier.hosts.clear_order("a.example")
+    assert 0 < bench.redis.ttl(bench.key("HOST", "a.example")) <= 25 * HOUR
+
+
+@pytest.mark.parametrize(
+    "order", [HostOrder(), HostOrder(delay=-1), HostOrder(delay=math.inf), HostOrder(concurrency=0)]
+)
+def test_an_order_that_says_nothing_or_nonsense_is_refused(bench: Bench, order: HostOrder) -> None:
+    with pytest.raises(FrontierError, match=r"a\.example"):
+        bench.frontier.hosts.order("a.example", order)
+
+
+def test_one_request_at_a_time_goes_out_until_robots_are_known(bench: Bench) -> None:
+    obeying(bench, *bench.requests(4))
+    (first,) = bench.claim_all()
+    bench.frontier.hosts.robots("a.example", time.time() + HOUR)
+    assert len(bench.claim_all()) == 3
+    state = bench.frontier.hosts.states(["a.example"])["a.example"]
+    assert state.robots_until == pytest.approx(time.time() + HOUR, abs=5)
+    bench.complete(first)
+
+
+def test_what_is_known_of_robots_expires(bench: Bench) -> None:
+    obeying(bench, *bench.requests(4))
+    bench.frontier.hosts.robots("a.example", time.time() + 0.05)
+    time.sleep(0.06)
+    assert len(bench.claim_all()) == 1
+
+
+def test_tasks_that_ignore_robots_do_not_wait_for_them(bench: Bench) -> None:
+    obeying(bench, *bench.requests(2))
+    bench.open(*bench.requests(2, task=2), task=2)
+    bench.frontier.hosts.robots("a.example", wait=HOUR)
+    assert {one.task for one in bench.claim_all()} == {2}
+    assert bench.wait > 1000
+    state = bench.frontier.hosts.states(["a.example"])["a.example"]
+    assert state.why == "robots"
+    bench.frontier.hosts.robots("a.example", time.time() + HOUR)
+    assert len(bench.claim_all()) == 2
+
+
+def test_the_delay_of_robots_is_the_least_one(bench: Bench) -> None:
+    obeying(bench, *bench.requests(3))
+    bench.frontier.hosts.robots("a.example", time.time() + HOUR, delay=0.05)
+    assert len(bench.claim_all()) == 1
+    bench.frontier.hosts.order("a.example", HostOrder(delay=0))
+    assert bench.claim() == []
+    time.sleep(0.06)
+    assert len(bench.claim_all()) == 1
+    assert bench.frontier.hosts.states(["a.example"])["a.example"].delay == 0.05
+
+
+def test_the_limits_of_a_running_task_change_at_once(bench: Bench) -> None:
+    bench.open(*bench.requests(9), delay=3_600_000, concurrency=1)
+    assert len(bench.claim_all()) == 1
+    bench.frontier.set_limits(1, TaskLimits(concurrency=4))
+    assert len(bench.claim_all()) == 3
+    with pytest.raises(FrontierError, match="task 7 is not known"):
+        bench.frontier.set_limits(7, TaskLimits())
+
+
+def test_active_hosts(bench: Bench) -> None:
+    bench.open(*bench.requests(1), bench.request("b", "b.example"))
+    bench.frontier.hosts.order("c.example", HostOrder(delay=1))
+    bench.claim(1)
+    assert sorted(bench.frontier.hosts.active()) == ["a.example", "b.example", "c.example"]
+
+
+def test_a_host_that_nobody_knows(bench: Bench) -> None:
+    state = bench.frontier.hosts.states(["nowhere.example"])["nowhere.example"]
+    assert (state.in_flight, state.queued, state.gap, state.delay, state.why) == (
+        0,
+        0,
+        None,
+        None,
+        "",
+    )

@@ -1,0 +1,316 @@
+"""Signals: what fetches say about their host holds for all nodes and tasks, and counts once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from crawlframe.frontier import Claimed, Completion, Fetched, Frontier
+from crawlframe.frontier.frontier import REFUSAL
+from crawlframe.frontier.hosts import HostState
+from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.records import (
+    ANSWERED,
+    BLOCKED,
+    REFUSED,
+    UNREACHABLE,
+    Signal,
+    TaskLimits,
+)
+from tests.frontier.bench import Bench
+
+HOST = "a.example"
+NO_TIME = -1  # the server names none
+HOUR = 3_600_000  # ms
+
+
+def tell(bench: Bench, kind: int, ms: int, *requests: Claimed, generation: int = 1) -> None:
+    """A node reports that these fetches are over, and what they say."""
+    bench.sequences[generation] += 1
+    over = [Fetched(one.rid, one.host, one.claim, Signal(kind, ms)) for one in requests]
+    bench.frontier.claim(generation, bench.sequences[generation], 0, over)
+
+
+def state(bench: Bench) -> HostState:
+    found: HostState = bench.frontier.hosts.states([HOST])[HOST]
+    return found
+
+
+def rest(bench: Bench) -> float:
+    """Seconds that the host still rests."""
+    return max(0.0, state(bench).resting_until - time.time())
+
+
+def recover(bench: Bench) -> None:
+    """The rest is over."""
+    bench.redis.hset(bench.key("HOST", HOST), "r", 1)
+    bench.redis.zadd(bench.key("HOSTS"), {HOST: 1}, xx=True)
+
+
+def trial(bench: Bench, kind: int, ms: int = 5) -> None:
+    """The next request after a rest, and what it says."""
+    recover(bench)
+    (one,) = bench.claim()
+    tell(bench, kind, ms, one)
+    bench.frontier.release(1, [(one.rid, one.host, 0)])
+
+
+def test_a_refusal_seen_by_one_node_stops_the_host_for_all(redis_client: Redis) -> None:
+    one, other = (Frontier(PartitionedStore(redis_client)) for _ in range(2))
+    bench = Bench(redis_client)
+    one.open_task(1, TaskLimits(), bench.requests(9))
+    other.open_task(2, TaskLimits(), bench.requests(9, task=2))
+    (held,) = one.claim(1, 1, 1).requests
+    one.claim(1, 2, 0, [Fetched(held.rid, HOST, held.claim, Signal(REFUSED, NO_TIME))])
+    claim = other.claim(2, 1, 9)
+    assert claim.requests == []
+    assert 0 < claim.wait <= 200
+
+
+def test_the_host_rests_until_the_named_instant_however_far(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    tell(bench, REFUSED, 7000, *bench.claim(1))
+    assert 6 < rest(bench) <= 7
+    assert (state(bench).why, bench.frontier.hosts.held()) == ("refused", {})
+    assert bench.claim() == []
+
+
+def test_an_operator_is_told_of_a_rest_of_more_than_an_hour(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    tell(bench, REFUSED, 300 * 24 * HOUR, *bench.claim(1))
+    assert rest(bench) > 299 * 24 * 3600
+    ((host, (why, until)),) = bench.frontier.hosts.held().items()
+    assert (host, why) == (HOST, "asked")
+    assert until == pytest.approx(time.time() + 300 * 24 * 3600, abs=9)
+    bench.frontier.hosts.resume(HOST)
+    assert (bench.frontier.hosts.held(), len(bench.claim_all())) == ({}, 2)
+
+
+def test_rests_double_and_an_answer_ends_them(bench: Bench) -> None:
+    bench.open(*bench.requests(9))
+    tell(bench, REFUSED, NO_TIME, *bench.claim(1))
+    assert 0 < rest(bench) <= 0.2
+    for least in (0.2, 0.4, 0.8, 1.6, 3.2, 6.4):
+        trial(bench, REFUSED, NO_TIME)
+        assert least < rest(bench) <= 2 * least
+    trial(bench, REFUSED, NO_TIME)
+    assert 9 < rest(bench) <= 10  # no more while it has failed for less than 40 s
+    bench.redis.hset(bench.key("HOST", HOST), "s", round(1000 * time.time()) - HOUR)
+    trial(bench, REFUSED, NO_TIME)
+    assert 10 < rest(bench) <= 52  # but more when it has failed for an hour
+    for _ in range(5):
+        trial(bench, REFUSED, NO_TIME)
+    assert 299 < rest(bench) <= 300
+    trial(bench, ANSWERED)
+    assert (rest(bench), state(bench).failures, state(bench).trial) == (0, 0, False)
+    assert not bench.redis.exists(bench.key("WATCHED"))
+    assert len(bench.claim()) == 8
+
+
+def test_after_a_rest_one_request_is_a_trial(bench: Bench) -> None:
+    bench.open(*bench.requests(9))
+    tell(bench, REFUSED, NO_TIME, *bench.claim(1))
+    recover(bench)
+    (first,) = bench.claim()
+    assert bench.claim() == []
+    tell(bench, ANSWERED, 5, first)
+    assert len(bench.claim()) == 7
+
+
+def test_the_trial_of_a_node_that_died_is_made_again(bench: Bench) -> None:
+    bench.open(*bench.requests(9))
+    tell(bench, REFUSED, NO_TIME, *bench.claim(1))
+    recover(bench)
+    (lost,) = bench.claim(generation=2)
+    bench.leases.replay(2)
+    assert [one.rid for one in bench.claim(generation=3)] == [lost.rid]
+    assert bench.claim(generation=3) == []
+
+
+def test_requests_that_were_in_flight_say_nothing_new(bench: Bench) -> None:
+    bench.open(*bench.requests(9))
+    refused, another, answered, asked = bench.claim(4)
+    tell(bench, REFUSED, NO_TIME, refused)
+    tell(bench, REFUSED, NO_TIME, another)
+    tell(bench, ANSWERED, 5, answered)
+    assert (state(bench).failures, state(bench).trial) == (1, True)
+    tell(bench, REFUSED, 7000, asked)  # but the instant that one names holds
+    assert 6 < rest(bench) <= 7
+
+
+def test_a_host_that_cannot_be_reached_rests_after_a_few(bench: Bench) -> None:
+    bench.open(*bench.requests(9))
+    one, two, ok, three, four, five = bench.claim(6)
+    tell(bench, UNREACHABLE, 0, one, two)
+    tell(bench, ANSWERED, 5, ok)
+    tell(bench, UNREACHABLE, 0, three, four)
+    assert rest(bench) == 0
+    tell(bench, UNREACHABLE, 0, five)
+    assert 0.5 < rest(bench) <= 1
+    assert state(bench).why == "unreachable"
+    trial(bench, UNREACHABLE)
+    assert 1 < rest(bench) <= 2
+
+
+GIVERS: dict[str, Callable[[Bench, Claimed, Signal], Any]] = {
+    "retry": lambda b, one, s: b.frontier.retry(1, [(one.rid, one.host, 5, s)]),
+    "defer": lambda b, one, s: b.frontier.defer(1, [(one.rid, one.host, 5, s)]),
+    "release": lambda b, one, s: b.frontier.release(1, [(one.rid, one.host, REFUSAL, s)]),
+    "complete": lambda b, one, s: b.frontier.complete(
+        [Completion(one.rid, one.task, one.host, False, signal=s)]
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", GIVERS)
+def test_whatever_frees_the_slot_applies_the_signal(bench: Bench, verb: str) -> None:
+    bench.open(*bench.requests(3))
+    (one,) = bench.claim(1)
+    GIVERS[verb](bench, one, Signal(REFUSED, 7000))
+    assert 6 < rest(bench) <= 7
+
+
+@pytest.mark.parametrize("verb", GIVERS)
+def test_a_signal_counts_once(bench: Bench, verb: str) -> None:
+    bench.open(*bench.requests(3))
+    (one,) = bench.claim(1)
+    tell(bench, REFUSED, NO_TIME, one)
+    GIVERS[verb](bench, one, Signal(REFUSED, 7000))
+    assert rest(bench) <= 0.2
+    assert state(bench).failures == 1
+
+
+def test_a_refused_request_goes_first_and_its_refusals_are_counted(bench: Bench) -> None:
+    bench.open(*bench.requests(4))
+    (one,) = bench.claim(1)
+    for n in range(1, 4):
+        bench.frontier.release(1, [(one.rid, one.host, REFUSAL, Signal(ANSWERED, 5))])
+        (one,) = bench.claim(1)
+        assert (bench.names([one]), one.refusals, one.attempts) == (["a.example/0"], n, 0)
+    bench.frontier.release(1, [(one.rid, one.host, REFUSAL, Signal(ANSWERED, 5))])
+    assert bench.names(bench.claim_all())[-1] == "a.example/0"  # others may be answered
+    bench.complete(one)
+    assert not bench.redis.exists(bench.key("REFUSALS"))
+
+
+# -- the breaker ----------------------------------------------------------------------------------
+
+
+def pages(bench: Bench, *kinds: int) -> None:
+    for kind in kinds:
+        (one,) = bench.claim(1)
+        tell(bench, kind, 5, one)
+        bench.frontier.release(1, [(one.rid, one.host, 0)])
+
+
+def test_a_host_that_blocks_most_pages_is_parked(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    pages(bench, *[BLOCKED, ANSWERED] * 9, BLOCKED)
+    assert (state(bench).blocks, state(bench).pages, rest(bench)) == (10, 19, 0)
+    pages(bench, BLOCKED)
+    assert 3599 < rest(bench) <= 3600
+    ((why, _),) = bench.frontier.hosts.held().values()
+    assert why == "blocked"
+    trial(bench, BLOCKED)
+    assert 3599 < rest(bench) <= 3600
+    trial(bench, ANSWERED)
+    assert (rest(bench), state(bench).pages, bench.frontier.hosts.held()) == (0, 0, {})
+    assert len(bench.claim()) == 3
+
+
+def test_half_is_not_most(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    pages(bench, BLOCKED, ANSWERED, ANSWERED, *[BLOCKED, ANSWERED] * 14, BLOCKED)
+    assert rest(bench) == 0
+    assert (state(bench).blocks, state(bench).pages) == (16, 32)
+
+
+def test_old_pages_are_forgotten(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    pages(bench, BLOCKED, *[ANSWERED] * 49)
+    assert (state(bench).blocks, state(bench).pages) == (1, 50)
+    pages(bench, ANSWERED)
+    assert not bench.redis.hexists(bench.key("HOST", HOST), "b")
+    assert not bench.redis.exists(bench.key("WATCHED"))
+
+
+def test_a_parked_host_is_resumed_at_once(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    pages(bench, *[BLOCKED] * 20)
+    bench.frontier.hosts.resume(HOST)
+    assert (state(bench).why, state(bench).pages) == ("", 0)
+    assert len(bench.claim()) == 3
+
+
+# -- the adaptive rate ----------------------------------------------------------------------------
+
+
+def adaptive(bench: Bench, *requests: Any, delay: int = 0) -> None:
+    bench.frontier.open_task(1, TaskLimits(0, delay, 8, adaptive=True), list(requests))
+
+
+def test_an_adaptive_host_begins_gently_and_speeds_up(bench: Bench) -> None:
+    adaptive(bench, *bench.requests(50))
+    (one,) = bench.claim()
+    assert bench.claim() == []
+    assert state(bench).gap == 1
+    for _ in range(6):  # as if time had passed
+        tell(bench, ANSWERED, 20, one)
+        due = int(1000 * time.time())
+        bench.redis.hset(bench.key("HOST", HOST), "n", due)
+        bench.redis.zadd(bench.key("HOSTS"), {HOST: due})
+        (one,) = bench.claim()
+    gap = state(bench).gap
+    assert gap is not None
+    assert 0.5 < gap < 0.75
+    tell(bench, REFUSED, NO_TIME, one)
+    slower = state(bench).gap
+    assert slower is not None
+    assert slower > 1.3 * gap
+
+
+def test_the_rate_does_not_grow_when_the_gap_is_not_what_limits_it(bench: Bench) -> None:
+    adaptive(bench, *bench.requests(50))
+    (one,) = bench.claim()
+    for _ in range(6):
+        tell(bench, ANSWERED, 20, one)
+        bench.redis.hset(bench.key("HOST", HOST), "n", 1)  # it was due long ago
+        bench.redis.zadd(bench.key("HOSTS"), {HOST: 1})
+        (one,) = bench.claim()
+    assert state(bench).gap == 1
+
+
+def test_the_least_delay_is_kept_exactly(bench: Bench) -> None:
+    adaptive(bench, *bench.requests(50), delay=100)
+    bench.redis.hset(bench.key("HOST", HOST), mapping={"g": 5, "n": 1})
+    assert len(bench.claim()) == 1
+    assert state(bench).next_at == pytest.approx(time.time() + 0.1, abs=0.03)
+
+
+def test_small_gaps_are_served_in_batches(bench: Bench) -> None:
+    adaptive(bench, *bench.requests(50))
+    bench.redis.hset(bench.key("HOST", HOST), mapping={"g": 2.5, "n": 1})
+    assert len(bench.claim()) == 4
+
+
+def test_what_was_learned_outlives_an_idle_host(bench: Bench) -> None:
+    adaptive(bench, *bench.requests(1))
+    (one,) = bench.claim()
+    tell(bench, ANSWERED, 20, one)
+    bench.complete(one)
+    assert 0 < bench.redis.ttl(bench.key("HOST", HOST)) <= 86401
+    bench.frontier.admit(1, [bench.request("new")])
+    bench.redis.hset(bench.key("HOST", HOST), "n", 1)
+    bench.redis.zadd(bench.key("HOSTS"), {HOST: 1})
+    assert len(bench.claim()) == 1
+    assert bench.redis.ttl(bench.key("HOST", HOST)) == -1
+
+
+def test_answers_of_a_host_with_a_fixed_delay_leave_nothing(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    tell(bench, ANSWERED, 20, *bench.claim(1))
+    assert bench.redis.hkeys(bench.key("HOST", HOST)) == [b"a"]
