@@ -49,7 +49,7 @@ class Cluster:
         self._lists += 1
         file = self._work / f"urls{self._lists}"
         file.write_text("\n".join(urls))
-        return self._any().submit(SPIDER, file=file)
+        return self._submit(file)
 
     def state(self, task: int) -> str:
         """The state of a task in the database, such as "running"."""
@@ -134,6 +134,10 @@ class Cluster:
             workers=WORKERS, name=name, options=("--reload",), env=self._env,
         )  # fmt: skip
         self._nodes[name] = self._stack.enter_context(node)
+
+    def _submit(self, file: Path) -> int:
+        """The number of a new task of the spider with this file of URLs."""
+        return self._any().submit(SPIDER, file=file)
 
     def _any(self) -> Node:
         return self._nodes[max(self._nodes)]
