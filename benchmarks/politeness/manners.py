@@ -98,6 +98,21 @@ def crowded(entries: Iterable[Entry], hosts: Iterable[Host], limit: int) -> list
     return faults
 
 
+def too_slow(
+    entries: Iterable[Entry], hosts: Iterable[Host], delay: float, share: float
+) -> list[str]:
+    """Addresses that got less than ``share`` of the requests that a delay of ``delay`` seconds
+    allows, without the first and the last tenth of their requests."""
+    faults = []
+    for address, log in by_address(entries, hosts).items():
+        some = log[len(log) // 10 : len(log) - len(log) // 10]
+        seconds = some[-1].arrived - some[0].arrived
+        reached = (len(some) - 1) * delay / seconds if seconds else 0.0
+        if reached < share:
+            faults.append(f"{address} got {reached:.2f} of what the delay allows")
+    return faults
+
+
 def by_address(entries: Iterable[Entry], hosts: Iterable[Host]) -> dict[str, list[Entry]]:
     """The log of each address, by arrival, with the address in place of the name."""
     address = {host.name: host.address or host.name for host in hosts}

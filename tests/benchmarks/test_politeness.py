@@ -208,6 +208,17 @@ def test_too_many_requests_at_an_address_are_found() -> None:
     assert [one.host for one in manners.by_address(log, hosts)["127.0.4.1"]] == ["127.0.4.1"] * 3
 
 
+def test_addresses_that_get_less_than_is_allowed_are_found() -> None:
+    hosts = [Host("x.test", "127.0.4.1"), Host("y.test", "127.0.4.1")]
+    log = [at(0.1 * number, hosts[number % 2].name) for number in range(100)]
+    log[0] = log[0]._replace(arrived=EPOCH - 30)  # the start is slow
+    assert manners.too_slow(log, hosts, 0.1, 0.95) == []
+    assert manners.too_slow(log, hosts, 0.11, 0.95) == []
+    (fault,) = manners.too_slow(log, hosts, 0.09, 0.95)
+    assert fault == "127.0.4.1 got 0.90 of what the delay allows"
+    assert len(manners.too_slow(log[:1], hosts, 0.1, 0.95)) == 1
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     hosts = [
