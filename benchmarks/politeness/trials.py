@@ -13,11 +13,12 @@ from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.politeness import manners
 from benchmarks.politeness.cluster import Cluster
-from benchmarks.politeness.world import Entry, Host, World
+from benchmarks.politeness.world import ROBOTS, Entry, Host, World
 
 Place = tuple[str, str]  # host and path
 SECONDS, QUICK_SECONDS = 60.0, 12.0  # that the delays alone take
 DISTURBED = (0.2, 0.4, 0.7)  # parts of that after which something happens to the nodes
+LOOK_EVERY = 0.2  # seconds between two looks into the log
 FORBIDDEN = "/private/"
 
 
@@ -39,11 +40,17 @@ def undergo(
     disturbances: Sequence[tuple[float, Callable[[], None]]] = (),
 ) -> dict[str, list[str]]:
     """Runs all trials at the same time, and returns the faults of each by its name. A disturbance
-    is done so many seconds after the start."""
+    is done so many seconds after the start, but not before every host was asked for a page: the
+    robots.txt that a node is fetching when it is lost must be fetched again, by another."""
     tasks = {
         trial.name: cluster.submit(world.url(*place) for place in trial.places) for trial in trials
     }
     started = time.monotonic()
+    hosts = {host.name for trial in trials for host in trial.hosts}
+    while disturbances and time.monotonic() < started + timeout:
+        if hosts <= {one.host for one in world.entries() if one.path != ROBOTS}:
+            break
+        time.sleep(LOOK_EVERY)
     for after, disturb in disturbances:
         time.sleep(max(0.0, started + after - time.monotonic()))
         disturb()
