@@ -93,9 +93,15 @@ def all_of_them(quick: bool) -> list[Trial]:
     return [crawl_delays(100, SECONDS), robots(200, 5), redirects(30, 6, 15)]
 
 
-def crawl_delays(hosts: int, seconds: float, least: float = 0.2, most: float = 2.0) -> Trial:
+def crawl_delays(
+    hosts: int,
+    seconds: float,
+    least: float = 0.2,
+    most: float = 2.0,
+    jitter: float = manners.JITTER,
+) -> Trial:
     """``hosts`` whose robots.txt names delays from ``least`` to ``most`` seconds, each with as many
-    pages as it allows in ``seconds``."""
+    pages as it allows in ``seconds``. ``jitter``: see ``manners.too_close``."""
     step = (most - least) / max(1, hosts - 1)
     delays = {_address(1, number): round(least + number * step, 2) for number in range(hosts)}
     servers = [
@@ -109,7 +115,7 @@ def crawl_delays(hosts: int, seconds: float, least: float = 0.2, most: float = 2
     ]
 
     def judge(log: Sequence[Entry]) -> list[str]:
-        return manners.too_close(log, delays) + manners.unanswered(log, places)
+        return manners.too_close(log, delays, jitter) + manners.unanswered(log, places)
 
     title = f"{hosts} hosts with a Crawl-delay of {least:g} to {most:g} s"
     return Trial("delays", title, servers, places, judge)
@@ -135,7 +141,9 @@ def robots(hosts: int, pages: int) -> Trial:
     return Trial("robots", f"{hosts} hosts with a robots.txt", servers, banned + allowed, judge)
 
 
-def redirects(chains: int, hops: int, hosts: int, delay: float = 1.0) -> Trial:
+def redirects(
+    chains: int, hops: int, hosts: int, delay: float = 1.0, jitter: float = manners.JITTER
+) -> Trial:
     """``chains`` of ``hops`` redirects over ``hosts`` with a Crawl-delay. Every third hop stays on
     its host."""
     names = [_address(3, number) for number in range(hosts)]
@@ -158,7 +166,7 @@ def redirects(chains: int, hops: int, hosts: int, delay: float = 1.0) -> Trial:
 
     def judge(log: Sequence[Entry]) -> list[str]:
         delays = dict.fromkeys(names, delay)
-        return manners.too_close(log, delays) + manners.broken_chains(log, paths)
+        return manners.too_close(log, delays, jitter) + manners.broken_chains(log, paths)
 
     title = f"{chains} chains of {hops} redirects over {hosts} hosts with a delay of {delay:g} s"
     return Trial("redirects", title, servers, [path[0] for path in paths], judge)
