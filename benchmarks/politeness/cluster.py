@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 
@@ -42,12 +43,12 @@ class Cluster:
         }
         self._nodes: dict[str, Node] = {}
         self._stack = ExitStack()
-        self._lists = self._starts = self._edits = 0
+        self._starts = self._edits = 0
+        self._lists = count(1)
 
     def submit(self, urls: Iterable[str]) -> int:
         """The number of a new task that crawls these URLs."""
-        self._lists += 1
-        file = self._work / f"urls{self._lists}"
+        file = self._work / f"urls{next(self._lists)}"
         file.write_text("\n".join(urls))
         return self._submit(file)
 

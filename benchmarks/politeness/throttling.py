@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,10 +70,12 @@ def _ours(
     with RedisServer(work / "redis") as redis, Postgres() as postgres:
         dsn = migrated(postgres, work / "tables")
         with Cluster(work / "nodes", dsn, redis.url) as cluster:
-            tasks = {
-                scene.name: cluster.submit(world.url(scene.host.name, path) for path in scene.paths)
-                for scene in scenes
-            }
+            with ThreadPoolExecutor() as pool:  # at the same time, since a command takes seconds
+                urls = [
+                    [world.url(scene.host.name, path) for path in scene.paths] for scene in scenes
+                ]
+                names = [scene.name for scene in scenes]
+                tasks = dict(zip(names, pool.map(cluster.submit, urls), strict=True))
             started = time.monotonic()
             for part, disturb in ((RELOAD, cluster.reload), (LOSS, cluster.lose)):
                 time.sleep(max(0.0, started + part * longest - time.monotonic()))
