@@ -4,6 +4,7 @@ from crawlframe.errors import CloseTask, DropItem, FetchError, Retry
 from crawlframe.middleware import CallNext, Middleware, SyncCallNext, SyncMiddleware
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.secret import Secret
 from crawlframe.spider import Spider
 from crawlframe.task_life import Summary, TaskInfo
 
@@ -16,6 +17,7 @@ __all__ = [
     "Request",
     "Response",
     "Retry",
+    "Secret",
     "Spider",
     "Summary",
     "SyncCallNext",

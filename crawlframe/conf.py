@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -12,8 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from crawlframe.errors import ConfigError
+from crawlframe.identity.contact import check_contact, default_user_agent
+from crawlframe.identity.signing import AGENTS, agent_of, check_origin
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:function
 
 PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
@@ -58,11 +63,25 @@ class Settings:
     max_deliveries: int = 5  # nodes that may die with a request before it is poison
     commit_batch: int = 256  # outcomes per database transaction
     backlog: int = 1024  # outcomes a worker holds while the database or Redis is unavailable
-    user_agent: str = "Crawlframe/0.1 (+https://example.invalid/crawlframe)"
+    contact: str = ""  # URL or mail address of whoever runs this, in the default User-Agent
+    user_agent: str = ""  # "" = crawlframe/<version> (+<contact>)
+    bot_auth: str = ""  # https origin of the directory of our keys; "" = requests are not signed
+    bot_auth_agent: str = "directory"  # what Signature-Agent names: the directory, or its origin
+    max_crawl_delay: float = 60.0  # seconds of a Crawl-delay in robots.txt that are kept at most
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
+    resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: str = "INFO"
+
+    def __post_init__(self) -> None:
+        if not self.user_agent:
+            object.__setattr__(self, "user_agent", default_user_agent(self.contact))
+
+    @property
+    def signature_agent(self) -> str:
+        """What the header Signature-Agent names; "" when requests are not signed."""
+        return agent_of(self.bot_auth, self.bot_auth_agent)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -81,11 +100,23 @@ class Settings:
         return settings
 
     def _check(self) -> None:
+        check_contact(self.contact)
+        check_origin(self.bot_auth)
+        if self.bot_auth_agent not in AGENTS:
+            raise ConfigError(
+                f"CRAWLFRAME_BOT_AUTH_AGENT={self.bot_auth_agent!r} must be {' or '.join(AGENTS)}"
+            )
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")
-        if not 0 <= self.grace < math.inf:
-            raise ConfigError(f"grace is {self.grace}; it must be 0 or more seconds")
+        for name in ("grace", "max_crawl_delay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more seconds")
+        if self.resolver and not _FUNCTION.fullmatch(self.resolver):
+            raise ConfigError(
+                f"resolver is {self.resolver!r}; it must be module:function, such as "
+                "spiders.names:resolve"
+            )
         if self.beat * 2 > self.lease:
             raise ConfigError(
                 f"beat ({self.beat} s) must be at most half the lease ({self.lease} s)"

@@ -239,6 +239,35 @@ class PrivateAddress(FetchError):
     retryable = False
 
 
+class Excluded(FetchError):
+    """A request that politeness ends. It is not counted as an error."""
+
+    retryable = False
+
+
+class RobotsForbidden(Excluded):
+    """The robots.txt of the origin forbids this URL."""
+
+    reason = "robots"
+
+
+class RobotsUnread(FetchError):
+    """Nothing answered when the robots.txt of the origin was asked for, so nothing of it may be
+    fetched. ``reason`` is that of the failure, such as "dns"."""
+
+    def __init__(self, origin: str, reason: str, why: str, after: float) -> None:
+        """``after``: seconds until it may be asked for again."""
+        super().__init__(f"the robots.txt of {origin} could not be read: {why}")
+        self.reason = reason
+        self.retryable = reason != TlsError.reason
+        self.after = after
+        self._arguments = (origin, reason, why, after)
+
+    def copy(self) -> RobotsUnread:
+        """Another one, for another request."""
+        return RobotsUnread(*self._arguments)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``" (did you mean 'x'?)"`` if a known word is close, otherwise ``""``."""
     near = difflib.get_close_matches(word, [*known], n=1)

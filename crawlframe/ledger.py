@@ -9,8 +9,10 @@ from typing import Any, NamedTuple, Protocol
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier.records import Counts
+from crawlframe.identity.identity import Papers
 from crawlframe.outcome import Outcome
 from crawlframe.request import Admission
+from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 
 
@@ -39,6 +41,17 @@ class Recorded(NamedTuple):
     items: int
     cancelled: bool = False
     closes: bool = False  # this run has closed its task
+    excluded: bool = False
+    spent: int = 0  # bytes of its host, if its task has a limit of them
+
+
+class RobotsTurn(NamedTuple):
+    """What the ledger knows of a robots.txt. ``now``: seconds since the epoch, by the database's
+    clock, as in the state. ``mine``: it is due, and the caller is the one who reads it."""
+
+    state: RobotsState
+    now: float
+    mine: bool = False
 
 
 class Ledger(Protocol):
@@ -50,7 +63,12 @@ class Ledger(Protocol):
         wait. May be read by any thread."""
 
     def task(self, task: int) -> TaskSpec | None:
-        """The task, or None when there is none."""
+        """The task, its secrets as Secret objects; None when there is none. Raises ConfigError when
+        this node cannot read its secrets."""
+
+    def identity(self) -> Papers:
+        """The keys and credentials of this installation. Raises ConfigError when this node cannot
+        read them."""
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         """How a task ends that has nothing left but its last request; None when there is no such
@@ -64,6 +82,13 @@ class Ledger(Protocol):
         """Marks tasks as ended, each once, if the ledger has a row for each of its admitted
         requests, or if the task is cancelled and only rows of cancelled requests are missing.
         Returns which of them are ended now, by this call or another."""
+
+    def robots(self, origin: str, lease: float) -> RobotsTurn:
+        """What is known of the robots.txt of an origin. If it is due and nobody reads it, it is the
+        caller's turn for ``lease`` seconds, or until ``save_robots``."""
+
+    def save_robots(self, origin: str, state: RobotsState) -> None:
+        """Writes the state of a robots.txt, and ends the turn."""
 
     def close(self) -> None:
         """Releases the connection."""

@@ -14,8 +14,8 @@ _SESSION = re.compile(r"[\w.-]{1,100}")
 
 
 class Options(NamedTuple):
-    """The options of one request; None means the spider's setting. ``timeout`` is in seconds,
-    redirects included; ``retries`` are further attempts. ``redirects`` is how many are followed;
+    """The options of one request; None means the spider's setting. ``timeout`` is in seconds, of
+    each redirect too; ``retries`` are further attempts. ``redirects`` is how many are followed;
     with 0 the redirecting response goes to the callback. ``handle`` are the statuses besides 2xx
     for which the callback is called. ``session`` is the name of the cookie jar within the task.
     ``max_body`` is in bytes, also after decompression."""

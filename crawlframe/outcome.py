@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from crawlframe.budgets import DEPTH_LIMIT, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
 from crawlframe.items import encode_item, is_item, no_item
+from crawlframe.links import host_of
+from crawlframe.record import Hop
 from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import PageStats
 
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
+# Reasons of requests that politeness ended: without a fetch, or before the callback.
+EXCLUDED = frozenset({"robots", "usage", "noindex"})
+NO_ERRORS = EXCLUDED | {CANCELLED}  # reasons of rows that are not counted as errors
 
 
 class Verdict(StrEnum):
@@ -30,6 +36,7 @@ class Verdict(StrEnum):
     DEFER = "defer"  # like RETRY, but without counting an attempt
     PARK = "park"
     RELEASE = "release"
+    REDIRECT = "redirect"  # to the host of the last of its redirects
 
     @property
     def final(self) -> bool:
@@ -57,6 +64,7 @@ class Outcome:
     status: int | None = None
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
+    redirects: list[Hop] = field(default_factory=list)  # those of earlier claims too
     items: list[bytes] = field(default_factory=list)  # JSON
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)
@@ -64,8 +72,11 @@ class Outcome:
     cookies: dict[str, str] | None = None  # the task's cookies that this run changed
     version: str = ""  # of the code that ran
     stats: PageStats | None = None
-    closing: str = ""  # why the spider closed its task here
-    signal: tuple[int, int] = (0, 0)  # what its fetch says about its host (frontier/records.py)
+    closing: str = ""  # why the task is closed here
+    # What its fetch says about its host: a Signal of frontier/records.py.
+    signal: tuple[int, int, str] = (0, 0, "")
+    budget: ByteBudget | None = None  # set if its task has a limit of bytes
+    trap: TrapSighting | None = None
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
         """Set where the request goes next; any verdict but DONE drops what the callback led to."""
@@ -75,10 +86,38 @@ class Outcome:
             self.stats, self.closing = None, ""
         return self
 
+    def refuse_link(self, reason: str) -> None:
+        """Counts a link that is not followed."""
+        if self.stats is None:
+            self.stats = PageStats()
+        self.stats.inc(UNFOLLOWED + reason, 1)
+
+    @property
+    def target(self) -> str:
+        """The host that it was redirected to."""
+        return host_of(self.redirects[-1].url)
+
     @property
     def cancelled(self) -> bool:
         """True if it ended only because its task was cancelled."""
         return self.verdict is Verdict.ERROR and self.reason == CANCELLED
+
+    @property
+    def excluded(self) -> bool:
+        """True if politeness ended it, such as a rule of robots.txt."""
+        return self.verdict is Verdict.ERROR and self.reason in EXCLUDED
+
+
+class LinkCheck(Protocol):
+    """Which links are not followed. A URL is shown to it if it has more characters than ``length``
+    or more slashes than ``slashes``."""
+
+    length: int
+    slashes: int
+
+    def refuses(self, url: str, taken: int) -> str:
+        """Returns the reason for which a new URL is not followed, "" if it is. ``taken``: requests
+        that were taken from the same page."""
 
 
 class Collector:
@@ -97,11 +136,13 @@ class Collector:
         pipelines: Pipelines | None = None,
         response: Response | None = None,
         ends: bool = False,
+        limits: LinkCheck | None = None,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
-        ``ends`` is true, the task takes no more requests."""
+        ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
+        links."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
@@ -114,6 +155,9 @@ class Collector:
         self._pipelines = pipelines
         self._response = response
         self._ends = ends
+        self._limits = limits
+        if limits is not None:
+            self._length, self._slashes = limits.length, limits.slashes
         self.waiting: list[Any] = []  # items for the async pipelines
 
     def take(self, thing: Any) -> None:
@@ -187,9 +231,10 @@ class Collector:
                 f"closed yielded a Request for {request.url}; the task has ended: yield items, or "
                 "submit a new task"
             )
-        if self._too_deep:
-            return
         if not request.dont_filter and self._allowed is not None and not self._allowed(request.url):
+            return
+        if self._too_deep:
+            outcome.refuse_link(DEPTH_LIMIT)
             return
         fingerprint = request.fingerprint()
         if request.dont_filter:
@@ -202,6 +247,14 @@ class Collector:
             outcome.duplicates += 1
             return
         self._here.add(fingerprint)
+        # Compared here, because a call for each link would cost more than all comparisons.
+        if self._limits is not None and (
+            len(url := request.url) > self._length or url.count("/") > self._slashes
+        ):
+            reason = self._limits.refuses(url, len(outcome.follow_ups))
+            if reason:
+                outcome.refuse_link(reason)
+                return
         if not request.delay <= MAX_DELAY:
             raise BadRequest(
                 f"request {request.url}: delay is {request.delay!r}; it must be a number of "

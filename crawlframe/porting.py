@@ -57,7 +57,8 @@ META = {
     "cookiejar": _SESSION,
     "dont_merge_cookies": f'{_SESSION}, or settings = {{"cookies": False}} in the spider',
     "dont_cache": "nothing is cached; leave it out",
-    "dont_obey_robotstxt": "robots.txt is not read; leave it out",
+    "dont_obey_robotstxt": "robots.txt is obeyed by all requests of a spider or by none: write "
+    '"robots": False in its settings',
     "allow_offsite": "write dont_filter=True in the request",
     "bindaddress": "choosing the address to send from is not supported yet",
     "referrer_policy": "no Referer is sent; write headers={'Referer': ...} in the request",
@@ -149,10 +150,10 @@ SETTINGS = {
     "USER_AGENT": "user_agent",
     "REDIRECT_MAX_TIMES": "max_redirects",
     "COOKIES_ENABLED": "cookies",
+    "ROBOTSTXT_OBEY": "robots",
 }
 _OTHER_SETTINGS = {
     "RETRY_ENABLED": "write retries: 0 for no further tries",
-    "ROBOTSTXT_OBEY": "robots.txt is not read; leave it out",
     "HTTPCACHE_ENABLED": "nothing is cached; leave it out",
     "ITEM_PIPELINES": "write pipelines = [...] in the spider, next to settings",
     "DOWNLOADER_MIDDLEWARES": "list middlewares for the fetch in the attribute middlewares",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgpack
@@ -12,6 +13,8 @@ from crawlframe.errors import BadRequest, MissingCode
 PLAIN = 1  # the version of a record with msgpack's own types only
 TYPED = 2  # with the extension types of payload.py; workers that support only 1 refuse it
 OPTIONS = 3  # with options of the request, perhaps typed; older workers refuse it
+HOPS = 4  # with redirects, perhaps typed and with options; older workers refuse it
+_HOPS = bytes([HOPS])  # the second byte, after the mark of a short list
 UNREADABLE = (
     *(ValueError, TypeError, LookupError, ArithmeticError, RecursionError),
     msgpack.UnpackException,
@@ -25,6 +28,13 @@ class Head(NamedTuple):
     depth: int
     callback: str
     errback: str
+
+
+class Hop(NamedTuple):
+    """One redirect: its status, and the URL that it led to."""
+
+    status: int
+    url: str
 
 
 def write(url: str, callback: str, depth: int, extra: dict[str, Any]) -> bytes:
@@ -71,6 +81,46 @@ def read_head(record: bytes) -> Head:
     return Head(fields[1], fields[3], fields[2] or "parse", extra.get("errback", ""))
 
 
+def with_hops(record: bytes, hops: Sequence[Hop]) -> bytes:
+    """The record of a request that goes on at the target of the last of these redirects. Nothing
+    else in it changes, and no code of authors runs. Raises MissingCode and BadRequest."""
+    fields = _fields(record)
+    extra = fields[4] if len(fields) > 4 else {}
+    packed: bytes = msgpack.packb([HOPS, *fields[1:4], extra | {"hops": hops}])
+    return packed
+
+
+def hops_of(record: bytes) -> list[Hop]:
+    """The redirects that a request has followed. Raises BadRequest."""
+    if not _has_hops(record):
+        return []
+    try:
+        hops = [Hop(status, url) for status, url in _fields(record)[4]["hops"]]
+    except UNREADABLE as error:
+        raise BadRequest(f"a queued request cannot be read: its redirects: {error}") from None
+    if not all(type(hop.status) is int and type(hop.url) is str for hop in hops):
+        raise BadRequest("a queued request cannot be read: its redirects have the wrong type")
+    return hops
+
+
+def without_hops(record: bytes) -> bytes:
+    """The record of a request that starts over. One that cannot be read is returned as it is."""
+    if not _has_hops(record):
+        return record
+    try:
+        _, url, callback, depth, extra = _fields(record)
+    except (ValueError, BadRequest):
+        return record
+    # OPTIONS says no less than TYPED: what reads the one reads the other.
+    rest = {name: value for name, value in extra.items() if name != "hops"}
+    packed: bytes = msgpack.packb([OPTIONS, url, callback, depth, rest])
+    return packed
+
+
+def _has_hops(record: bytes) -> bool:
+    return record[1:2] == _HOPS
+
+
 def _fields(record: bytes) -> list[Any]:
     """The fields, with extension types left as they are."""
     try:
@@ -78,9 +128,9 @@ def _fields(record: bytes) -> list[Any]:
         version, url, callback, depth, *extra = fields
     except UNREADABLE as error:
         raise BadRequest(f"a queued request cannot be read: {error}") from None
-    if version not in (PLAIN, TYPED, OPTIONS):
+    if version not in (PLAIN, TYPED, OPTIONS, HOPS):
         raise MissingCode(
-            f"a queued request has record version {version}; this code reads {PLAIN} to {OPTIONS}"
+            f"a queued request has record version {version}; this code reads {PLAIN} to {HOPS}"
         )
     if not (type(url) is type(callback) is str and type(depth) is int and _is_extra(extra)):
         raise BadRequest("a queued request cannot be read: a field has the wrong type")

@@ -161,9 +161,9 @@ class Request:
                 raise BadRequest(f"request {self.url}: json cannot be encoded: {error}") from None
             self.headers.setdefault("Content-Type", "application/json")
         elif form is not None:
-            from urllib.parse import urlencode
+            from crawlframe.secret import form_body
 
-            self.body = urlencode(form, doseq=True).encode()
+            self.body = form_body(form)
             self.headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
         if self.method == "GET":
             self.method = "POST"

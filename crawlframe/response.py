@@ -17,6 +17,7 @@ from crawlframe.links import join, join_all
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
 from crawlframe.request import Callback, Request, callback_name
+from crawlframe.robots.rules import ALLOW_ALL, Rules
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
@@ -34,11 +35,15 @@ class Response:
     """A server's response to ``request``, after redirects and decompression.
 
     ``url`` is the final URL, ``redirects`` are the URLs that redirected to it. Names of
-    ``headers`` are case-insensitive; ``getall`` returns repeated ones. ``elapsed`` is in seconds.
+    ``headers`` are case-insensitive; ``getall`` returns repeated ones. ``elapsed``: seconds, those
+    of the last hop if each was a fetch of its own. ``address``: the server's IP address, or "".
+    ``robots`` is the robots.txt that was asked: ``sitemaps``, ``crawl_delay``, ``allows(url)``.
 
     Parsers run only when they are used: ``tree`` (selectolax, the fastest), ``css``/``xpath``/
     ``selector`` (parsel, as in Scrapy) and ``soup`` (BeautifulSoup, the slowest). They raise
     TooDeep or TooComplex for a page whose parsing would take too long."""
+
+    robots: Rules = ALLOW_ALL
 
     def __init__(
         self,
@@ -50,15 +55,14 @@ class Response:
         *,
         redirects: tuple[str, ...] = (),
         elapsed: float = 0.0,
+        address: str = "",
     ) -> None:
-        self.url = url
-        self.status = status
+        self.url, self.status = url, status
         own = headers if isinstance(headers, CIMultiDict) else CIMultiDict(headers)
         self.headers: CIMultiDictProxy[str] = CIMultiDictProxy(own)
         self.body = body
-        self.request = request
-        self.redirects = redirects
-        self.elapsed = elapsed
+        self.request, self.redirects = request, redirects
+        self.elapsed, self.address = elapsed, address
         self._joined: dict[str, str | None] = {}  # link -> URL
         self._links = 0  # joined so far
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
@@ -11,30 +10,34 @@ from typing import Any, ClassVar, Literal, get_type_hints
 
 import msgspec
 
-from crawlframe import middleware, pipelines, porting
+from crawlframe import porting
+from crawlframe.budgets import Budgets, without_none
 from crawlframe.errors import ArgumentError, SpiderError
 from crawlframe.middleware import Middleware, SyncMiddleware
+from crawlframe.misuse import misuse_of
 from crawlframe.request import END_CALLBACK, Request
 from crawlframe.response import Response
-from crawlframe.signatures import misfit, parameters, required
+from crawlframe.secret import Secret, convert, default_of, schema_of
 from crawlframe.spider_log import SpiderLog
 from crawlframe.stats import Stats
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
-
 BLOCKS = (403, 429, 503)  # statuses by which a server turns a crawler away
 
 
-class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys of a spider's ``settings``."""
+class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The keys of a spider's ``settings``. Defaults are left out of what is published: older nodes
+    refuse what they do not know."""
 
     delay: float | Literal["auto"] = "auto"  # seconds between two requests to one host, all nodes
     min_delay: float = 0.0  # seconds: the least that "auto" chooses
     concurrency: int = 8  # requests in flight per host, over all nodes
+    ip_concurrency: int = 0  # requests in flight per IP address, over all nodes; 0 = no limit
+    ip_delay: float = 0.0  # seconds between two requests to one IP address, over all nodes
     depth_limit: int = 0  # links followed from a start page; 0 = no limit
     page_limit: int = 0  # requests admitted per task; 0 = no limit
-    timeout: float = 30.0  # seconds for one fetch, redirects included
+    timeout: float = 30.0  # seconds for one fetch; a redirect is another one
     retries: int = 2  # further attempts after a failed one
     retry_statuses: tuple[int, ...] = (408, 429, 500, 502, 503, 504, 522, 524)
     handle_statuses: tuple[int, ...] = ()  # statuses besides 2xx for which callbacks are called
@@ -44,12 +47,13 @@ class SpiderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_body: int = 32 << 20  # bytes, also after decompression
     max_redirects: int = 10
     cookies: bool = True
+    robots: bool = True  # obey the robots.txt of each host
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
-    # Left out of what is published while it is unset: older nodes refuse what they do not know.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
-        for name in ("min_delay", "depth_limit", "page_limit", "retries", "max_redirects"):
+        super().__post_init__()
+        for name in ("min_delay", "ip_concurrency", "ip_delay", "retries", "max_redirects"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative")
         if self.delay != "auto":
@@ -152,7 +156,7 @@ def read_settings(spider: type[Spider]) -> SpiderSettings:
     if problem := porting.misuse_in_settings(given, SpiderSettings.__struct_fields__):
         raise SpiderError(f"spider {spider.name!r}: settings: {problem}")
     try:
-        return msgspec.convert(given, SpiderSettings, strict=False)
+        return msgspec.convert(without_none(given), SpiderSettings, strict=False)
     except msgspec.ValidationError as error:
         raise SpiderError(f"spider {spider.name!r}: settings: {error}") from None
 
@@ -184,9 +188,10 @@ def argument_type(
         no_default = parameter.default is parameter.empty
         default = msgspec.NODEFAULT if no_default else parameter.default
         fields.append((parameter.name, start_hints.get(parameter.name, str), default))
+    fields = [(name, kind, default_of(kind, default)) for name, kind, default in fields]
     fields = [
         (name, kind, msgspec.field(default_factory=partial(copy, default)))
-        if isinstance(default, (list, dict, set))
+        if isinstance(default, (list, dict, set, Secret))  # a schema must not show a Secret
         else (name, kind, default)
         for name, kind, default in fields
         if given is None or name in given or default is not msgspec.NODEFAULT
@@ -202,11 +207,11 @@ def argument_type(
 def describe(spider: type[Spider]) -> SpiderInfo:
     """Return what the node publishes about a spider. Raises SpiderError if it breaks the
     contract."""
-    if problem := _misuse(spider):
+    if problem := misuse_of(spider, Spider):
         raise SpiderError(f"spider {spider.name!r}: {problem}")
     kind = argument_type(spider)
     try:
-        schema = msgspec.json.schema(kind)
+        schema = schema_of(kind)
     except TypeError as error:
         problem = _untold(kind) or f"arguments: {error}"
         raise SpiderError(f"spider {spider.name!r}: {problem}") from None
@@ -234,7 +239,7 @@ def build(
     Raises ArgumentError naming the argument."""
     kind = argument_type(spider, None if complete else arguments)
     try:
-        checked = msgspec.convert(arguments, kind, strict=False)
+        checked = convert(arguments, kind)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"spider {spider.name!r}: {error}") from None
     values = {field: getattr(checked, field) for field in kind.__struct_fields__}
@@ -246,87 +251,11 @@ def build(
     return instance, {field: value for field, value in values.items() if field in start}
 
 
-def _misuse(spider: type[Spider]) -> str:
-    """Return a mistake that would show only when the spider runs, often silently; "" if none."""
-    if isinstance(spider.start_urls, str | bytes):
-        return 'start_urls must be a list of URLs, such as ["https://example.com/"]'
-    if isinstance(spider.allowed_domains, str | bytes):
-        return 'allowed_domains must be a list of host names, such as ["example.com"]'
-    if isinstance(spider.allowed_domains, list | tuple | set | frozenset):
-        for domain in spider.allowed_domains:
-            if problem := _no_host_name(domain):
-                return f"allowed_domains: {problem}"
-    if problem := porting.misuse_of(spider, Spider) or pipelines.misuse_of(spider.pipelines):
-        return problem
-    if problem := middleware.misuse_of(spider.middlewares):
-        return problem
-    if problem := _misuse_of_follow(spider.follow):
-        return problem
-    for name, argument in (("opened", "task"), (END_CALLBACK, "summary")):
-        if problem := _unfit_hook(spider, name, argument):
-            return problem
-    for name in ("log", "stats"):
-        if any(name in inspect.get_annotations(kind) for kind in spider.__mro__):
-            return f"{name} is a name of Spider's own; rename the argument"
-    if needed := _needed_to_make(spider):
-        return (
-            f"__init__ must work without arguments, and needs {needed}; arguments of a task are "
-            "parameters of start or annotated class attributes"
-        )
-    inherits = spider.start is Spider.start and spider.parse is Spider.parse
-    if inherits and spider.start_urls:
-        return "the pages of start_urls go to the method parse; write one, or a start of its own"
-    return ""
-
-
-def _misuse_of_follow(follow: Any) -> str:
-    """A method or an argument may have had this name before it meant something."""
-    if follow is Spider.follow:
-        return ""
-    words = "follow is called with each request that goes out, as follow(self, request, response)"
-    if not callable(follow) or inspect.iscoroutinefunction(follow):
-        return f"{words}; it must be a plain method"
-    if inspect.isgeneratorfunction(follow) or inspect.isasyncgenfunction(follow):
-        return f"{words}, and returns one or None; it yields"
-    if problem := misfit(follow, None, None, None):
-        return f"{words}: {problem}"
-    return ""
-
-
-def _unfit_hook(spider: type[Spider], name: str, argument: str) -> str:
-    """Why a method called at the beginning or end of a task cannot be called; "" when it can."""
-    hook = getattr(spider, name, None)
-    if not callable(hook):
-        return ""
-    if misfit(hook, *([None] if inspect.isfunction(hook) else []), None):
-        return f"{name} must take one argument: {name}(self, {argument})"
-    if name == END_CALLBACK and "reason" in parameters(hook):
-        return "closed(self, reason) is Scrapy's; write closed(self, summary): summary.reason"
-    return ""
-
-
-def _no_host_name(domain: Any) -> str:
-    if not isinstance(domain, str):
-        return f"{domain!r} is not text; write host names, such as example.com"
-    if re.fullmatch(r"[^/:]*|\[[^/\]]+\]", domain):  # the latter is an IPv6 address
-        return ""
-    host = re.split(r"[/:]", domain.partition("//")[2] or domain)[0]
-    return f"{domain!r} is not a host name; write {host or 'one such as example.com'}"
-
-
-def _needed_to_make(spider: type[Spider]) -> str:
-    """Return the required arguments of ``__init__``, as text."""
-    plain = spider.__init__ is object.__init__ and spider.__new__ is object.__new__
-    if plain and type(spider) is type:
-        return ""  # the check is slow, and not needed for a class that defines nothing of its own
-    return required(spider)
-
-
 def _untold(kind: type[msgspec.Struct]) -> str:
     """Return a message about an argument whose type has no JSON schema; "" if there is none."""
     for field in msgspec.structs.fields(kind):
         try:
-            msgspec.json.schema(field.type)
+            schema_of(field.type)
         except TypeError:
             return (
                 f"argument {field.name!r}: its type {inspect.formatannotation(field.type)} cannot "

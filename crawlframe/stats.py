@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from crawlframe.budgets import UNFOLLOWED
 from crawlframe.errors import SpiderError
 
 MAX_NAMES = 100  # per task
@@ -122,6 +123,11 @@ class Stats:
             raise SpiderError(
                 f"self.stats.{method}({name!r}): names that begin with {DROPPED!r} count dropped "
                 "items; use another one"
+            )
+        if name.startswith(UNFOLLOWED):
+            raise SpiderError(
+                f"self.stats.{method}({name!r}): names that begin with {UNFOLLOWED!r} count links "
+                "that were not followed; use another one"
             )
         if len(self._names) >= MAX_NAMES:
             raise SpiderError(

@@ -18,8 +18,8 @@ class TaskInfo(NamedTuple):
 class Summary(NamedTuple):
     """How a task ended, as passed to ``closed``. ``outcome``: "finished", "finished_with_errors",
     "failed" or "cancelled"; ``reason`` explains it in a sentence, or is "". ``errors`` excludes
-    those that were ``cancelled``. ``stats`` and ``maxima`` are the counts of self.stats, by
-    name."""
+    those that were ``cancelled``, and those ``excluded`` for politeness. ``stats`` and ``maxima``
+    are the counts of self.stats, by name."""
 
     task: int
     spider: str
@@ -35,3 +35,4 @@ class Summary(NamedTuple):
     items: int
     stats: dict[str, int]
     maxima: dict[str, int | float]
+    excluded: int = 0

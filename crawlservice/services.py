@@ -9,6 +9,8 @@ from django.db import DatabaseError, connections
 
 from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
+from crawlframe.errors import ConfigError
+from crawlframe.fetch.names import load_hook
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerAway
 from crawlframe.node.code import Code
@@ -49,13 +51,18 @@ class DjangoServices(Services):
         self, skip: Mapping[str, str], limit: float, loading: Callable[[str], None]
     ) -> Registry:
         try:
-            return Registry.load(
+            registry = Registry.load(
                 self._settings.spiders,
                 skip=skip,
                 limit=limit,
                 loading=loading,
                 bytecode=self._settings.var_dir / "bytecode",
             )
+            try:  # imported with the spiders, so that the workers have it
+                load_hook(self._settings.resolver)
+            except ConfigError as error:
+                registry.broken.setdefault(self._settings.resolver.partition(":")[0], str(error))
+            return registry
         finally:
             connections.close_all()  # a spider's module may have used a model
 

@@ -6,10 +6,12 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from crawlframe.identity.signing import DIRECTORY
 from crawlservice.accounts.setup_page import setup
 from crawlservice.api import app
 from crawlservice.api.health import healthz, readyz
 from crawlservice.api.metrics import metrics
+from crawlservice.identity.directory import directory
 
 handler400 = "crawlservice.web.refusals.refused"
 
@@ -24,4 +26,5 @@ urlpatterns = [
     path("healthz", healthz),
     path("readyz", readyz),
     path("metrics", metrics),
+    path(DIRECTORY.lstrip("/"), directory),
 ]

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -42,9 +42,11 @@ class SiteSpider(ProjectSpider):
     0 for no limit. A URL is fetched when one of the ``include`` expressions, if there are any, is
     found in it, and none of ``exclude``; the start URL always is. Images, styles and scripts are
     not fetched. Pages that are not HTML but linked like pages are stored with their type and size.
+    A task fetches at most 10,000 pages, and says how many links were not followed.
     """
 
     name = "site"
+    settings: ClassVar[dict[str, Any]] = {"page_limit": 10_000}
 
     url: Url
     depth: Annotated[int, Meta(ge=0)] = 0

@@ -136,7 +136,7 @@ def test_an_argument_may_be_called_closed() -> None:
     [
         ("DOWNLOAD_DELAY", "DOWNLOAD_DELAY is Scrapy's name; write 'delay'"),
         ("RETRY_TIMES", "write 'retries'"),
-        ("ROBOTSTXT_OBEY", "robots.txt is not read"),
+        ("ROBOTSTXT_OBEY", "write 'robots'"),
         ("ITEM_PIPELINES", "write pipelines = [...] in the spider"),
         ("DELAY", "there is no setting 'DELAY' (did you mean 'delay'?)"),
         ("time_out", "there is no setting 'time_out' (did you mean 'timeout'?)"),

@@ -319,6 +319,12 @@ def yielding_follow(self: Any, request: Request, response: Response | None) -> A
         ({"follow": True}, "follow is called with each request that goes out"),
         ({"follow": async_follow}, "it must be a plain method"),
         ({"follow": yielding_follow}, "it yields"),
+        ({"is_blocked": lambda self: True}, "is_blocked(self, response): too many"),
+        ({"is_blocked": True}, "is_blocked is called with each response"),
+        ({"settings": {"delay": "slow"}}, "delay"),
+        ({"settings": {"delay": -1}}, "delay must not be negative"),
+        ({"settings": {"min_delay": -1}}, "min_delay must not be negative"),
+        ({"settings": {"delay": 1, "min_delay": 1}}, "leave one of the two out"),
     ],
 )  # fmt: skip
 def test_what_would_fail_only_in_the_crawl_is_refused(parts: dict[str, Any], words: str) -> None:

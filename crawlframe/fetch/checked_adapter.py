@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -33,6 +34,9 @@ class Transfer(Protocol):
     def detach(self) -> None:
         """From now on its socket may serve others."""
 
+    def patience(self) -> float:
+        """Seconds that it may take to find or open a connection."""
+
 
 class _OnDuty(threading.local):
     transfer: Transfer | None = None
@@ -41,24 +45,29 @@ class _OnDuty(threading.local):
 on_duty = _OnDuty()  # the transfer of this thread
 
 
+Resolve = Callable[[str], Sequence[str]]  # the addresses of a host; raises OSError
+
+
 class CheckedAdapter(HTTPAdapter):
-    """Connects only to addresses that ``guard`` allows, else raises PrivateAddress.
+    """Connects only to addresses that ``guard`` allows, else raises PrivateAddress. ``resolve`` is
+    called in the thread of the transfer.
 
     A proxy named by a session may be anywhere, but is used only for hosts that resolve to allowed
     addresses here, or not at all."""
 
-    def __init__(self, guard: AddressGuard, concurrency: int) -> None:
+    def __init__(self, guard: AddressGuard, concurrency: int, resolve: Resolve) -> None:
         self._guard = guard
+        self._resolve = resolve
         super().__init__(pool_connections=concurrency, pool_maxsize=concurrency)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = _pools(self._guard)
+        self.poolmanager.pool_classes_by_scheme = _pools(self._guard, self._resolve)
 
     def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
         manager = super().proxy_manager_for(proxy, **kwargs)
         if not proxy.lower().startswith("socks"):  # these have pools of their own
-            manager.pool_classes_by_scheme = _pools(self._guard)
+            manager.pool_classes_by_scheme = _pools(self._guard, self._resolve)
         return manager
 
     def send(
@@ -77,7 +86,7 @@ class CheckedAdapter(HTTPAdapter):
     def _check_target(self, url: str) -> None:
         parts = urlsplit(url)
         try:
-            addresses = _resolve(parts.hostname or "", parts.port or 80)
+            addresses = self._resolve(parts.hostname or "")
         except OSError:
             return  # only the proxy can resolve it
         for address in addresses:
@@ -91,10 +100,9 @@ class CheckedAdapter(HTTPAdapter):
         super().close()
 
 
-def _resolve(host: str, port: int) -> list[str]:
+def resolve_by_system(host: str) -> list[str]:
     """The addresses of a host, in the order of the system. Raises OSError."""
-    family = allowed_gai_family()
-    found = socket.getaddrinfo(host.strip("[]"), port, family, socket.SOCK_STREAM)
+    found = socket.getaddrinfo(host.strip("[]"), None, allowed_gai_family(), socket.SOCK_STREAM)
     return [*dict.fromkeys(str(place[0]) for *_, place in found)]
 
 
@@ -106,13 +114,14 @@ def _private(address: str) -> PrivateAddress:
     )
 
 
-def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPConnectionPool]]:
+def _pools(
+    guard: AddressGuard, resolve: Resolve
+) -> dict[str, type[urllib3.connectionpool.HTTPConnectionPool]]:
     class Checked:
         """Mixed into urllib3's connections."""
 
         response_class: Any = TolerantResponse
         proxy: Any
-        port: int
         _dns_host: str
         sock: socket.socket | None
         _served = False  # a request, since the connection was opened
@@ -122,8 +131,8 @@ def _pools(guard: AddressGuard) -> dict[str, type[urllib3.connectionpool.HTTPCon
                 return super()._new_conn()  # type: ignore[misc, no-any-return]
             host = self._dns_host
             try:
-                addresses = _resolve(host, self.port)
-            except socket.gaierror as error:
+                addresses = resolve(host)
+            except OSError as error:
                 raise NameResolutionError(host, self, error) from error  # type: ignore[arg-type]
             allowed = [address for address in addresses if guard.allows(address)]
             if not allowed:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -30,6 +31,9 @@ from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.curl_handle import Handle
 from crawlframe.fetch.limits import FetchLimits
+from crawlframe.fetch.name_servers import Unresolved
+from crawlframe.fetch.names import Names
+from crawlframe.fetch.pins import Pin, Pins
 from crawlframe.fetch.redirects import Answer, Journey
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -76,9 +80,15 @@ _BROKEN_HANDSHAKE = re.compile(
 
 
 class CurlDownloader:
-    """``concurrency`` limits the connections kept open, not the number of concurrent fetches."""
+    """``concurrency`` limits the connections kept open, not the number of concurrent fetches.
+    Without ``names``, libcurl resolves host names itself, in threads."""
 
-    def __init__(self, allow_private: tuple[Network, ...] = (), concurrency: int = 64) -> None:
+    def __init__(
+        self,
+        allow_private: tuple[Network, ...] = (),
+        concurrency: int = 64,
+        names: Names | None = None,
+    ) -> None:
         if pycurl.version_info()[2] < OLDEST:
             raise ConfigError(
                 f"libcurl is {pycurl.version_info()[1]}, it must be 8.4 or newer; "
@@ -86,6 +96,7 @@ class CurlDownloader:
             )
         self._guard = AddressGuard(allow_private)
         self._concurrency = concurrency
+        self._pins = None if names is None else Pins(names)
         self._multi: pycurl.AsyncCurlMulti | None = None
         self._idle: list[Handle] = []
 
@@ -125,11 +136,13 @@ class CurlDownloader:
             return await self._send(journey, own_connection=True)
 
     async def _send(self, journey: Journey, own_connection: bool = False) -> Answer:
+        pins = self._pins
+        pin = None if pins is None else pins.get(journey.url) or await self._find(pins, journey)
         seconds = journey.remaining()
         multi = self._multi or self._open()
-        handle = self._idle.pop() if self._idle else Handle(self._guard)
+        handle = self._idle.pop() if self._idle else self._new_handle()
         try:
-            handle.prepare(journey, seconds, own_connection)
+            handle.prepare(journey, seconds, own_connection, pin)
             done = multi.add_handle(handle.curl)
             # A bug between libcurl, pycurl and the loop must not hold a request for ever.
             watch = _Watch(journey, done, seconds)
@@ -146,8 +159,20 @@ class CurlDownloader:
                 stuck = "" if journey.account.waited else "libcurl is stuck"
                 raise journey.timeout(stuck) from None
             raise
+        if handle.pinned and pin is not None:
+            pin.told = time.monotonic()
         self._put_back(handle)
         return answer
+
+    async def _find(self, pins: Pins, journey: Journey) -> Pin:
+        """The addresses of the host of a transfer."""
+        try:
+            return await pins.find(journey.url, min(journey.limits.connect, journey.remaining()))
+        except Unresolved as error:
+            raise DnsError(f"{journey.where}: {error}") from None
+
+    def _new_handle(self) -> Handle:
+        return Handle(self._guard, resolves=self._pins is None)
 
     def _open(self) -> pycurl.AsyncCurlMulti:
         self._multi = multi = pycurl.AsyncCurlMulti()

@@ -18,6 +18,7 @@ from multidict import CIMultiDict
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, waker
+from crawlframe.fetch.pins import FORGET, Pin
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 
 BUFFER = 1 << 17  # bytes libcurl reads at a time
@@ -28,7 +29,11 @@ STALLED = 10  # bytes a second that do not count as progress
 class Handle:
     """An easy handle for one transfer after another, and the results of its current transfer."""
 
-    def __init__(self, guard: AddressGuard) -> None:
+    def __init__(self, guard: AddressGuard, resolves: bool = True) -> None:
+        """``resolves``: libcurl resolves host names that it was given no pin for."""
+        self._resolves = resolves
+        self.pinned = False  # libcurl receives the addresses for the current transfer
+        self._pin: Pin
         self.curl = pycurl.Curl()
         self.refused = ""
         self.unopened = ""
@@ -64,8 +69,13 @@ class Handle:
         setopt(pycurl.HEADERFUNCTION, self._head.append)
         setopt(pycurl.WRITEFUNCTION, self._take)
         setopt(pycurl.PREREQFUNCTION, self._before_sending)
+        if not self._resolves:
+            setopt(pycurl.DNS_CACHE_TIMEOUT, FORGET)
+            setopt(pycurl.RESOLVER_START_FUNCTION, self._before_resolving)
 
-    def prepare(self, journey: Journey, seconds: float, own_connection: bool) -> None:
+    def prepare(
+        self, journey: Journey, seconds: float, own_connection: bool, pin: Pin | None = None
+    ) -> None:
         """Prepares the next transfer, which has ``seconds``."""
         setopt = self.curl.setopt
         self._loop = asyncio.get_running_loop()
@@ -78,6 +88,11 @@ class Handle:
             # It is not shared with other streams, whose failure would affect this request.
             setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         setopt(pycurl.URL, journey.url)
+        if pin is not None:
+            self._pin = pin
+            self.pinned = pin.due(own_connection)
+            if self.pinned:
+                setopt(pycurl.RESOLVE, [pin.line])
         caps = (math.ceil(seconds * 1000), journey.limits)
         if caps != self._caps:  # setting only what changed saves time
             self._caps = caps
@@ -121,7 +136,12 @@ class Handle:
                 headers.append(header)
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         # The value of a BytesIO shares its buffer and is not a copy.
-        return Answer(status, CIMultiDict(headers), self._body.getvalue())
+        return Answer(
+            status,
+            CIMultiDict(headers),
+            self._body.getvalue(),
+            self.curl.getinfo(pycurl.PRIMARY_IP),
+        )
 
     def clear(self) -> None:
         self._turn += 1
@@ -146,6 +166,11 @@ class Handle:
         connection of its pool. Prevented here: ``CurlDownloader.transfer`` decides about that."""
         self._sent += 1
         return pycurl.PREREQFUNC_OK if self._sent == 1 else pycurl.PREREQFUNC_ABORT  # type: ignore[no-any-return]
+
+    def _before_resolving(self, *nothing: Any) -> int:
+        """Called by libcurl before it resolves a name: it must not do so around the resolver. If it
+        has dropped a pin, the transfer is made again with one (`CurlDownloader.transfer`)."""
+        return 0 if self._pin.own else 1
 
     def _take(self, chunk: bytes) -> int | None:
         """Called by libcurl for each part of the body, again with the same when it was paused."""

@@ -13,8 +13,11 @@ from crawlframe.fetch.curl import CurlDownloader
 from crawlframe.fetch.decoding import ACCEPTED
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, TransferMemory
-from crawlframe.fetch.redirects import Answer, Journey
-from crawlframe.links import host_of
+from crawlframe.fetch.name_servers import Unresolved
+from crawlframe.fetch.names import Names, load_hook
+from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
+from crawlframe.identity.identity import Identity
+from crawlframe.links import host_of, hostname_of
 from crawlframe.options import NO_OPTIONS, Options
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -31,11 +34,18 @@ log = logging.getLogger(__name__)
 
 
 class Downloader:
-    """The fetches of one worker. Belongs to the process and event loop of its first fetch."""
+    """The fetches of one worker. Belongs to the process and event loop of its first fetch.
+    ``identity`` is added to every request that leaves; without one, nothing is."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, identity: Identity | None = None, names: Names | None = None
+    ) -> None:
+        """Raises ConfigError if the resolver of the settings cannot be used. ``names`` replaces
+        it."""
         self._settings = settings
-        self._curl = CurlDownloader(settings.allow_private, settings.concurrency)
+        self._identity = identity or Identity()
+        self._names = names or Names(load_hook(settings.resolver))
+        self._curl = CurlDownloader(settings.allow_private, settings.concurrency, self._names)
         self._requests: RequestsDownloader | None = None
         self._sloppy: dict[str, None] = {}  # hosts that send headers that libcurl refuses
         self.memory = TransferMemory(settings.transfer_memory << 20)
@@ -48,22 +58,28 @@ class Downloader:
         jar: TaskCookies | None = None,
         allowed: Callable[[str], bool] | None = None,
         account: Account | None = None,
+        check: Check | None = None,
+        trail: Trail | None = None,
     ) -> Response:
         """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
         requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
         request with a session uses them. ``allowed`` decides about the host names of redirects.
         ``account`` counts the body of the response until its owner closes it; without one it counts
-        until the fetch is over. Raises FetchError."""
+        until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
+        redirects too. ``trail``: ``request`` is for the target of its last redirect. Raises
+        FetchError, what ``check`` raises, and with a trail Redirected instead of following a
+        redirect."""
         if account is None:
             with self.memory.account() as own:
-                return await self.fetch(request, settings, spider, jar, allowed, own)
+                return await self.fetch(request, settings, spider, jar, allowed, own, check, trail)
         limits = FetchLimits(settings.timeout, settings.max_body, settings.max_redirects)
         if request.options is not NO_OPTIONS:
             limits = _own_limits(limits, request.options)
         if not settings.cookies and request.options.session is None:
             jar = None
-        headers = self._headers(request, settings)
-        journey = Journey(request, limits, headers, jar, allowed, account)
+        headers = self._headers(request, settings, trail)
+        identity = None if self._identity.is_plain else self._identity
+        journey = Journey(request, limits, headers, jar, allowed, account, check, trail, identity)
         factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":
             return await journey.run(self._threads().by(factory))
@@ -90,12 +106,20 @@ class Downloader:
             "%s sends header lines without a colon; it is fetched with requests from now on", host
         )
 
+    async def address_of(self, url: str) -> str:
+        """The IP address to which a connection would be made first; "" if there is none."""
+        try:
+            return (await self._names.resolve(hostname_of(url))).addresses[0]
+        except Unresolved:
+            return ""
+
     async def close(self) -> None:
         """Ends all transfers, connections and threads."""
         await self._curl.close()
         if self._requests is not None:
             await self._requests.close()
             self._requests = None
+        await self._names.close()
 
     def _threads(self) -> RequestsDownloader:
         if self._requests is None:
@@ -103,10 +127,14 @@ class Downloader:
             from crawlframe.fetch.requests_client import RequestsDownloader
 
             concurrency = self._settings.concurrency
-            self._requests = RequestsDownloader(self._settings.allow_private, concurrency)
+            self._requests = RequestsDownloader(
+                self._settings.allow_private, concurrency, self._names
+            )
         return self._requests
 
-    def _headers(self, request: Request, settings: SpiderSettings) -> dict[str, str]:
+    def _headers(
+        self, request: Request, settings: SpiderSettings, trail: Trail | None = None
+    ) -> dict[str, str]:
         """The headers to send: defaults, overridden by the spider's, overridden by the
         request's."""
         headers = {
@@ -115,10 +143,11 @@ class Downloader:
             "Accept-Language": ACCEPT_LANGUAGE,
             "Accept-Encoding": ACCEPTED,
         }
-        for more in (settings.headers, request.headers):
+        of_spider = trail.left_of(settings.headers) if trail else settings.headers
+        for more in (of_spider, request.headers):
             if more:
                 names = {name.lower() for name in more}
-                headers = {k: v for k, v in headers.items() if k.lower() not in names} | more
+                headers = {k: v for k, v in headers.items() if k.lower() not in names} | {**more}
         return headers
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 
 class FetchLimits(NamedTuple):
-    """Caps on one fetch; times in seconds; ``timeout`` includes redirects."""
+    """Caps on one fetch; times in seconds; ``timeout`` includes the redirects that the
+    fetch follows."""
 
     timeout: float = 30.0
     max_body: int = 32 << 20  # bytes, as sent and after decompression

@@ -1,11 +1,13 @@
 """Journey: one fetch with its redirects. The downloaders only make single transfers; where to go
-next, with which request, and when to stop is decided here."""
+next, with which request, and when to stop is decided here. With a Trail each redirect ends a fetch,
+so that the next one can pay for its host."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from multidict import CIMultiDict
@@ -15,11 +17,14 @@ from crawlframe.fetch.cookies import TaskCookies, own_header
 from crawlframe.fetch.decoding import Decoding
 from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import SMALL, Account, TransferMemory
+from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of, join
+from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
 
 REDIRECTS = (301, 302, 303, 307, 308)
+MAX_PASSED = 1 << 18  # characters of all URLs of one journey, which go into its record
 # Larger bodies are decompressed in a thread from the start.
 LARGE = 1 << 18
 # Methods that may be sent again if it is unknown whether the server received them (RFC 9110,
@@ -31,12 +36,79 @@ _OF_A_BODY = frozenset({"content-type", "content-encoding", "content-language", 
                         "content-location", "transfer-encoding"})  # fmt: skip
 
 
+Check = Callable[[str], Awaitable[None]]  # of a URL that is about to be sent
+
+
 class Answer(NamedTuple):
     """The result of one transfer: the body as sent, None when it was larger than the limit."""
 
     status: int
     headers: CIMultiDict[str]
     body: bytes | None
+    address: str = ""  # the IP address it came from, if that is known
+
+
+class Redirected(BaseException):
+    """A fetch with a trail ended with a redirect, which the trail has now. It is no Exception, so
+    that a middleware that expects errors lets it pass."""
+
+
+class Sent(NamedTuple):
+    """What is sent for a request, or for one of its redirects."""
+
+    url: str
+    method: str
+    body: bytes | None
+    headers: Mapping[str, str]
+    cookies: Mapping[str, str]  # the request's own
+
+    def after(self, hop: Hop) -> Sent:
+        """What is sent to the target of a redirect: GET without a body where browsers do that, and
+        nothing that was meant for this host only to another."""
+        _, method, body, headers, cookies = self
+        status, target = hop
+        if (status in (301, 302) and method == "POST") or (
+            status == 303 and method not in ("GET", "HEAD")
+        ):
+            method, body, headers = "GET", None, _without(headers, _OF_A_BODY)
+        if not _same_host(self.url, target):
+            headers, cookies = _without(headers, _OF_ONE_HOST), {}
+        return Sent(target, method, body, headers, cookies)
+
+
+class Trail:
+    """The redirects that a request has followed. A fetch adds one to them, if it is redirected."""
+
+    def __init__(self, request: Request, hops: Iterable[Hop] = ()) -> None:
+        self.request = request
+        self.hops = [*hops]
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The URLs that redirected."""
+        urls = (self.request.url, *(hop.url for hop in self.hops))
+        return urls[:-1]
+
+    def next_request(self) -> Request:
+        """The request for the target of the last redirect."""
+        if not self.hops:
+            return self.request
+        request = copy.copy(self.request)
+        sent = self._sent(request.headers)
+        request.url, request.method, request.body = sent.url, sent.method, sent.body
+        request.headers, request.cookies = {**sent.headers}, {**sent.cookies}
+        return request
+
+    def left_of(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        """Of headers that all requests of the spider have, those that are sent to this target."""
+        return self._sent(headers).headers if self.hops else headers
+
+    def _sent(self, headers: Mapping[str, str]) -> Sent:
+        request = self.request
+        sent = Sent(request.url, request.method, request.body, headers, request.cookies)
+        for hop in self.hops:
+            sent = sent.after(hop)
+        return sent
 
 
 class Journey:
@@ -51,24 +123,33 @@ class Journey:
         jar: TaskCookies | None = None,
         allowed: Callable[[str], bool] | None = None,
         account: Account | None = None,
+        check: Check | None = None,
+        trail: Trail | None = None,
+        identity: Identity | None = None,
     ) -> None:
-        """``account`` counts the body, including that of the response; its owner closes it."""
+        """``account`` counts the body, including that of the response; its owner closes it.
+        ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
+        target of its last redirect. ``identity`` signs each transfer, and logs it in."""
         self.account = account or Account(TransferMemory())
         self.url = request.url
         self.method = request.method
         self.body = request.body
         self.limits = limits
-        self.passed: tuple[str, ...] = ()
+        self.passed = trail.passed if trail else ()
+        self._trail = trail
         self._request = request
         self._headers = headers
-        self._cookies = request.cookies
+        self._cookies: Mapping[str, str] = request.cookies
         self._jar = jar
         self.session = request.options.session or ""
         self._allowed = allowed
+        self._check = check
+        self._identity = identity
+        self._authorization = ""  # as sent with the last transfer
         self._started = time.monotonic()
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
-        """Makes transfers until one is not a redirect. Raises FetchError."""
+        """Makes transfers until one is not a redirect. Raises FetchError and Redirected."""
         try:
             answer = await self._make(transfer)
             while self._redirected(answer):
@@ -90,12 +171,24 @@ class Journey:
             self._request,
             redirects=self.passed,
             elapsed=time.monotonic() - self._started,
+            address=answer.address,
         )
 
     async def _make(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Answer:
+        if self._check is not None:
+            await self._check(self.url)
         if self.account.in_advance:
             await self.account.make_room(self.limits.max_body)
-        return await transfer(self)
+        answer = await transfer(self)
+        if answer.status == 401 and self._is_challenged(answer):
+            self.account.settle(0)
+            return await transfer(self)
+        return answer
+
+    def _is_challenged(self, answer: Answer) -> bool:
+        return self._identity is not None and self._identity.is_challenged(
+            self.url, answer.headers, self._authorization
+        )
 
     async def _decoded(self, answer: Answer) -> bytes:
         limit = self.limits.max_body
@@ -148,6 +241,10 @@ class Journey:
             cookie = own_header(self.url, self._cookies)
         if cookie and not any(name.lower() == "cookie" for name, _ in headers):
             headers.append(("Cookie", cookie))
+        if self._identity is not None:
+            added = self._identity.headers_for(self.url, self.method, headers)
+            self._authorization = added[0][1] if added and added[0][0] == "Authorization" else ""
+            headers += added
         return headers
 
     def _redirected(self, answer: Answer) -> bool:
@@ -171,24 +268,22 @@ class Journey:
             )
         if self._allowed is not None and not self._allowed(hostname_of(target)):
             raise BadRedirect(f"{self.where}: redirects to {target}, outside allowed_domains")
-        self._change_method(answer.status)
-        if not _same_host(self.url, target):
-            self._drop(_OF_ONE_HOST)
-            self._cookies = {}
-        self.passed += (self.url,)
-        self.url = target
+        if sum(map(len, self.passed)) + len(target) > MAX_PASSED:
+            raise BadRedirect(
+                f"{self.where}: redirects to {target[:500]}; with it, the redirects of this "
+                f"request have more than {MAX_PASSED} characters"
+            )
+        self._follow(Hop(answer.status, target))
         return True
 
-    def _change_method(self, status: int) -> None:
-        """Changes the method to GET where browsers do."""
-        if (status in (301, 302) and self.method == "POST") or (
-            status == 303 and self.method not in ("GET", "HEAD")
-        ):
-            self.method, self.body = "GET", None
-            self._drop(_OF_A_BODY)
-
-    def _drop(self, names: frozenset[str]) -> None:
-        self._headers = {k: v for k, v in self._headers.items() if k.lower() not in names}
+    def _follow(self, hop: Hop) -> None:
+        """Makes the target what is fetched next. Raises Redirected if that is another fetch."""
+        sent = Sent(self.url, self.method, self.body, self._headers, self._cookies).after(hop)
+        self.passed += (self.url,)
+        self.url, self.method, self.body, self._headers, self._cookies = sent
+        if self._trail is not None:
+            self._trail.hops.append(hop)
+            raise Redirected
 
 
 def header_bytes(value: str) -> bytes:
@@ -197,6 +292,10 @@ def header_bytes(value: str) -> bytes:
         return value.strip().encode("latin-1")
     except UnicodeEncodeError:
         return value.strip().encode("utf-8", "replace")
+
+
+def _without(headers: Mapping[str, str], names: frozenset[str]) -> Mapping[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in names}
 
 
 def _same_host(url: str, target: str) -> bool:

@@ -13,7 +13,7 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
@@ -40,9 +40,11 @@ from crawlframe.errors import (
     TlsError,
 )
 from crawlframe.fetch.addresses import AddressGuard
-from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty
+from crawlframe.fetch.checked_adapter import CheckedAdapter, on_duty, resolve_by_system
 from crawlframe.fetch.cookies import MAX_HEADER, TaskCookies
 from crawlframe.fetch.limits import FetchLimits
+from crawlframe.fetch.name_servers import Unresolved
+from crawlframe.fetch.names import PATIENCE, Names
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -57,6 +59,7 @@ _Kind = tuple[SessionFactory | None, str]
 # The first line that names any link of an exception's chain applies.
 _ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
     ((urllib3_errors.InvalidChunkLength,), BadResponse),
+    ((Unresolved,), DnsError),
     ((urllib3_errors.NameResolutionError, socket.gaierror), DnsError),
     ((urllib3_errors.NewConnectionError, ConnectionRefusedError), ConnectError),
     ((urllib3_errors.TimeoutError, requests_errors.Timeout, TimeoutError), FetchTimeout),
@@ -72,10 +75,22 @@ _ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
 
 
 class RequestsDownloader:
-    """Runs at most ``concurrency`` transfers at a time, each in a thread of its own."""
+    """Runs at most ``concurrency`` transfers at a time, each in a thread of its own. Without
+    ``names``, the system resolves host names."""
 
-    def __init__(self, allow_private: tuple[Network, ...] = (), concurrency: int = 64) -> None:
-        self._adapter = CheckedAdapter(AddressGuard(allow_private), concurrency)
+    def __init__(
+        self,
+        allow_private: tuple[Network, ...] = (),
+        concurrency: int = 64,
+        names: Names | None = None,
+    ) -> None:
+        self._names = names
+        self._loop: asyncio.AbstractEventLoop
+        self._adapter = CheckedAdapter(
+            AddressGuard(allow_private),
+            concurrency,
+            resolve_by_system if names is None else partial(self._resolve, names),
+        )
         self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="requests")
         self._sessions: OrderedDict[_Kind, list[requests.Session]] = OrderedDict()
         self._lock = threading.Lock()
@@ -128,7 +143,7 @@ class RequestsDownloader:
     async def _send(self, transfer: _Transfer, factory: SessionFactory | None) -> Answer:
         journey = transfer.journey
         self._active.add(transfer)
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._threads, self._run, transfer, factory)
         try:
             while not running.done():
@@ -151,6 +166,10 @@ class RequestsDownloader:
             return transfer.run(session)
         finally:
             self._give_session(kind, session)
+
+    def _resolve(self, names: Names, host: str) -> Sequence[str]:
+        seconds = PATIENCE if on_duty.transfer is None else on_duty.transfer.patience()
+        return names.resolve_in_thread(host, self._loop, seconds)
 
     def _take_session(self, kind: _Kind) -> requests.Session:
         with self._lock:
@@ -219,6 +238,10 @@ class _Transfer:
             self._socket = sock
             if self._aborted:
                 raise ConnectionAbortedError("the fetch was given up")
+
+    def patience(self) -> float:
+        """Seconds that it may take to find or open a connection."""
+        return max(0.001, min(self.journey.limits.connect, self._deadline - time.monotonic()))
 
     def detach(self) -> None:
         """Called before the connection goes back to its pool, where it may serve others."""

@@ -6,11 +6,14 @@ and opened it. Writes that belong to an earlier era are refused."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from typing import NamedTuple
 
 from crawlframe.frontier.keys import KEYS, LASTING
 from crawlframe.frontier.partitions import PartitionedStore
+
+REMEMBERED = 86_400_000  # ms, as in _shared.lua
 
 OPEN, DOUBTED, CLOSED = "open", "doubted", "closed"
 
@@ -77,11 +80,26 @@ class Eras:
         """Drops everything but the keys of these names; by default, whatever is rebuilt from the
         database. For a closed era."""
         lasting = {KEYS[name][0].partition(":")[0].encode() for name in keep}
+        host = KEYS["HOST"][0].partition(":")[0].encode()
         for keys in self._store.keys:
             tag = keys.tag.encode()
             for key in self._store.redis.scan_iter(match=keys.pattern(), count=1000):
-                if key[len(tag) :].partition(b":")[0] not in lasting:
+                kind = key[len(tag) :].partition(b":")[0]
+                if kind not in lasting:
                     self._store.redis.unlink(key)
+                elif kind == host:
+                    self._forget_requests(key)
+
+    def _forget_requests(self, host: bytes) -> None:
+        """Leaves of a host only what has been learned about it, and its orders."""
+        pipe = self._store.redis.pipeline(transaction=False)
+        pipe.hdel(host, "a", "t", "w")
+        pipe.hmget(host, "r", "ou", "od", "oc", "op")
+        _, (rest, ends, *order) = pipe.execute()
+        if ends is None and order != [None] * 3:
+            return  # the order has no end
+        known = [int(at) for at in (rest, ends) if at is not None and at.isdigit()]
+        self._store.redis.pexpireat(host, max([round(1000 * time.time()), *known]) + REMEMBERED)
 
     def open(self) -> None:
         """Opens the era of this client: its data is complete."""

@@ -18,6 +18,7 @@ from crawlframe.frontier.hosts import Hosts
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
 from crawlframe.frontier.records import (
+    NO_SIGNAL,
     Claim,
     Claimed,
     Completion,
@@ -26,6 +27,7 @@ from crawlframe.frontier.records import (
     TaskView,
     fingerprints,
     groups,
+    kept_in,
     whole,
 )
 from crawlframe.frontier.rollouts import Rollouts
@@ -124,7 +126,7 @@ class Frontier(Tasks):
         fetched: Sequence[Fetched],
     ) -> None:
         over = pack([part for one in fetched for part in (one.rid, one.claim, *one.signal)])
-        wait, states, batch, blamed, refused = self.store.run(
+        wait, states, batch, blamed, refused, homeless = self.store.run(
             "claim", partition, generation, sequence, n, over
         )
         if batch or fetched:
@@ -139,6 +141,7 @@ class Frontier(Tasks):
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version)
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
+        lost = set(homeless)
         fields = iter(batch)
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
@@ -148,7 +151,7 @@ class Frontier(Tasks):
                     "TRIES", rid, tries, _tries, (0, 0), "", partition
                 )
             kept = whole(record, host)
-            more = sequence, kills.get(rid, 0), refusals.get(rid, 0)
+            more = sequence, kills.get(rid, 0), refusals.get(rid, 0), rid in lost
             claim.requests.append(Claimed(rid, int(task), host, attempts, deliveries, kept, *more))
 
     def _numbers_of(self, name: str, flat: list[bytes], partition: int) -> dict[bytes, int]:
@@ -244,9 +247,9 @@ class Frontier(Tasks):
         local = completion.follow_ups
         if self.store.partitions > 1:
             local = [f for f in local if self.store.partition_of(f.host) == partition]
-        failed = 2 if completion.cancelled else int(completion.failed)
+        failed = 2 if completion.cancelled else 3 if completion.excluded else int(completion.failed)
         task, counted = str(completion.task), [completion.duplicates, completion.items]
-        signal = completion.signal if completion.signal.kind else ()
+        signal = completion.signal if completion.signal != NO_SIGNAL else ()
         return [completion.rid, task, failed, counted, 0, local, signal]
 
     def _push_from(self, partition: int, entry: list[Any], cursor: int) -> list[Any] | None:
@@ -276,6 +279,25 @@ class Frontier(Tasks):
         of a worker, which counts as a delivery and a kill; REFUSAL: its host refused it, and after
         some of these it goes to the end of its line; else 0. The rest is as in ``retry``."""
         return self._give("release", generation, requests)
+
+    def may_move(self, host: str, target: str) -> bool:
+        """Whether ``redirect`` may move a request from one host to another: requests are counted
+        per partition, so they stay in theirs."""
+        return self.store.partition_of(host) == self.store.partition_of(target)
+
+    def redirect(
+        self,
+        generation: int,
+        requests: Sequence[tuple[bytes, str, str, bytes] | tuple[bytes, str, str, bytes, Signal]],
+    ) -> int:
+        """(rid, host, host of the target, record with its redirects, and perhaps the signal of its
+        fetch): held requests go to the head of the target's lane, where they ``may_move``, and keep
+        their tries. Returns as ``retry``, without those that were moved before."""
+        entries = [
+            (rid, host, [target, kept_in(record, target)], *signal)
+            for rid, host, target, record, *signal in requests
+        ]
+        return self._give("redirect", generation, entries)
 
     def park(
         self, generation: int, requests: list[tuple[bytes, str, str]], version: str = ""

@@ -80,7 +80,7 @@ class Hosts:
                 seen.add(key[start:])
                 yield key[start:].decode(errors="replace")
             for name, _ in self._store.redis.zscan_iter(keys("HOSTS"), count=KEYS_PER_SCAN):
-                if name not in seen:
+                if name not in seen and not name.startswith(b"@"):
                     seen.add(name)
                     yield name.decode(errors="replace")
 
@@ -202,6 +202,18 @@ class Hosts:
             (now,) = self._store.run("hosts", self._store.partition_of(host), pack([]))
             until = int(now) + _ms(wait)
         self._run("robots", host, _ms(known_until), _ms(delay), until)
+
+    def forget_robots(self, hosts: Sequence[str]) -> None:
+        """The robots.txt of these hosts is asked for again, and workers look again at what the
+        database knows of any."""
+        for host in hosts:
+            self.robots(host)
+        self._store.redis.incr(self._store.keys[0]("FORGOTTEN"))
+
+    def robots_forgotten(self) -> int:
+        """How often ``forget_robots`` was called."""
+        value = self._store.redis.get(self._store.keys[0]("FORGOTTEN")) or b""
+        return int(value) if value.isdigit() else 0
 
     def _run(self, verb: str, host: str, *args: Any) -> None:
         self._store.run(verb, self._store.partition_of(host), host, *args)

@@ -19,7 +19,8 @@ import re
 KEYS: dict[str, tuple[str, str]] = {
     "HOSTS": (
         "hosts",
-        "zset host -> earliest time (ms): has requests and, as far as known, a slot",
+        "zset host -> earliest time (ms): has requests and, as far as known, a slot; @<address> "
+        "stands for the hosts in its WAITING",
     ),
     "LANES": ("l:.", "zset of a host: <task>:<rank> -> rank and turn"),
     "LANE": ("q:.", "list of a lane: rids that are ready"),
@@ -33,8 +34,17 @@ KEYS: dict[str, tuple[str, str]] = {
         "row that the gap held up; od and oc an "
         "operator's delay (ms) and concurrency, op 1 paused by an operator, ou until when these "
         "hold (ms, absent = without end); ro robots known until (ms), rd robots delay (ms), "
-        "rw requests that obey robots wait until (ms); ip address last connected to",
+        "rw requests that obey robots wait until (ms); ip address at which its fetches are counted",
     ),
+    "ADDRESS": (
+        "ip:.",
+        "hash of an IP address: a fetches in progress of its hosts, n next time (ms)",
+    ),
+    "WAITING": (
+        "iw:.",
+        "zset of an IP address: host -> earliest time (ms): it waits for the address, not in HOSTS",
+    ),
+    "PLACED": ("placed", "string 1: the address of some host is known; absent: of none"),
     "HELD_HOSTS": (
         "held",
         "zset host -> until (ms): parked, paused by an operator, or asked to wait long",
@@ -68,6 +78,7 @@ KEYS: dict[str, tuple[str, str]] = {
         "hash of a task: counters, state, limits; changing = state change not complete; cookies = "
         "version of its cookies, swept = the one at which deleted ones were last dropped",
     ),
+    "HOST_PAGES": ("pages:.", "hash of a task with a limit per host: host -> requests admitted"),
     "TASKS": ("tasks", "set of tasks that have not been closed"),
     "COOKIES": ("cookies:.", "hash of a task: cookie key -> cookie; empty = deleted"),
     "ERA": (
@@ -88,14 +99,15 @@ KEYS: dict[str, tuple[str, str]] = {
         "quarantine",
         "hash <hash> <field> -> <time (ms)> <start of the value>: rows that could not be read",
     ),
+    "FORGOTTEN": ("forgotten", "string: how often robots.txt files were forgotten (partition 0)"),
     "ROLLOUT": ("rollout", "hash <branch>:[<node>] -> <id>|<JSON of a rollout> (partition 0)"),
 }
 
 
-# Kept across eras, because it is not rebuilt from the database.
+# Kept across eras, because it is not rebuilt from the database; of a host, what was learned.
 LASTING = {
     "ERA", "INSTALLATION", "CALL_LOG", "GENERATIONS", "FENCED", "NODES", "SPIDERS", "ROLLOUT",
-    "COOKIES", "QUARANTINE",
+    "COOKIES", "QUARANTINE", "HOST", "HELD_HOSTS", "WATCHED", "FORGOTTEN",
 }  # fmt: skip
 # Redis's own: also kept when another installation takes it over.
 OWN_AFFAIRS = {"ERA"}
@@ -117,10 +129,14 @@ class Keys:
         return re.sub(r"([\[\]*?\\])", r"\\\1", self.tag) + rest
 
 
-def lua_prelude() -> str:
-    """Lua locals for every key: constants, or functions where a name takes an argument."""
+def lua_prelude(text: str) -> str:
+    """Lua locals for every key that a script names, as it may have 200 locals: constants, or
+    functions where a name takes an argument."""
+    words = set(re.findall(r"\w+", text))
     lines = ["local TAG = KEYS[1]"]
     for name, (suffix, _) in KEYS.items():
+        if name not in words:
+            continue
         if suffix.endswith("."):
             lines.append(f"local function {name}(of) return TAG .. '{suffix[:-1]}' .. of end")
         else:

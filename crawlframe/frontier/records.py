@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from crawlframe.budgets import HOST_PAGE_LIMIT, PAGE_LIMIT
 from crawlframe.request import Admission
 
 HASHES = 10**9  # hash space of seen URLs: the last 9 digits of a fingerprint choose its bucket
@@ -33,7 +34,10 @@ class TaskLimits(NamedTuple):
     concurrency: int = 8  # requests in flight per host
     page_limit: int = 0  # requests admitted; 0: no limit
     adaptive: bool = False  # the frontier finds the rate that each host bears
+    ip_concurrency: int = 0  # requests in flight per IP address; 0: no limit
+    ip_delay: int = 0  # milliseconds between two requests to an IP address
     robots: bool = False  # requests wait until the robots.txt of their host is known
+    host_page_limit: int = 0  # the same per host
 
 
 class Claimed(NamedTuple):
@@ -48,6 +52,9 @@ class Claimed(NamedTuple):
     claim: int = 0  # the sequence number of the claim that returned it
     kills: int = 0  # workers whose death it is blamed for
     refusals: int = 0  # how often its host has refused it
+    # The task limits what goes to one IP address, and that of the host is not known: to be released
+    # with a signal that tells it, and not fetched.
+    homeless: bool = False
 
     @property
     def alone(self) -> bool:
@@ -73,6 +80,7 @@ class Signal(NamedTuple):
 
     kind: int = NOTHING
     ms: int = 0  # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none
+    address: str = ""  # the IP address that it went to, if the frontier should know of it
 
 
 NO_SIGNAL = Signal()
@@ -107,8 +115,8 @@ class Claim:
 @dataclass
 class Completion:
     """A request whose ledger row is committed. ``duplicates``: follow-ups dropped by the sieves;
-    ``items``: number of items in the row; ``cancelled``: it failed for no other reason; ``signal``:
-    of its fetch."""
+    ``items``: number of items in the row; ``cancelled``: it failed for no other reason;
+    ``excluded``: politeness ended it; ``signal``: of its fetch."""
 
     rid: bytes
     task: int
@@ -118,6 +126,7 @@ class Completion:
     duplicates: int = 0
     items: int = 0
     cancelled: bool = False
+    excluded: bool = False
     signal: Signal = NO_SIGNAL
 
 
@@ -135,6 +144,8 @@ class Counts(NamedTuple):
     parked: int
     items: int = 0
     cancelled: int = 0  # those of NE that ended because the task was cancelled
+    excluded: int = 0  # those of NE that politeness ended, such as a rule of robots.txt
+    host_limited: int = 0  # links that the limit per host refused
 
     @property
     def nr(self) -> int:
@@ -142,7 +153,14 @@ class Counts(NamedTuple):
 
     @property
     def errors(self) -> int:
-        return self.ne - self.cancelled
+        return self.ne - self.cancelled - self.excluded
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """The links that limits refused at admission, by limit. With several partitions, those that
+        a page found on hosts of other partitions are not counted."""
+        found = {PAGE_LIMIT: self.limited, HOST_PAGE_LIMIT: self.host_limited}
+        return {limit: links for limit, links in found.items() if links}
 
     @property
     def ready(self) -> int:
@@ -190,6 +208,11 @@ def cut(record: bytes, name: bytes) -> bytes:
     if found and (mark := _MARKS.get(before[:3] + before[4:])):
         return mark + before[3:4] + after
     return record if len(FRONTS) <= ord(record[:1] or b"\0") < VERBATIM else _WHOLE + record
+
+
+def kept_in(record: bytes, host: str) -> bytes:
+    """A record as Redis keeps it in a lane of this host."""
+    return cut(record, _name(host))
 
 
 def whole(kept: bytes, host: str) -> bytes:

@@ -14,20 +14,21 @@ LUA = Path(__file__).parent / "lua"
 READING = {"audit", "hosts", "known", "leases"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
-HEARING = {"claim", "complete", "release", "retry"}  # verbs that are told what fetches say of hosts
+HEARING = {"claim", "complete", "release", "retry"}  # verbs that receive signals of fetches
 
 
 @cache
 def source(verb: str) -> str:
     """The complete Lua text of a verb."""
-    parts = [lua_prelude(), (LUA / "_shared.lua").read_text()]
+    parts = [(LUA / "_shared.lua").read_text()]
     if verb in HEARING:
         parts += [(LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals")]
     if verb not in UNGUARDED:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:
         parts.append("keep_pulse()")
-    return "\n".join([*parts, (LUA / f"{verb}.lua").read_text()])
+    text = "\n".join([*parts, (LUA / f"{verb}.lua").read_text()])
+    return f"{lua_prelude(text)}\n{text}"
 
 
 def verbs() -> list[str]:
@@ -60,6 +61,7 @@ class Scripts:
     park: Script
     push: Script
     quarantine: Script
+    redirect: Script
     release: Script
     replay: Script
     resume: Script

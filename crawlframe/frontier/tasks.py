@@ -21,7 +21,7 @@ from crawlframe.request import Admission, end_admission
 KEYS_PER_SCAN = 2_000  # keys examined by one step of a search for lanes
 COUNT_FIELDS = [
     "na", "nf", "ne", "duplicates", "limited", "inprogress", "delayed", "parked", "items",
-    "cancelled",
+    "cancelled", "excluded", "host_limited",
 ]  # fmt: skip
 
 
@@ -312,13 +312,18 @@ def _cookie(key: bytes, cookie: bytes) -> tuple[str, str]:
 
 def _limits(limits: TaskLimits) -> list[str]:
     """Fields of the task hash."""
-    return _flat(
+    fields = _flat(
         delay=limits.delay,
         concurrency=limits.concurrency,
         limit=limits.page_limit,
         auto=int(limits.adaptive),
         robots=int(limits.robots),
+        ip_concurrency=limits.ip_concurrency,
+        ip_delay=limits.ip_delay,
     )
+    if limits.host_page_limit:  # other tasks do without the field
+        fields += _flat(host_limit=limits.host_page_limit)
+    return fields
 
 
 def _flat(**fields: Any) -> list[str]:

@@ -24,11 +24,12 @@ def end_tasks(ledger: Ledger, frontier: Frontier, tasks: Mapping[int, Counts]) -
     for task in sorted(ended):
         counts = tasks[task]
         log.info(
-            "task %d ended: %d pages, %d errors, %d cancelled",
+            "task %d ended: %d pages, %d errors, %d cancelled, %d excluded",
             task,
             counts.nf,
             counts.errors,
             counts.cancelled,
+            counts.excluded,
         )
     return ended
 

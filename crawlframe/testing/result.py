@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
 
+from crawlframe.budgets import UNFOLLOWED
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.stats import DROPPED
@@ -21,8 +22,9 @@ class Result:
 
     ``items`` are as they are stored: decoded JSON, after the pipelines. ``requests`` are those that
     would be queued, as a node decodes them, without those that ``follow``, ``allowed_domains`` and
-    ``depth_limit`` dropped, each once. ``dropped`` has the number of items that pipelines dropped,
-    by reason; ``stats`` and ``maxima`` what self.stats counted, by name.
+    limits such as ``depth_limit`` dropped, each once. ``dropped`` has the number of items that
+    pipelines dropped, by reason; ``unfollowed`` the number of links that limits dropped, by limit;
+    ``stats`` and ``maxima`` what self.stats counted, by name.
     ``closing`` is the reason of CloseTask, "" if it was not raised.
 
     ``end`` is "done", "error" or "retry". Unless it is "done", ``reason`` is the word for the
@@ -39,6 +41,7 @@ class Result:
     reason: str = ""
     detail: str = ""
     delay: float = 0.0
+    unfollowed: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, outcome: Outcome) -> Result:
@@ -58,7 +61,16 @@ class Result:
                 for name, number in counters.items()
                 if name.startswith(DROPPED)
             },
-            stats={name: n for name, n in counters.items() if not name.startswith(DROPPED)},
+            unfollowed={
+                name.removeprefix(UNFOLLOWED): number
+                for name, number in counters.items()
+                if name.startswith(UNFOLLOWED)
+            },
+            stats={
+                name: number
+                for name, number in counters.items()
+                if not name.startswith((DROPPED, UNFOLLOWED))
+            },
             maxima=dict(stats.maxima) if stats else {},
             closing=outcome.closing,
             end=_ENDS.get(outcome.verdict, "retry"),

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 User = AbstractUser | AnonymousUser
 SUPERUSER = "superuser"  # no group: Django's own
 
-LOOKED_AT = ("task", "page", "item", "generation", "era", "event", "schedule", "run")
+LOOKED_AT = (
+    "task",
+    "page",
+    "item",
+    "generation",
+    "era",
+    "event",
+    "schedule",
+    "run",
+    "robotsfile",
+)
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
 SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view", "change")))
 OPERATOR = (
@@ -35,6 +45,9 @@ ADMINISTRATOR = (
     "view_group",
     "delete_task",
 )
+# A group in addition to the roles: whoever is in it also edits the credentials of hosts.
+KEEPER = "credentials"
+KEEPING = tuple(f"{verb}_hostcredential" for verb in ("view", "add", "change", "delete"))
 ROLES = {
     "viewer": VIEWER,
     "submitter": SUBMITTER,
@@ -47,6 +60,7 @@ NAMES: dict[str, _StrPromise] = {
     "operator": _("operator"),
     "administrator": _("administrator"),
     SUPERUSER: _("superuser"),
+    KEEPER: _("keeper of credentials"),
 }
 TOLD: dict[str, _StrPromise] = {
     "": _("none: cannot log in"),
@@ -69,7 +83,7 @@ def make_groups(app_config: Any, **options: Any) -> None:
         create_permissions(apps.get_app_config(app), verbosity=0, using=using)
     known = Permission.objects.using(using).filter(content_type__app_label__in=APPS)
     by_name = {permission.codename: permission for permission in known}
-    for role, permissions in ROLES.items():
+    for role, permissions in {**ROLES, KEEPER: KEEPING}.items():
         group, _ = Group.objects.using(using).get_or_create(name=role)
         group.permissions.set([by_name[name] for name in permissions if name in by_name])
 
@@ -108,6 +122,21 @@ def give_role(user: AbstractUser, role: str) -> None:
     user.is_superuser = role == SUPERUSER
     user.is_staff = bool(role) or user.groups.exists()
     user.save(update_fields=["is_superuser", "is_staff"])
+
+
+def is_keeper(user: AbstractUser) -> bool:
+    """Whether the user edits the credentials of hosts in addition to what the role allows."""
+    return any(group.name == KEEPER for group in user.groups.all())
+
+
+def make_keeper(user: AbstractUser, keeps: bool) -> None:
+    """Lets the user edit the credentials of hosts, or no longer."""
+    from django.contrib.auth.models import Group
+
+    group = Group.objects.get(name=KEEPER)
+    (user.groups.add if keeps else user.groups.remove)(group)
+    user.is_staff = bool(role_of(user)) or user.groups.exists()
+    user.save(update_fields=["is_staff"])
 
 
 def may_give(giver: User, role: str) -> bool:

@@ -1,13 +1,16 @@
 """The admin: tasks with their progress and actions; schedules and webhooks; pages, items, nodes,
-events, eras and the journal, read-only; users with their roles; tokens."""
+robots.txt, events, eras and the journal, read-only; users with their roles; tokens; credentials of
+hosts."""
 
 from crawlservice.admin import (
+    credentials,
     deliveries,
     items,
     journal,
     ledger,
     nodes,
     people,
+    robots,
     runs,
     schedules,
     tasks,
@@ -16,6 +19,6 @@ from crawlservice.admin import (
 )  # fmt: skip
 
 __all__ = (
-    "deliveries", "items", "journal", "ledger", "nodes", "people", "runs", "schedules", "tasks",
-    "tokens", "webhooks",
+    "credentials", "deliveries", "items", "journal", "ledger", "nodes", "people", "robots", "runs",
+    "schedules", "tasks", "tokens", "webhooks",
 )  # fmt: skip

@@ -11,6 +11,7 @@ from django.utils.html import escape
 from django.utils.translation import gettext as _
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminPasswordWidget,
     UnfoldAdminSelectWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
@@ -18,8 +19,10 @@ from unfold.widgets import (
 )
 
 from crawlframe.request import MAX_TASK_PRIORITY
+from crawlframe.secret import masked
 from crawlframe.spider import SpiderInfo
-from crawlservice.tasks.arguments import Schema, accepted, problems, resolve
+from crawlservice.tasks.arguments import accepted, problems, resolve
+from crawlservice.tasks.secret_arguments import Schema, has_secrets, takes_secrets
 
 PREFIX = "argument-"
 INPUT_TYPES = {"date": "date", "time": "time", "uri": "url"}
@@ -27,7 +30,8 @@ INPUT_TYPES = {"date": "date", "time": "time", "uri": "url"}
 
 class ArgumentForm(forms.Form):
     """``given`` are the arguments that were filled in, as text: those that differ from the spider's
-    defaults. The field of an argument is named PREFIX plus the argument's name."""
+    defaults, and the secrets of ``arguments`` whose fields were left as they were. The field of an
+    argument is named PREFIX plus the argument's name."""
 
     def __init__(
         self,
@@ -36,10 +40,11 @@ class ArgumentForm(forms.Form):
         arguments: dict[str, Any] | None = None,
         priority: int = 0,
     ) -> None:
-        """``arguments`` and ``priority`` are the initial values."""
+        """``arguments`` and ``priority`` are the initial values; secrets are not shown."""
         super().__init__(data)
         self.info = info
-        self.given: dict[str, str] = {}
+        self.given: dict[str, Any] = {}
+        self._before = arguments or {}
         self.fields.update(argument_fields(info, arguments or {}))
         self.fields["priority"] = forms.IntegerField(
             label=_("priority"),
@@ -52,7 +57,11 @@ class ArgumentForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}
-        self.given = filled_in(self.info, found)
+        self.given = filled_in(self.info, found) | {
+            name: value
+            for name, value in self._before.items()
+            if has_secrets(value) and is_untouched(self, name, value)
+        }
         for name, problem in problems(self.info, self.given, from_text=True).items():
             if PREFIX + name not in self.errors:
                 self.add_error(PREFIX + name, problem)
@@ -88,8 +97,21 @@ def filled_in(info: SpiderInfo, cleaned: dict[str, Any]) -> dict[str, str]:
     return given
 
 
+def is_untouched(form: forms.BaseForm, name: str, before: Any) -> bool:
+    """Whether the field of an argument was sent as it was shown; that of a secret is shown
+    empty."""
+    field = form.fields.get(PREFIX + name)
+    if field is None:
+        return False
+    sent = form.data.get(PREFIX + name, "").replace("\r\n", "\n")
+    if isinstance(field.widget, UnfoldAdminPasswordWidget):
+        return has_secrets(before) and sent == ""
+    return bool(sent == text_of(before))
+
+
 def text_of(value: Any) -> str:
-    """A value as it would be typed."""
+    """A value as it would be typed, with the mask for secrets."""
+    value = masked(value)
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -98,6 +120,11 @@ def text_of(value: Any) -> str:
 def _show(field: forms.Field, value: Any) -> None:
     if isinstance(field, forms.BooleanField):
         field.initial = value
+        return
+    if isinstance(field.widget, UnfoldAdminPasswordWidget):
+        if has_secrets(value):
+            field.required = False
+            field.widget.attrs["placeholder"] = _("unchanged; type another to replace it")
         return
     field.initial = text = text_of(value)
     field.required = field.required and text != ""  # an initial value may be empty
@@ -111,6 +138,9 @@ def _show(field: forms.Field, value: Any) -> None:
 
 def _field(schema: Schema, root: Schema, required: bool) -> forms.Field:
     own = schema.get("default")
+    if takes_secrets(schema, root):  # a page must not even repeat what was typed
+        secret = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})
+        return forms.CharField(widget=secret, required=required, strip=False)
     kind = _plain(schema, root)
     words: dict[str, Any] = {"required": required, "initial": text_of(own)}
     if "enum" in kind:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
 
+from crawlframe.identity.contact import Introduction
 from crawlservice.admin.live import SPAN_NAMES, SPANS, part
 from crawlservice.monitoring import charts, overview
 
@@ -40,7 +42,11 @@ def now(request: HttpRequest) -> HttpResponse:
 
 
 def hosts(request: HttpRequest) -> HttpResponse:
-    return TemplateResponse(request, "admin/crawlservice/_hosts.html", {"hosts": overview.hosts()})
+    found = overview.hosts()
+    shown = (host.name for host in (*found.slowest, *found.failing))
+    nameless = Introduction(settings.CRAWLFRAME.user_agent).missing_for(shown)
+    context = {"hosts": found, "nameless": bool(nameless)}
+    return TemplateResponse(request, "admin/crawlservice/_hosts.html", context)
 
 
 def chart(request: HttpRequest) -> JsonResponse:

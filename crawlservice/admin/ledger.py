@@ -11,7 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -41,7 +41,8 @@ class PageAdmin(ReadOnly):
     search_help_text = _("Part of the URL")
     actions = ("retry",)
     fields = (
-        "task_number", "shown_url", "shown_state", "reason", "status", "shown_detail", "callback",
+        "task_number", "shown_url", "shown_redirects", "shown_state", "reason", "status",
+        "shown_detail", "callback",
         "version", "depth", "attempts", "deliveries", "size", "fetch_ms", "shown_items",
         "created_at", "rid",
     )  # fmt: skip
@@ -76,6 +77,11 @@ class PageAdmin(ReadOnly):
     @admin.display(description=_("URL"))
     def shown_url(self, page: Page) -> SafeString | str:
         return link_to(page.url)
+
+    @admin.display(description=_("redirects"))
+    def shown_redirects(self, page: Page) -> SafeString | str:
+        hops = [(status, link_to(url)) for status, url in page.redirects or ()]
+        return format_html_join(SafeString("<br>"), "{} → {}", hops) if hops else "-"
 
     @admin.display(description=_("detail"))
     def shown_detail(self, page: Page) -> SafeString | str:

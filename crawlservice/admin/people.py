@@ -16,7 +16,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminRadioSelectWidget
+from unfold.widgets import UnfoldAdminRadioSelectWidget, UnfoldBooleanSwitchWidget
 
 from crawlservice.accounts import roles
 from crawlservice.admin.journaled import Journaled
@@ -31,11 +31,21 @@ class WithRole(forms.ModelForm):
     actor: User
 
     role = forms.ChoiceField(label=_("Role"), required=False, widget=UnfoldAdminRadioSelectWidget)
+    keeps = forms.BooleanField(
+        label=_("Credentials"),
+        required=False,
+        widget=UnfoldBooleanSwitchWidget,
+        help_text=_("also edits the passwords and tokens for the sites that are crawled"),
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         has = roles.role_of(self.instance) if self.instance.pk else ""
         self.initial.setdefault("role", has)
+        if "keeps" in self.fields:
+            self.initial["keeps"] = bool(self.instance.pk) and roles.is_keeper(self.instance)
+            if not self.actor.is_superuser:
+                del self.fields["keeps"]
         field = self.fields["role"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [
@@ -99,6 +109,14 @@ class UserAdmin(Journaled, Owner, DjangoUserAdmin, ModelAdmin):
     add_fieldsets = ((None, {"fields": ("username", "password1", "password2", "role")}),)
     readonly_fields = ("last_login", "date_joined")
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Only a superuser decides who keeps credentials."""
+        found = super().get_fieldsets(request, obj)
+        if not request.user.is_superuser:
+            return found
+        (name, first), *others = found
+        return [(name, {**first, "fields": (*first["fields"], "keeps")}), *others]
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         rows: QuerySet[User] = super().get_queryset(request)
         return rows.prefetch_related("groups")
@@ -118,9 +136,12 @@ class UserAdmin(Journaled, Owner, DjangoUserAdmin, ModelAdmin):
         super().save_model(request, obj, form, change)
         if not change or "role" in form.changed_data:
             roles.give_role(obj, form.cleaned_data["role"])
+        if "keeps" in form.changed_data:
+            roles.make_keeper(obj, form.cleaned_data["keeps"])
 
     def details(self, row: User) -> dict[str, Any]:
-        return {"role": roles.role_of(row)}
+        keeps = {"keeps": True} if roles.is_keeper(row) else {}
+        return {"role": roles.role_of(row), **keeps}
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         if not super().has_change_permission(request, obj):
@@ -185,4 +206,4 @@ def _permission_text(permission: Permission) -> str:
 
 
 def _is_role(group: Group | None) -> bool:
-    return group is not None and group.name in roles.ROLES
+    return group is not None and group.name in (*roles.ROLES, roles.KEEPER)

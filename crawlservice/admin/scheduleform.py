@@ -14,11 +14,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.secret import masked
 from crawlframe.spider import SpiderInfo
-from crawlservice.admin.argumentform import PREFIX, argument_fields, filled_in, text_of
+from crawlservice.admin.argumentform import PREFIX, argument_fields, filled_in, is_untouched
 from crawlservice.models import Schedule
 from crawlservice.scheduling.timing import BadTiming, Timing
 from crawlservice.tasks import arguments
+from crawlservice.tasks.secret_arguments import readable, restored, sealed
 from crawlservice.tasks.submit import published
 
 SPIDER = "admin/crawlservice/schedule/spider.html"
@@ -31,7 +33,7 @@ class Chosen(NamedTuple):
     name: str
     info: SpiderInfo | None
     problem: str
-    stored: dict[str, Any]  # its arguments so far
+    stored: dict[str, Any]  # its arguments so far; secrets that cannot be read are left out
 
 
 def form_for(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]:
@@ -46,7 +48,7 @@ def form_for(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleFo
 def _make(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]:
     own = schedule.spider if schedule else ""
     name = request.POST.get("spider") or request.GET.get("spider") or own
-    stored = dict(schedule.arguments) if schedule and name == own else {}
+    stored = readable(schedule.arguments) if schedule and name == own else {}
     try:
         spider = Chosen(name, published(name), "", stored)
     except CrawlframeError as error:
@@ -102,7 +104,8 @@ class TypedForm(ScheduleForm):
         for name, problem in arguments.problems(info, values, from_text=False).items():
             if PREFIX + name not in self.errors:
                 self.add_error(PREFIX + name, problem)
-        self.instance.arguments = values
+        if not self.errors:
+            self.instance.arguments = sealed(arguments.check(info, values, from_text=False))
         return cleaned
 
     def _is_untouched(self, name: str, stored: Any) -> bool:
@@ -111,8 +114,7 @@ class TypedForm(ScheduleForm):
             return False
         if isinstance(field, forms.BooleanField):
             return self.cleaned_data.get(PREFIX + name) is stored
-        sent = self.data.get(PREFIX + name, "").replace("\r\n", "\n")
-        return bool(sent == text_of(stored))
+        return is_untouched(self, name, stored)
 
 
 class WrittenForm(ScheduleForm):
@@ -126,12 +128,14 @@ class WrittenForm(ScheduleForm):
             data = data.copy()
             data["arguments"] = json.dumps(texts, ensure_ascii=False)
         super().__init__(data, *args, **kwargs)
+        self.initial["arguments"] = masked(self.chosen.stored)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         if "arguments" in self.errors:
             return cleaned
-        given = cleaned["arguments"] = cleaned["arguments"] or {}
+        given = restored(cleaned["arguments"] or {}, self.chosen.stored)
+        cleaned["arguments"] = sealed(given)
         if not isinstance(given, dict):
             self.add_error("arguments", _('Enter a JSON object, such as {"city": "Ulm"}.'))
         elif self.was_typed and given:
@@ -139,7 +143,8 @@ class WrittenForm(ScheduleForm):
             self.add_error("arguments", text)
         elif self.chosen.info is not None:
             try:
-                arguments.check(self.chosen.info, given, from_text=False)
+                checked = arguments.check(self.chosen.info, given, from_text=False)
+                cleaned["arguments"] = sealed(checked)
             except ArgumentError as error:
                 self.add_error("arguments", str(error))
         return cleaned

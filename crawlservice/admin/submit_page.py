@@ -16,12 +16,13 @@ from django.utils.translation import gettext as _
 
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.spider import SpiderInfo
-from crawlservice.accounts.roles import may_submit
+from crawlservice.accounts.roles import may_steer, may_submit
 from crawlservice.admin.argumentform import ArgumentForm
 from crawlservice.admin.steering import note
 from crawlservice.models import Task
 from crawlservice.tasks import submit
 from crawlservice.tasks.arguments import shortened
+from crawlservice.tasks.secret_arguments import has_secrets, readable
 
 VIEW = "crawlservice.view_task"
 
@@ -56,12 +57,10 @@ def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     except CrawlframeError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("admin:submit"))
-    if request.method == "POST":
-        form = ArgumentForm(info, request.POST)
-        if form.is_valid() and (answer := _submit(request, form)):
-            return answer
-    else:
-        form = _filled_in(request, info)
+    arguments, priority = _cloned(request, info)
+    form = ArgumentForm(info, request.POST or None, arguments, priority)
+    if request.method == "POST" and form.is_valid() and (answer := _submit(request, form)):
+        return answer
     context: dict[str, Any] = {
         **site.each_context(request),
         "title": _("Submit {spider}").format(spider=info.name),
@@ -93,12 +92,17 @@ def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
     return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[task.pk]))
 
 
-def _filled_in(request: HttpRequest, info: SpiderInfo) -> ArgumentForm:
-    """The form; for a clone, with the arguments of the original task."""
+def _cloned(request: HttpRequest, info: SpiderInfo) -> tuple[dict[str, Any], int]:
+    """The arguments and the priority that are filled in: those of the task to be cloned. Its
+    secrets are only for those who control it: with other arguments, they could be sent
+    anywhere."""
     number = request.GET.get("clone", "")
     if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
-        return ArgumentForm(info)
+        return {}, 0
     task = Task.objects.filter(pk=int(number), spider=info.name).defer("seeds").first()
     if task is None:
-        return ArgumentForm(info)
-    return ArgumentForm(info, arguments=task.arguments, priority=task.priority)
+        return {}, 0
+    arguments = readable(task.arguments)
+    if not may_steer(request.user, task):
+        arguments = {name: value for name, value in arguments.items() if not has_secrets(value)}
+    return arguments, task.priority

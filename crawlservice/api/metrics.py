@@ -81,7 +81,11 @@ class Cluster(Collector):
 
 def _of_database() -> Iterator[Metric]:
     for name, model, what in (
-        ("pages", Page, "ledger rows written: requests that ended, including cancelled ones"),
+        (
+            "pages",
+            Page,
+            "ledger rows written: requests that ended, also cancelled or excluded ones",
+        ),
         ("items", Item, "items stored"),
         ("tasks_submitted", Task, "tasks submitted"),
         ("generations", Generation, "lives of nodes"),
@@ -129,7 +133,9 @@ def _given(model: type[Model]) -> int:
 def _of_redis() -> Iterator[Metric]:
     known = nodes.read()
     tasks = read(
-        Task.objects.filter(state__in=ACTIVE).only("state", "na", "nf", "ne", "cancelled", "items")
+        Task.objects.filter(state__in=ACTIVE).only(
+            "state", "na", "nf", "ne", "cancelled", "excluded", "items"
+        )
     )
     live = [progress for progress in tasks if progress.live]
 
@@ -137,8 +143,8 @@ def _of_redis() -> Iterator[Metric]:
         return sum(getattr(progress, name) for progress in live)
 
     counters = {name.upper(): total(name) for name in ("na", "nf", "ne", "nr")}
-    counters |= {name: total(name) for name in ("errors", "cancelled")}
-    what = "of active tasks: NA, NF, NE (= errors + cancelled), NR"
+    counters |= {name: total(name) for name in ("errors", "cancelled", "excluded")}
+    what = "of active tasks: NA, NF, NE (= errors + cancelled + excluded), NR"
     yield _gauges("active_requests", what, "count", counters)
     places = {name: total(name) for name in ("ready", "in_progress", "delayed", "parked")}
     yield _gauges(

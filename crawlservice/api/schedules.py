@@ -22,7 +22,7 @@ def list_schedules(request: HttpRequest, after: After = None, limit: Limit = 100
     """All schedules, with the next start of each."""
     found, following = oldest_first(Schedule.objects.all(), after, limit)
     return SchedulesOut(
-        schedules=[ScheduleOut.model_validate(row, from_attributes=True) for row in found],
+        schedules=[_out(row) for row in found],
         next=following,
     )
 
@@ -47,5 +47,9 @@ def show_schedule(request: HttpRequest, schedule_id: Id) -> ScheduleWithRuns:
         )
         for run in row.runs.select_related("task").defer("task__seeds", "task__arguments")[:RUNS]
     ]
-    shown = ScheduleOut.model_validate(row, from_attributes=True)
-    return ScheduleWithRuns(**shown.model_dump(), runs=runs)
+    return ScheduleWithRuns(**_out(row).model_dump(), runs=runs)
+
+
+def _out(row: Schedule) -> ScheduleOut:
+    row.arguments = row.shown_arguments
+    return ScheduleOut.model_validate(row, from_attributes=True)

@@ -65,6 +65,14 @@ class Retry(Given):
 Outcome = Literal["finished", "finished_with_errors", "failed", "cancelled"]
 
 
+class TrapOut(BaseModel):
+    """URLs of one form of which many bring nothing new."""
+
+    template: str = Field(description="stands for all its URLs, such as a.example/calendar/{n}/{n}")
+    pages: int = Field(description="fetched of it, about")
+    contents: int = Field(description="how many of them were different, about")
+
+
 class TaskOut(BaseModel):
     """A task with its current numbers. If it is active and `live` is false, Redis does not know it
     yet, or is unreachable."""
@@ -76,19 +84,23 @@ class TaskOut(BaseModel):
     )
     outcome: Outcome | None = Field(description="how it ended; null while it has not")
     reason: str = Field(description="why it has this outcome, in a sentence")
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
     created_at: datetime
     finished_at: datetime | None
-    closing: str = Field(description="why its spider closed it; empty if it did not")
+    closing: str = Field(
+        description="why its spider or one of its limits closed it; empty if none did"
+    )
     user: str | None = Field(description="who submitted it")
     schedule: int | None = Field(description="id of the schedule that submitted it")
+    robots: bool = Field(description="whether it obeys robots.txt")
     retries: int = Field(description="how often its failed requests were run again")
     live: bool
     na: int = Field(description="requests admitted")
     nf: int = Field(description="requests finished")
-    ne: int = Field(description="requests that ended in an error or were cancelled")
+    ne: int = Field(description="requests that ended in an error, or were cancelled or excluded")
     cancelled: int = Field(description="those of ne that ended because the task was cancelled")
+    excluded: int = Field(description="those of ne that politeness ended, as robots.txt asks")
     unwritten: int | None = Field(
         description="of a cancelled task: requests whose pages are still to be written; null: none"
     )
@@ -96,6 +108,10 @@ class TaskOut(BaseModel):
     items: int
     duplicates: int
     limited: int = Field(description="links left out because of the page limit")
+    unfollowed: dict[str, int] = Field(
+        description="links that were not followed, by the setting that says so, such as page_limit"
+    )
+    traps: list[TrapOut] = Field(description="possible traps, the largest first")
     ready: int
     delayed: int
     in_progress: int
@@ -159,6 +175,9 @@ class PageOut(BaseModel):
     items: int
     version: str
     created_at: datetime
+    redirects: list[tuple[int, str]] | None = Field(
+        description="status and URL of each redirect; `url` is the first one, which was requested"
+    )
 
 
 class PagesOut(BaseModel):
@@ -214,7 +233,7 @@ class ScheduleOut(BaseModel):
     id: int
     name: str
     spider: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
     cron: str
     every: int | None

@@ -38,5 +38,9 @@ def _out(info: SpiderInfo) -> SpiderOut:
         name=info.name,
         doc=info.doc,
         arguments=info.arguments,
-        settings=msgspec.to_builtins(info.settings),
+        settings={
+            name: value
+            for name, value in msgspec.structs.asdict(info.settings).items()
+            if value is not msgspec.UNSET
+        },
     )

@@ -21,10 +21,12 @@ from crawlservice.api.schemas import (
     TaskIn,
     TaskOut,
     TasksOut,
+    TrapOut,
 )
-from crawlservice.models import SPIDER, Task
+from crawlservice.models import SPIDER, Task, Trap
 from crawlservice.tasks import bulk_submit, submit
 from crawlservice.tasks.arguments import shortened
+from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.bulk_submit import Wanted
 from crawlservice.tasks.forecast import Forecast, forecasts
 from crawlservice.tasks.progress import read
@@ -142,10 +144,13 @@ def retry_task(
 
 def serialized(tasks: Sequence[Task]) -> list[TaskOut]:
     """Tasks with their current numbers, with one query to Redis."""
-    counted = of_tasks([task.pk for task in tasks])
-    none = TaskStats({}, {})
+    numbers = [task.pk for task in tasks]
+    counted, traps, none = of_tasks(numbers), traps_of(numbers), TaskStats({}, {})
     return [
-        _out(known, counted.get(known.progress.task.pk, none)) for known in forecasts(read(tasks))
+        _out(
+            known, counted.get(known.progress.task.pk, none), traps.get(known.progress.task.pk, [])
+        )
+        for known in forecasts(read(tasks))
     ]
 
 
@@ -211,7 +216,7 @@ def _steer(
     return Status(status, _show(task_id))
 
 
-def _out(known: Forecast, counted: TaskStats) -> TaskOut:
+def _out(known: Forecast, counted: TaskStats, traps: Sequence[Trap]) -> TaskOut:
     progress, task = known.progress, known.progress.task
     return TaskOut(
         id=task.pk,
@@ -219,24 +224,31 @@ def _out(known: Forecast, counted: TaskStats) -> TaskOut:
         state=task.state,
         outcome=task.outcome or None,  # type: ignore[arg-type]
         reason=task.reason,
-        arguments=task.arguments,
+        arguments=task.shown_arguments,
         priority=task.priority,
         created_at=task.created_at,
         finished_at=task.finished_at,
         closing=task.closing,
         user=task.user.get_username() if task.user else None,
         schedule=task.schedule_id,
+        robots=submit.obeys_robots(task),
         retries=task.retries,
         live=progress.live,
         na=progress.na,
         nf=progress.nf,
         ne=progress.ne,
         cancelled=progress.cancelled,
+        excluded=progress.excluded,
         unwritten=task.unwritten,
         nr=progress.nr,
         items=progress.items,
         duplicates=progress.duplicates,
         limited=progress.limited,
+        unfollowed=dict(stops(progress, counted)),
+        traps=[
+            TrapOut(template=trap.template, pages=trap.pages, contents=trap.contents)
+            for trap in traps
+        ],
         ready=progress.ready,
         delayed=progress.delayed,
         in_progress=progress.in_progress,

@@ -22,6 +22,7 @@ from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
 from crawlservice.cli.local_node import LocalNode, NodeEnded
 from crawlservice.cli.report import report
+from crawlservice.cli.secret_input import ASKED, with_secrets
 from crawlservice.cli.terminal import watch
 from crawlservice.cli.verify_demo import compare
 from crawlservice.connections.frontier import frontier
@@ -31,6 +32,7 @@ from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import outcomes
 from crawlservice.tasks.export import check_target, export, place_of
 from crawlservice.tasks.progress import Progress
+from crawlservice.tasks.secret_arguments import has_secrets
 from crawlservice.tasks.submit import cancel, pause, submit
 
 LOOPBACK = "127.0.0.1/32"
@@ -70,6 +72,7 @@ class Crawl:
     format: str | None = None
     demo: Demo | None = None
     _node_gone: bool = field(default=False, init=False)
+    _shown: dict[str, str] = field(default_factory=dict, init=False)  # arguments to be typed again
 
     def run(self) -> None:
         """Returns when the task has ended and everything is shown.
@@ -84,7 +87,9 @@ class Crawl:
         info = registry.info(self.spider)
         for problem in registry.broken.values():
             self._print(f"warning: not loaded: {problem.partition(chr(10))[0]}")
-        spider_arguments.check(info, self.arguments, from_text=True)
+        typed, self.arguments = self.arguments, with_secrets(info, self.arguments)
+        checked = spider_arguments.check(info, self.arguments, from_text=True)
+        self._shown = {n: ASKED if has_secrets(checked[n]) else text for n, text in typed.items()}
         self._check_nodes(info)
         server = self._demo_server()
         try:
@@ -216,7 +221,7 @@ class Crawl:
     def _next(self) -> list[str]:
         lines = [f"{command('tasks')}   (all tasks)"]
         if self.output is None:
-            given = [f" -a {shlex.quote(f'{k}={v}')}" for k, v in self.arguments.items()]
+            given = [f" -a {shlex.quote(f'{k}={v}')}" for k, v in self._shown.items()]
             how = " --demo" if self.demo else "".join(given)
             again = command(f"crawl {self.spider}{how} -o items.csv")
             lines.append(f"{again}   (to a file)")

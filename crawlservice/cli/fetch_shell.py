@@ -11,9 +11,11 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.middlewares import Middlewares
+from crawlframe.identity.identity import Identity
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings, read_settings
+from crawlservice.cli.robots_check import PageRobots
 
 
 @dataclass
@@ -23,17 +25,26 @@ class PageFetcher:
     settings: Settings = field(repr=False)  # its many fields would fill a prompt
     spider: Spider | None = None
     downloader: str | None = None
+    robots: bool = False  # ask robots.txt
+    identity: Identity | None = field(default=None, repr=False)
 
     def fetch(self, url: str) -> Response:
-        """Any status is fine. Raises BadRequest, FetchError and MiddlewareFailed."""
+        """Any status is fine. Raises BadRequest, FetchError and MiddlewareFailed; RobotsForbidden
+        if robots.txt is asked."""
         return asyncio.run(self._fetch(Request(url, downloader=self.downloader)))
 
     async def _fetch(self, request: Request) -> Response:
         settings = read_settings(type(self.spider)) if self.spider else SpiderSettings()
-        downloader, jar = Downloader(self.settings), TaskCookies()
+        downloader, jar = Downloader(self.settings, self.identity), TaskCookies()
+        check = None
+        if self.robots:
+            check = PageRobots(self.settings, downloader.fetch, settings.user_agent or "")
 
         async def download(asked: Request) -> Response:
-            return await downloader.fetch(asked, settings, self.spider, jar)
+            response = await downloader.fetch(asked, settings, self.spider, jar, check=check)
+            if check is not None:
+                response.robots = check.rules
+            return response
 
         try:
             return await Middlewares(type(self.spider).middlewares if self.spider else ()).fetch(

@@ -16,13 +16,16 @@ from crawlframe.code.registry import Registry
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.fetch.downloader import Downloader
+from crawlframe.identity.identity import Identity
 from crawlframe.links import hostname_of
 from crawlframe.program import command
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.spider import Spider, read_settings
 from crawlframe.testing import Result
 from crawlframe.testing.trial import Trial
+from crawlservice.cli.robots_check import PageRobots
+from crawlservice.cli.secret_input import with_secrets
 from crawlservice.tasks import arguments as spider_arguments
 
 # What is between the command and the author's code.
@@ -48,6 +51,8 @@ class PageParser:
     arguments: dict[str, str] = field(default_factory=dict)
     middlewares: bool = True
     pipelines: bool = True
+    robots: bool = False  # ask robots.txt
+    identity: Identity | None = None
     response: Response | None = None  # the last one that was downloaded
 
     def parse(self, request: Request) -> Result:
@@ -77,18 +82,26 @@ class PageParser:
     def _checked_arguments(self) -> dict[str, Any]:
         info = self.registry.info(self.spider.name)
         lenient = replace(info, arguments={**info.arguments, "required": []})
-        return spider_arguments.check(lenient, dict(self.arguments), from_text=True)
+        given = with_secrets(info, self.arguments)
+        return spider_arguments.check(lenient, given, from_text=True)
 
 
 class _Remembering(Downloader):
     """Keeps the response for its owner."""
 
     def __init__(self, owner: PageParser) -> None:
-        super().__init__(owner.settings)
+        super().__init__(owner.settings, owner.identity)
         self._owner = owner
 
-    async def fetch(self, *given: Any, **more: Any) -> Response:
-        self._owner.response = response = await super().fetch(*given, **more)
+    async def fetch(self, request: Request, *given: Any, **more: Any) -> Response:
+        if not self._owner.robots:
+            response = await super().fetch(request, *given, **more)
+        else:
+            own = read_settings(self._owner.spider).user_agent or ""
+            check = PageRobots(self._owner.settings, super().fetch, own)
+            response = await super().fetch(request, *given, **more | {"check": check})
+            response.robots = check.rules
+        self._owner.response = response
         return response
 
 

@@ -12,14 +12,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.outcome import CANCELLED
+from crawlframe.outcome import NO_ERRORS
 from crawlservice.cli.terminal import duration, facts_table, plain, status
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Item, Page, Task
 from crawlservice.tasks.arguments import shortened
+from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.progress import Progress, read
 from crawlservice.tasks.stats import TaskStats, of_tasks
+from crawlservice.tasks.submit import obeys_robots
 from crawlservice.tasks.versions import pages_by_version
 
 EXAMPLES = 3  # URLs named per reason
@@ -57,16 +59,23 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         waiting |= {"delayed": progress.delayed, "parked": progress.parked}
         facts.append(("waiting", "  ".join(f"{k} {n:,}" for k, n in waiting.items())))
         facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
+    if not obeys_robots(task):
+        facts.append(("robots.txt", "ignored"))
     if progress.cancelled:
         facts.append(("cancelled", f"{progress.cancelled:,}"))
+    if progress.excluded:
+        facts.append(("excluded", f"{progress.excluded:,}"))
     if task.unwritten is not None:
         rows = f"{progress.written:,} of {task.na:,} written, the others follow in the background"
         facts.append(("ledger rows", rows))
-    if progress.limited:
-        facts.append(("page limit", f"{progress.limited:,} further links were left out"))
     if task.closing and not progress.ended:
-        facts.append(("closed by its spider", task.closing))
+        facts.append(("closed because", task.closing))
     counted = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
+    for stop in stops(progress, counted):
+        facts.append(("stopped by", f"{stop.reason}: {stop.links:,} links were not followed"))
+    for trap in traps_of([task.pk]).get(task.pk, ()):
+        found = f"{trap.pages:,} pages, {trap.contents:,} different contents"
+        facts.append(("possible trap", f"{trap.template}: {found}"))
     facts += [("counted", f"{n:,}  {name}") for name, n in counted.counters.items()]
     facts += [("largest", f"{n:,}  {name}") for name, n in counted.maxima.items()]
     if by_version := pages_by_version(task):
@@ -93,7 +102,7 @@ def _parked(task: int) -> Counter[str]:
 def errors_table(task: Task) -> Table | None:
     """Errors by reason, the most frequent first; None when there is none."""
     errors = Page.objects.filter(task=task, state=Page.State.ERROR).order_by()
-    errors = errors.exclude(reason=CANCELLED)
+    errors = errors.exclude(reason__in=NO_ERRORS)
     reasons = errors.values_list("reason").annotate(n=Count("pk")).order_by("-n", "reason")
     table = Table("errors", "n", "for instance", box=None, pad_edge=False, header_style="bold")
     table.columns[2].overflow = "fold"

@@ -249,7 +249,8 @@ class TaskProgressView:
 
 def _numbers(now: Progress) -> dict[str, int]:
     numbers = {"requests": now.na, "done": now.nf, "errors": now.errors, "left": now.nr}
-    return numbers | ({"cancelled": now.cancelled} if now.cancelled else {}) | {"items": now.items}
+    rare = {"cancelled": now.cancelled, "excluded": now.excluded}
+    return numbers | {name: n for name, n in rare.items() if n} | {"items": now.items}
 
 
 def watch(

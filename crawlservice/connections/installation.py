@@ -76,8 +76,8 @@ def check_key() -> str:
     except SealError:
         return (
             "CRAWLFRAME_SECRET_KEY here is not the one this database was first used with, so "
-            "webhooks cannot be sent: give the web and all nodes the same one. If it was changed, "
-            "name the former one in CRAWLFRAME_SECRET_KEY_FALLBACKS and run: "
+            "stored secrets cannot be read: give the web and all nodes the same one. If it was "
+            "changed, name the former one in CRAWLFRAME_SECRET_KEY_FALLBACKS and run: "
             f"{command('reseal')}"
         )
     Installation.objects.filter(key_check="").update(key_check=seal(KEY_CHECK))

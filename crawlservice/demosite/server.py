@@ -26,12 +26,14 @@ Send = Callable[[Message], Awaitable[None]]
 
 DEFAULT_PORT = 8100  # next to 8000, on which `up` serves
 STATS = "/_stats"
+ROBOTS = "/robots.txt"
+RULES = SitePage(200, "text/plain", b"User-agent: *\nDisallow: /_stats\n")
 SERVER_ERROR = SitePage(500, HTML, b"<!DOCTYPE html><title>500</title><h1>Please try again</h1>\n")
 
 
 class DemoApp:
     """The ASGI application. ``GET /_stats`` returns how often each path was requested, as JSON, and
-    ``DELETE /_stats`` resets the counters, and with them the errors.
+    ``DELETE /_stats`` resets the counters, and with them the errors. ``/robots.txt`` has none.
 
     ``latency`` is in milliseconds; ``jitter`` is the share by which it varies up and down.
     ``error_rate`` is the share of URLs whose first request answers 500. Raises ValueError."""
@@ -58,6 +60,8 @@ class DemoApp:
         path: str = scope["raw_path"].decode("latin-1")
         if path == STATS:
             page = self._stats(scope["method"])
+        elif path == ROBOTS:
+            page = RULES
         else:
             page = await self._visit(f"{path}?{query.decode('latin-1')}" if query else path)
         headers = [

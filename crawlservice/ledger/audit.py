@@ -14,7 +14,7 @@ from django.db.models import Count, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce
 
 from crawlframe.frontier import Frontier
-from crawlframe.outcome import CANCELLED
+from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlservice.ledger.recovery import newest
 from crawlservice.models import Event, Generation, Item, Page, Task
 from crawlservice.tasks import stats
@@ -163,8 +163,9 @@ def _counters(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
         nf=Count("pk", filter=Q(state=Page.State.DONE)),
         ne=Count("pk", filter=error),
         cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
+        excluded=Count("pk", filter=error & Q(reason__in=EXCLUDED)),
     )
-    names = ("na", "nf", "ne", "cancelled")
+    names = ("na", "nf", "ne", "cancelled", "excluded")
     rows = counted.values_list("task_id", *names)
     found = {task: dict(zip(names, numbers, strict=True)) for task, *numbers in rows}
     none = dict.fromkeys(names, 0)
@@ -191,7 +192,10 @@ def _closures(tasks: dict[int, Task]) -> Iterator[tuple[int, str]]:
     missing: list[tuple[int, str]] = []
     strange: list[tuple[int, str]] = []
     for task, parts in _parts_of(tasks):
-        limited = 0 < task.settings.get("page_limit", 0) <= task.na  # what came later was refused
+        # What came later was refused.
+        limited = 0 < task.settings.get("page_limit", 0) <= task.na or (
+            task.settings.get("host_page_limit", 0) > 0
+        )
         for there, promised in parts:
             if not limited:
                 missing += _some(task, promised - there)

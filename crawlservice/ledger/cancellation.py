@@ -17,7 +17,7 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet, Sum
 
 from crawlframe.errors import BadRequest
-from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
 from crawlframe.record import read_head
 from crawlframe.request import Admission, unpack_admissions
 from crawlservice.ledger.store import DjangoLedger
@@ -107,13 +107,14 @@ def _write(walked: Task, batch: list[Admission]) -> bool:
     """Writes rows for those of a batch that have none. Returns False when no more are to be
     written.
 
-    Requests beyond the page limit have no row. Only Redis knew which those were: the first ones
+    Requests beyond the page limits have no row. Only Redis knew which those were: the first ones
     recorded count as admitted, as when Redis is filled again."""
     if (task := _locked(walked)) is None:
         return False
     assert task.unwritten is not None
-    limit = limits_of(task).page_limit
-    room = task.unwritten + max(0, limit - task.na) if limit else len(batch)
+    limits = limits_of(task)
+    limited = limits.page_limit or limits.host_page_limit
+    room = task.unwritten + max(0, limits.page_limit - task.na) if limited else len(batch)
     missing = _without_row(batch)[:room]
     DjangoLedger().commit([_outcome(task.pk, admission) for admission in missing])
     written = len(missing)
@@ -121,7 +122,7 @@ def _write(walked: Task, batch: list[Admission]) -> bool:
         unwritten=max(0, task.unwritten - written),
         na=F("na") + max(0, written - task.unwritten),  # led to by a row that Redis did not know
     )
-    return room > written or not limit
+    return room > written or not limited
 
 
 def _without_row(batch: list[Admission]) -> list[Admission]:
@@ -158,6 +159,7 @@ def _end(task: Task, lists: int | None = None) -> None:
             nf=Count("pk", filter=Q(state=Page.State.DONE)),
             ne=Count("pk", filter=error),
             cancelled=Count("pk", filter=error & Q(reason=CANCELLED)),
+            excluded=Count("pk", filter=error & Q(reason__in=EXCLUDED)),
             items=Sum("items", default=0),
         )
     )

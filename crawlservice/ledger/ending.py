@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -16,13 +18,15 @@ from crawlframe.request import end_rid
 from crawlframe.task_life import Summary
 from crawlservice.models import Event, Page, Task
 from crawlservice.tasks.outcomes import KINDS, Decision, Ending, decide, with_last
+from crawlservice.tasks.secret_arguments import revealed
 from crawlservice.tasks.stats import TaskStats, of_tasks
 
 log = logging.getLogger(__name__)
 
 END = (
     f"UPDATE {Task._meta.db_table} SET state = %s, outcome = %s, reason = %s, finished_at = %s, "
-    "na = %s, nf = %s, ne = %s, cancelled = %s, items = %s, unwritten = %s WHERE id = %s"
+    "na = %s, nf = %s, ne = %s, cancelled = %s, excluded = %s, items = %s, unwritten = %s, "
+    "refused = %s WHERE id = %s"
 )
 
 
@@ -79,7 +83,7 @@ def _ended(
 ) -> tuple[list[Any], Event]:
     """The values of END for a task, which has the database's ``clock``, and the event."""
     _, na, nf, ne, *_ = counts
-    ending = Ending(na, nf, ne, items, counts.limited, depth, counts.cancelled)
+    ending = Ending(na, nf, ne, items, _limited(counts), depth, counts.cancelled, counts.excluded)
     after, decided = _decided(task, ending.without(last) if last else ending)
     if last:
         decided = with_last(decided, last)
@@ -87,9 +91,16 @@ def _ended(
     now = default_connection.ops.adapt_datetimefield_value(task.clock)
     lacks = counts.cancelled and task.state == Task.State.CANCELLING
     unwritten = max(0, missing) if lacks else None
-    change = [after.value, outcome, reason, now, na, nf, ne, counts.cancelled, items, unwritten]
+    refused = Counter(task.refused or {}) + Counter(counts.refused)  # before a retry, and since
+    without_errors = [counts.cancelled, counts.excluded]
+    change = [after.value, outcome, reason, now, na, nf, ne, *without_errors, items, unwritten]
+    change.append(json.dumps(refused) if refused else None)
     event = Event(task=task, kind=KINDS[decided.outcome], outcome=outcome, reason=reason)
     return [*change, task.pk], event
+
+
+def _limited(counts: Counts) -> int:
+    return sum(counts.refused.values())
 
 
 def _decided(task: Task, ending: Ending) -> tuple[Task.State, Decision]:
@@ -99,7 +110,8 @@ def _decided(task: Task, ending: Ending) -> tuple[Task.State, Decision]:
 
 
 def summary_of(pk: int, counts: Counts) -> Summary | None:
-    """How a task ends that has only its last request left. Raises django.db.Error."""
+    """How a task ends that has only its last request left. Raises django.db.Error and
+    SealError."""
     task = Task.objects.filter(pk=pk).defer("seeds").annotate(clock=Now()).first()
     if task is None:
         return None
@@ -108,13 +120,14 @@ def summary_of(pk: int, counts: Counts) -> Summary | None:
     if not counts.items:  # otherwise it does not matter, and finding it is slow
         pages = Page.objects.filter(task=pk, state=Page.State.DONE).order_by()
         depth = pages.aggregate(deepest=Max("depth"))["deepest"]
-    ending = Ending(na - 1, nf, ne, counts.items, counts.limited, depth, counts.cancelled)
+    numbers = (counts.items, _limited(counts), depth, counts.cancelled, counts.excluded)
+    ending = Ending(na - 1, nf, ne, *numbers)
     _, (outcome, reason) = _decided(task, ending)
     counted = of_tasks([pk]).get(pk, TaskStats({}, {}))
     return Summary(
         task=pk,
         spider=task.spider,
-        arguments=task.arguments,
+        arguments=revealed(task.arguments),
         outcome=outcome.value,
         reason=reason,
         started_at=task.created_at,
@@ -123,6 +136,7 @@ def summary_of(pk: int, counts: Counts) -> Summary | None:
         done=nf,
         errors=counts.errors,
         cancelled=counts.cancelled,
+        excluded=counts.excluded,
         items=counts.items,
         stats=counted.counters,
         maxima=counted.maxima,

@@ -42,8 +42,8 @@ class Reconciliation:
         FrontierError and django.db.Error."""
         task = self.task
         self.open()
-        if task.settings.get("page_limit", 0) > 0:
-            # What was fetched comes first, so that it does not fall beyond the page limit.
+        if task.settings.get("page_limit") or task.settings.get("host_page_limit"):
+            # What was fetched comes first, so that it does not fall beyond the page limits.
             for batch in self._batches():
                 rows = self._rows(batch)
                 self._admit([admission for admission in batch if admission.rid in rows])
@@ -111,6 +111,7 @@ def complete_recorded(frontier: Frontier, pending: Mapping[bytes, str]) -> int:
                 _follow_ups(row),
                 items=row.items,
                 cancelled=row.is_cancelled,
+                excluded=row.is_excluded,
             )
             for rid, row in rows_of(some).items()
         ]

@@ -15,7 +15,8 @@ from django.db import transaction
 
 from crawlframe.items import clean_text
 from crawlframe.ledger import Recorded
-from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
+from crawlframe.record import without_hops
 from crawlframe.request import pack_admissions, unpack_admissions
 from crawlservice.models import VERSION, Item, Page
 from crawlservice.tasks.stats import as_json
@@ -44,9 +45,10 @@ PAGE_COLUMNS = {
 }
 Columns = dict[str, str]
 BYTES = ("follow_ups", "request")
-WITH_STATS = PAGE_COLUMNS | {"stats": "jsonb"}  # only where a page has some
+RARE = {"stats": "jsonb", "redirects": "jsonb"}  # only where a page has some
 CALLBACK, REASON = 100, 60  # maximum characters of the columns of these names
 SMALL = 32767  # the largest smallint
+MAX_REDIRECTS, MAX_TARGET = 20, 2000  # redirects of a page that are kept, and characters of each
 
 # PostgreSQL takes up to 256 MiB as one jsonb value.
 MAX_ARRAY = 16 << 20  # bytes of one JSON array of rows, unless a single row is larger
@@ -75,7 +77,8 @@ SQLITE_ITEMS = (
 def insert(outcomes: list[Outcome]) -> set[bytes]:
     """Writes the rows of requests that have none, and their items, in one transaction. Returns the
     rids of those requests. Raises django.db.Error."""
-    columns = WITH_STATS if any(outcome.stats for outcome in outcomes) else PAGE_COLUMNS
+    rare = {name: kind for name, kind in RARE.items() if any(getattr(o, name) for o in outcomes)}
+    columns = PAGE_COLUMNS | rare
     if default_connection.vendor == "postgresql":
         return _insert_postgres(outcomes, columns)
     return _insert_sqlite(outcomes, columns)
@@ -200,9 +203,16 @@ def _row(outcome: Outcome, columns: Columns) -> list[Any]:
         len(outcome.items),
         _version(outcome),
         pack_admissions(outcome.follow_ups) if outcome.follow_ups else None,
-        outcome.record if failed else None,
-        *([outcome.stats and as_json(outcome.stats)] if "stats" in columns else []),
+        without_hops(outcome.record) if failed else None,
+        *(_rare(outcome, name) for name in RARE if name in columns),
     ]
+
+
+def _rare(outcome: Outcome, name: str) -> Any:
+    if name == "stats":
+        return outcome.stats and as_json(outcome.stats)
+    hops = outcome.redirects[:MAX_REDIRECTS]
+    return [[status, clean_text(url)[:MAX_TARGET]] for status, url in hops] or None
 
 
 def _items(outcome: Outcome) -> Iterator[tuple[bytes, int, int, bytes, str]]:
@@ -231,6 +241,7 @@ def read(rids: list[bytes]) -> dict[bytes, Recorded]:
             unpack_admissions(packed) if packed else [],
             items,
             state == Page.State.ERROR and reason == CANCELLED,
+            excluded=state == Page.State.ERROR and reason in EXCLUDED,
         )
         for rid, state, reason, packed, items in rows.values_list(*columns)
     }

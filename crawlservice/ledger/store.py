@@ -12,14 +12,26 @@ from django.db import connection as default_connection
 
 from crawlframe import faults
 from crawlframe.frontier import Counts
-from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded, TaskSpec
+from crawlframe.identity.identity import Papers
+from crawlframe.ledger import (
+    Ledger,
+    LedgerAway,
+    LedgerRefused,
+    Recorded,
+    RobotsTurn,
+    TaskSpec,
+)
 from crawlframe.outcome import Outcome, Verdict
+from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
+from crawlservice.identity.papers import StoredPapers
+from crawlservice.ledger import robots
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
-from crawlservice.tasks import stats
+from crawlservice.tasks import budgets, stats
+from crawlservice.tasks.secret_arguments import revealed
 
 TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
 
@@ -30,6 +42,7 @@ class DjangoLedger(Ledger):
     def __init__(self, watch: Watch | None = None) -> None:
         """``watch``: the one that watches this process's connections."""
         self._watch = watch or NoWatch()
+        self._papers = StoredPapers()
 
     @property
     def waits(self) -> str:
@@ -38,7 +51,11 @@ class DjangoLedger(Ledger):
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
             row = Task.objects.only("spider", "arguments", "priority").filter(pk=task).first()
-        return TaskSpec(task, row.spider, row.arguments, row.priority) if row else None
+        return TaskSpec(task, row.spider, revealed(row.arguments), row.priority) if row else None
+
+    def identity(self) -> Papers:
+        with _named_errors():
+            return self._papers.read()
 
     def summary(self, task: int, counts: Counts) -> Summary | None:
         with _named_errors():
@@ -51,7 +68,7 @@ class DjangoLedger(Ledger):
         ordered = sorted(unique.values(), key=lambda outcome: outcome.rid)
         with _named_errors():
             faults.at("commit.before", OperationalError)
-            won = _write(ordered)
+            won, spent = _write(ordered)
             faults.at("commit.after", OperationalError, default_connection.close)
             recorded = read([outcome.rid for outcome in ordered if outcome.rid not in won])
         for outcome in ordered:
@@ -63,6 +80,8 @@ class DjangoLedger(Ledger):
                     len(outcome.items),
                     outcome.cancelled,
                     bool(outcome.closing),
+                    outcome.excluded,
+                    budgets.of_host(spent, outcome) if spent else 0,
                 )
         return recorded
 
@@ -75,24 +94,34 @@ class DjangoLedger(Ledger):
             faults.at("finish.after", OperationalError, default_connection.close)
         return ended
 
+    def robots(self, origin: str, lease: float) -> RobotsTurn:
+        with _named_errors():
+            return robots.turn(origin, lease)
+
+    def save_robots(self, origin: str, state: RobotsState) -> None:
+        with _named_errors():
+            robots.save(origin, state)
+
     def close(self) -> None:
         default_connection.close()
 
 
-def _write(outcomes: list[Outcome]) -> set[bytes]:
-    """Returns the rids of the rows that this call wrote."""
-    more = [outcome for outcome in outcomes if outcome.stats or outcome.closing]
+def _write(outcomes: list[Outcome]) -> tuple[set[bytes], dict[budgets.Account, int]]:
+    """Returns the rids of the rows that this call wrote, and what their tasks have spent."""
+    more = [o for o in outcomes if o.stats or o.closing or o.budget or o.trap]
     with transaction.atomic() if more else nullcontext():
         stats.fit(more)
         won = insert(outcomes)
         ours = [outcome for outcome in more if outcome.rid in won]
         stats.add(ours)
+        spent = budgets.spend(ours)
+        budgets.note_traps(ours)
         _close(ours)
-    return won
+    return won, spent
 
 
 def _close(outcomes: Iterable[Outcome]) -> None:
-    """Closes tasks as their spiders decided. The first reason counts."""
+    """Closes tasks as their spiders or limits decided. The first reason counts."""
     for task, reason in sorted({o.task: o.closing for o in outcomes if o.closing}.items()):
         Task.objects.filter(pk=task, state__in=(Task.State.RUNNING, Task.State.PAUSED)).update(
             state=Task.State.CANCELLING, closing=reason

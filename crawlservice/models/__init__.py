@@ -1,14 +1,17 @@
-"""The source of truth: tasks and schedules, the ledger and its items, the cluster, people, and the
-outbox."""
+"""The source of truth: tasks and schedules, the ledger and its items, the cluster, people, the
+outbox, the robots.txt of origins, and our identity."""
 
+from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
+from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.ledger import VERSION, Item, Page, Stat
 from crawlservice.models.outbox import Delivery, Event, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
+from crawlservice.models.robots import RobotsFile
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 
 __all__ = (
-    "SPIDER", "VERSION", "Action", "Delivery", "Era", "Event", "Generation", "Installation", "Item",
-    "Page", "Run", "Sample", "Schedule", "SetupLink", "Stat", "Submission", "Task", "Token",
-    "Webhook",
+    "SPIDER", "VERSION", "Action", "BotKey", "Delivery", "Era", "Event", "Generation",
+    "HostCredential", "Installation", "Item", "Page", "RobotsFile", "Run", "Sample", "Schedule",
+    "SetupLink", "Spent", "Stat", "Submission", "Task", "Token", "Trap", "Webhook",
 )  # fmt: skip

@@ -107,6 +107,7 @@ class Sample(models.Model):
     nf = models.BigIntegerField()
     ne = models.BigIntegerField()
     cancelled = models.BigIntegerField(default=0, db_default=0)
+    excluded = models.BigIntegerField(default=0, db_default=0)
     items = models.BigIntegerField()
     ready = models.BigIntegerField()
     in_progress = models.BigIntegerField()

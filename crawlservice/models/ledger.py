@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
-from crawlframe.outcome import CANCELLED
+from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlservice.models.task import Task
 
 VERSION = 40  # characters of the label of a code version
@@ -57,6 +57,12 @@ class Page(models.Model):
     stats = models.JSONField(
         _("stats"), null=True, blank=True, help_text=_("what the spider counted on this page")
     )
+    redirects = models.JSONField(
+        _("redirects"),
+        null=True,
+        blank=True,
+        help_text=_("statuses and URLs that the request was redirected to; 20 at most"),
+    )
 
     class Meta:
         verbose_name = _("page")
@@ -80,6 +86,10 @@ class Page(models.Model):
     @property
     def is_cancelled(self) -> bool:
         return self.state == self.State.ERROR and self.reason == CANCELLED
+
+    @property
+    def is_excluded(self) -> bool:
+        return self.state == self.State.ERROR and self.reason in EXCLUDED
 
 
 class Item(models.Model):

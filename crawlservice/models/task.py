@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -9,6 +11,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
 from crawlframe.request import MAX_TASK_PRIORITY
+from crawlframe.secret import masked
 
 SPIDER = 100  # characters of a spider's name
 REASON = 200  # characters of the reason for a task's outcome
@@ -66,7 +69,7 @@ class Task(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text=_("why its spider closed it; empty if it did not"),
+        help_text=_("why its spider or one of its limits closed it; empty if none did"),
     )
     ends = models.BooleanField(
         _("ends"),
@@ -87,11 +90,29 @@ class Task(models.Model):
         db_default=0,
         help_text=_("requests that ended because the task was cancelled; NE counts them too"),
     )
+    excluded = models.BigIntegerField(
+        _("excluded"),
+        default=0,
+        db_default=0,
+        help_text=_("requests that politeness ended, as robots.txt asks; NE counts them too"),
+    )
     unwritten = models.BigIntegerField(
         _("rows to be written"),
         null=True,
         blank=True,
         help_text=_("cancelled requests whose rows are still to be written; empty: none"),
+    )
+    refused = models.JSONField(
+        _("refused links"),
+        null=True,
+        blank=True,
+        help_text=_("links that limits refused at admission, by limit; written when it ends"),
+    )
+    deadline = models.DateTimeField(
+        _("deadline"), null=True, blank=True, help_text=_("when its time_limit is over")
+    )
+    paused_at = models.DateTimeField(
+        _("paused at"), null=True, blank=True, help_text=_("only of tasks with a deadline")
     )
     # Equal for runs of one spider with equal arguments, so that an index finds them.
     arguments_hash = models.BigIntegerField(_("hash of the arguments"), null=True, editable=False)
@@ -153,9 +174,15 @@ class Task(models.Model):
         return f"{self.spider} #{self.pk}"
 
     @property
+    def shown_arguments(self) -> Any:
+        """The arguments, with secrets masked."""
+        return masked(self.arguments)
+
+    @property
     def errors(self) -> int:
-        """Requests that ended in error, without those cancelled with the task."""
-        return self.ne - self.cancelled
+        """Requests that ended in error, without those cancelled with the task and those excluded
+        for politeness."""
+        return self.ne - self.cancelled - self.excluded
 
     @property
     def status(self) -> str:
@@ -232,6 +259,11 @@ class Schedule(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def shown_arguments(self) -> Any:
+        """The arguments, with secrets masked."""
+        return masked(self.arguments)
 
 
 class Run(models.Model):

@@ -17,6 +17,9 @@ from crawlservice.tasks.progress import Progress
 POINTS = 300  # most points of a chart
 GAP = timedelta(minutes=2)  # without a sample: no leader, or nothing was done
 RECENT = timedelta(seconds=20)  # least time that a current rate is averaged over
+NUMBERS = (
+    "nf", "ne", "cancelled", "excluded", "items", "ready", "in_progress", "delayed", "parked",
+)  # fmt: skip
 FEW = 5  # latest samples that are searched for one as old as that
 
 Chart = dict[str, list[Any]]
@@ -26,8 +29,9 @@ Chart = dict[str, list[Any]]
 def of_cluster(span: timedelta) -> Chart:
     """The last ``span``. For each point: its time (``at``, Unix milliseconds); pages, errors and
     items per second since the previous point (None: unknown); how many requests were ready, in
-    progress, delayed and parked, and their sum, remaining. ``nf``, ``errors_total`` and
-    ``cancelled`` are totals up to then. A cancelled request is neither a page nor an error."""
+    progress, delayed and parked, and their sum, remaining. ``nf``, ``errors_total``, ``cancelled``
+    and ``excluded`` are totals up to then. A request that was cancelled or excluded is neither a
+    page nor an error."""
     rows = Sample.objects.filter(task=None, at__gte=timezone.now() - span).order_by("at")
     return points(thinned(rows.iterator(chunk_size=2000), span))
 
@@ -83,7 +87,8 @@ def points(samples: Iterable[Sample]) -> Chart:
         for name, done in (("pages", pages), ("errors", errors), ("items", items)):
             # Deleted or retried requests do not count as negative work.
             chart[name].append(round(max(0, done) / seconds, 2) if known else None)
-        for name in ("nf", "cancelled", "ready", "in_progress", "delayed", "parked"):
+        names = ("nf", "cancelled", "excluded", "ready", "in_progress", "delayed", "parked")
+        for name in names:
             chart[name].append(getattr(after, name))
         chart["errors_total"].append(_errors(after))
         waiting = after.ready + after.in_progress + after.delayed + after.parked
@@ -92,9 +97,8 @@ def points(samples: Iterable[Sample]) -> Chart:
 
 
 def _errors(sample: Sample) -> int:
-    return sample.ne - sample.cancelled
+    return sample.ne - sample.cancelled - sample.excluded
 
 
 def _sample(task: Task, at: Any, progress: Progress | None = None) -> Sample:
-    names = ("nf", "ne", "cancelled", "items", "ready", "in_progress", "delayed", "parked")
-    return Sample(task=task, at=at, **{name: getattr(progress, name, 0) for name in names})
+    return Sample(task=task, at=at, **{name: getattr(progress, name, 0) for name in NUMBERS})

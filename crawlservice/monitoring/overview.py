@@ -11,7 +11,7 @@ from django.db.models import Max
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.outcome import CANCELLED
+from crawlframe.outcome import NO_ERRORS
 from crawlframe.request import END_URL, ROOT_URL
 from crawlservice.connections.frontier import refusal
 from crawlservice.models import Event, Page, Schedule, Task
@@ -145,7 +145,7 @@ def _ended() -> list[Task]:
 def hosts() -> Hosts:
     """The slow hosts and the failing hosts."""
     newest = Page.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    fetched = Page.objects.exclude(url__in=(ROOT_URL, END_URL)).exclude(reason=CANCELLED)
+    fetched = Page.objects.exclude(url__in=(ROOT_URL, END_URL)).exclude(reason__in=NO_ERRORS)
     rows = fetched.filter(pk__gt=newest - LOOKED).order_by("-pk")
     found: defaultdict[str, Host] = defaultdict(lambda: Host(""))
     number = 0

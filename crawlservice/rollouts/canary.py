@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from crawlframe.outcome import NO_ERRORS
 from crawlservice.models import Page
 
 LOOK_BACK = 200_000  # ledger rows searched for the same error of other versions
 # Rows by which commits may overtake each other: a row may appear before a later one.
 OVERTAKING_ROWS = 5_000
 EXAMPLES = 1_000  # rows of one reason whose tracebacks are compared
-NOT_OURS = ("cancelled",)  # reasons that are no fault of the code
 
 
 class Kind(NamedTuple):
@@ -65,7 +65,7 @@ class CanaryTrial:
             if pk in self._seen:
                 continue
             self._seen.add(pk)
-            if state != Page.State.ERROR or reason in NOT_OURS:
+            if state != Page.State.ERROR or reason in NO_ERRORS:
                 continue
             exception = exception_of(detail) if reason in ("callback", "middleware") else ""
             kind = Kind(spider, callback, reason, exception)

@@ -23,7 +23,9 @@ from crawlservice.accounts.journal import change, record
 from crawlservice.accounts.roles import User
 from crawlservice.models import Event, Run, Schedule, Task
 from crawlservice.scheduling.timing import BadTiming, Timing
+from crawlservice.security.sealing import SealError
 from crawlservice.tasks import submit
+from crawlservice.tasks.secret_arguments import has_secrets, revealed
 
 log = logging.getLogger(__name__)
 
@@ -193,7 +195,7 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
             raise found
         run.task = submit.submit(
             schedule.spider,
-            schedule.arguments,
+            revealed(schedule.arguments),
             priority=schedule.priority,
             info=found,
             schedule=schedule,
@@ -201,14 +203,26 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
         )
         run.outcome = Run.Outcome.SUBMITTED
         clear(schedule)
+        _seal(schedule, run.task)
         if user is None:
             record("submit", task=run.task, schedule=schedule.name, by_itself=True)
-    except (UnknownSpider, ArgumentError) as error:
+    except (UnknownSpider, ArgumentError, SealError) as error:
         log.warning("schedule %s cannot start: %s", schedule, error)
         run.outcome, run.problem = Run.Outcome.FAILED, str(error)
         _mark(schedule, run.due_at, str(error))
     run.save()
     faults.at("schedule.before", DatabaseError)
+
+
+def _seal(schedule: Schedule, task: Task) -> None:
+    """Seals secrets that were entered while nobody knew that they are some: before a node had the
+    spider, or before it took a Secret."""
+    if not has_secrets(task.arguments):
+        return
+    kept = {n: v for n, v in task.arguments.items() if has_secrets(v)}
+    if any(not has_secrets(schedule.arguments.get(name)) for name in kept):
+        schedule.arguments |= kept
+        Schedule.objects.filter(pk=schedule.pk).update(arguments=schedule.arguments)
 
 
 def clear(schedule: Schedule) -> None:

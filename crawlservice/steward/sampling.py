@@ -16,7 +16,7 @@ KEPT = timedelta(days=7)  # then they are pruned
 FINENESS = (
     360  # a task's samples are its age / FINENESS apart: a long crawl has no more than needed
 )
-DONE = ("nf", "ne", "cancelled", "items")
+DONE = ("nf", "ne", "cancelled", "excluded", "items")
 WAITING = ("ready", "in_progress", "delayed", "parked")
 
 

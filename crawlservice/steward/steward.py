@@ -35,6 +35,7 @@ from crawlservice.monitoring import lives
 from crawlservice.scheduling import schedules
 from crawlservice.steward.pruning import Pruner
 from crawlservice.steward.sampling import Sampler
+from crawlservice.tasks import budgets
 from crawlservice.tasks.submit import SWEEP
 from crawlservice.webhooks.deliveries import create_deliveries
 from crawlservice.webhooks.signal_sender import SignalSender
@@ -139,6 +140,7 @@ class Steward:
 
     def _chores(self) -> list[Callable[[], object]]:
         return [
+            budgets.close_overdue,
             self._check_tasks,
             lambda: schedules.start_due(self._still_here),
             self._deliver_webhooks,

@@ -17,9 +17,15 @@ from msgspec.structs import replace
 
 from crawlframe.errors import ArgumentError, BadRequest, did_you_mean
 from crawlframe.links import normalise
+from crawlframe.secret import MASK, masked
 from crawlframe.spider import SpiderInfo
-
-Schema = dict[str, Any]
+from crawlservice.tasks.secret_arguments import (
+    Schema,
+    has_secrets,
+    takes_secrets,
+    unwrapped,
+    wrapped,
+)
 
 MAX_SIZE = 64 * 1024  # most bytes of all arguments of a task, as JSON
 SHOWN_SIZE = 2000  # characters of arguments shown in lists
@@ -45,6 +51,7 @@ FORMATS = {
     "uri": _("a URL such as https://example.com/page"),
     "uuid": _("a UUID"),
     "regex": _("a regular expression"),
+    "password": _("a secret text"),
 }
 
 LIMITS = {
@@ -89,10 +96,12 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[str, Any]:
-    """The arguments as they are stored and handed to the spider.
+    """The arguments as they are handed to the spider, secrets as Secret; ``given`` may have some
+    already, copied from another task.
 
     With ``from_text`` every value is text as typed on a command line and is read by the type the
-    schema asks for; otherwise types must be right. Raises ArgumentError naming the argument."""
+    schema asks for; otherwise types must be right. Raises ArgumentError naming the argument, and
+    not showing secrets."""
     properties: Schema = info.arguments.get("properties", {})
     for name in given:
         if name not in properties:
@@ -110,22 +119,24 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
     values = dict(given)
     if from_text:
         values = {name: read(info, name, text) for name, text in given.items()}
+    plain = unwrapped(values)
     validator = Draft202012Validator(info.arguments, format_checker=_formats)
-    if error := best_match(validator.iter_errors(values)):
+    if error := best_match(validator.iter_errors(plain)):
         name = str(error.absolute_path[0])
         raise _refusal(info, name, given[name], error)
-    for name, value in values.items():
+    for name, value in plain.items():
         if not _storable(value):
             text = gettext(
                 "argument {name!r} of spider {spider!r}: {value!r} cannot be stored; leave out "
                 "NUL characters, broken Unicode, NaN and Infinity"
             )
-            raise ArgumentError(text.format(name=name, spider=info.name, value=value))
-    return values
+            shown = MASK if takes_secrets(properties[name], info.arguments) else value
+            raise ArgumentError(text.format(name=name, spider=info.name, value=shown))
+    return wrapped(info.arguments, values)
 
 
 def _check_size(info: SpiderInfo, given: dict[str, Any]) -> None:
-    size = len(json.dumps(given, ensure_ascii=False).encode(errors="replace"))
+    size = len(json.dumps(unwrapped(given), ensure_ascii=False).encode(errors="replace"))
     if size > MAX_SIZE:
         text = gettext(
             "the arguments of spider {spider!r} have {size:,} bytes as JSON, at most {most:,} are "
@@ -135,7 +146,9 @@ def _check_size(info: SpiderInfo, given: dict[str, Any]) -> None:
 
 
 def shortened(arguments: dict[str, Any]) -> dict[str, Any]:
-    """For lists: long arguments, with each long value as the beginning of its JSON, with "…"."""
+    """For lists: long arguments, with each long value as the beginning of its JSON, with "…".
+    Secrets are masked."""
+    arguments = masked(arguments)
     if len(json.dumps(arguments)) <= SHOWN_SIZE:
         return arguments
     shown = list(arguments.items())[:SHOWN_VALUES]
@@ -147,9 +160,11 @@ def _short(value: Any) -> Any:
     return value if len(text) <= SHOWN_VALUE else f"{text[: SHOWN_VALUE - 1]}…"
 
 
-def read(info: SpiderInfo, name: str, text: str) -> Any:
-    """Text as a value of the type that this argument asks for; its limits are not checked. Raises
-    ArgumentError."""
+def read(info: SpiderInfo, name: str, text: Any) -> Any:
+    """Text as a value of the type that this argument asks for; its limits are not checked. What
+    holds a Secret is no text any more. Raises ArgumentError."""
+    if has_secrets(text):
+        return text
     try:
         return _read(text, info.arguments["properties"][name], info.arguments)
     except ValueError:
@@ -202,9 +217,12 @@ def accepted(schema: Schema, root: Schema) -> str:
 def _refusal(
     info: SpiderInfo, name: str, value: Any, error: ValidationError | None = None
 ) -> ArgumentError:
-    wanted = accepted(info.arguments["properties"][name], info.arguments)
+    schema = info.arguments["properties"][name]
+    wanted = accepted(schema, info.arguments)
     inside = ""
-    if error is not None and len(error.absolute_path) > 1:
+    if takes_secrets(schema, info.arguments):
+        value = MASK
+    elif error is not None and len(error.absolute_path) > 1:
         inside = f" ({error.message})"
     text = gettext(
         "argument {name!r} of spider {spider!r}: {value!r} is not accepted{inside}; give {wanted}"

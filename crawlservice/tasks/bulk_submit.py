@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.utils.crypto import salted_hmac
 
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.spider import SpiderInfo
@@ -63,7 +63,7 @@ def submit_once(
 ) -> tuple[list[Task], bool]:
     """The same, once for each key of a user: repeating it returns the same tasks, as far as they
     still exist. Returns them, and whether they are new. Raises KeyReused too."""
-    digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
+    digest = _digest(wanted)
     if (before := _before(user, key, digest)) is not None:
         return before, False
     known = _published(wanted)
@@ -79,6 +79,12 @@ def submit_once(
             raise
         return before, False
     return tasks, True
+
+
+def _digest(wanted: Sequence[Wanted]) -> str:
+    """With the installation's key: a short secret could be guessed from a bare digest."""
+    content = json.dumps(wanted, sort_keys=True)
+    return salted_hmac("crawlframe submission", content, algorithm="sha256").hexdigest()
 
 
 def _published(wanted: Sequence[Wanted]) -> dict[str, SpiderInfo]:

@@ -14,7 +14,9 @@ from django.db.models import QuerySet
 
 from crawlframe.errors import CrawlframeError
 from crawlframe.items import clean_text
+from crawlframe.outcome import EXCLUDED, NO_ERRORS
 from crawlframe.request import end_rid, make_rid
+from crawlframe.secret import masked
 from crawlservice.models import Event, Page, Task
 from crawlservice.models.task import REASON
 from crawlservice.tasks.task_rows import of_task
@@ -47,9 +49,10 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Ending:
-    """The final numbers of a task, without its last request. ``limited``: links that its page limit
+    """The final numbers of a task, without its last request. ``limited``: links that page limits
     refused; ``deepest``: links from a start page to the deepest page fetched, None if none was;
-    ``cancelled``: those of NE that ended because the task was cancelled."""
+    ``cancelled``: those of NE that ended because the task was cancelled; ``excluded``: those that
+    politeness ended."""
 
     na: int
     nf: int
@@ -58,6 +61,7 @@ class Ending:
     limited: int = 0
     deepest: int | None = None
     cancelled: int = 0
+    excluded: int = 0
 
     def without(self, last: Page) -> Ending:
         """These numbers without the task's last request, which reports its end, and its items."""
@@ -74,12 +78,13 @@ class Ending:
 
     @property
     def pages(self) -> int:
-        """The number of pages: the run of the spider's start is a request, but no page."""
-        return max(0, self.na - 1 - self.cancelled)
+        """The number of pages: neither the run of the spider's start nor a request that was
+        cancelled or excluded is one."""
+        return max(0, self.na - 1 - self.cancelled - self.excluded)
 
     @property
     def errors(self) -> int:
-        return self.ne - self.cancelled
+        return self.ne - self.cancelled - self.excluded
 
 
 def decide(task: Task, end: Ending) -> Decision:
@@ -124,6 +129,8 @@ def _problem(task: Task, end: Ending) -> str:
     if end.nf == 0:
         return _start_failed(task)
     if end.pages == 0 and end.items == 0:
+        if end.excluded:
+            return f"every page was excluded{_most(_excluded_reasons(task))}"
         return "start led to no request; check that its URLs are in allowed_domains"
     if end.errors > _share(task) * end.pages or (end.nf == 1 and end.errors and not end.items):
         return _errors(task, end)
@@ -150,15 +157,14 @@ def _last_line(detail: str) -> str:
 def _errors(task: Task, end: Ending) -> str:
     """Such as ``10 of 12 pages ended in error, mostly http_429``."""
     rows = of_task(Page.objects.filter(state=Page.State.ERROR), task.pk, newest=True)
-    rows = rows.exclude(reason="cancelled").exclude(rid=UUID(bytes=end_rid(task.pk)))
+    rows = rows.exclude(reason__in=NO_ERRORS).exclude(rid=UUID(bytes=end_rid(task.pk)))
     found = [*rows.values_list("reason", "pk")[:EXAMINED]]
     text = f"{end.errors:,} of {end.pages:,} pages ended in error"
     if not found:
         return text
     reasons = Counter(reason for reason, _ in found)
     most = reasons.most_common(1)[0][0]
-    often = "mostly" if len(reasons) > 1 else "all"
-    return f"{text}, {often} {most}{_raised(most, dict(found)[most])}"
+    return f"{text}{_most(reasons)}{_raised(most, dict(found)[most])}"
 
 
 def _raised(reason: str, page: int) -> str:
@@ -170,7 +176,25 @@ def _raised(reason: str, page: int) -> str:
 
 
 def _but(task: Task, end: Ending) -> str:
-    return f"; {_errors(task, end)}" if end.errors else ""
+    text = f"; {_errors(task, end)}" if end.errors else ""
+    if end.excluded:
+        pages = "page was" if end.excluded == 1 else "pages were"
+        text += f"; {end.excluded:,} {pages} excluded{_most(_excluded_reasons(task))}"
+    return text
+
+
+def _excluded_reasons(task: Task) -> Counter[str]:
+    rows = of_task(Page.objects.filter(state=Page.State.ERROR), task.pk, newest=True)
+    reasons = rows.filter(reason__in=EXCLUDED).values_list("reason", flat=True)
+    return Counter(reasons[:EXAMINED])
+
+
+def _most(reasons: Counter[str]) -> str:
+    """Such as ``, mostly robots``; "" if there are none."""
+    if not reasons:
+        return ""
+    often = "mostly" if len(reasons) > 1 else "all"
+    return f", {often} {reasons.most_common(1)[0][0]}"
 
 
 def _fewer_items(task: Task) -> str:
@@ -193,8 +217,9 @@ def _without_last(runs: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
 
 
 def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
-    """A number of 64 bits that runs of a spider with equal arguments share."""
-    text = json.dumps([spider, arguments], sort_keys=True)
+    """A number of 64 bits that runs of a spider with equal arguments share. Secrets are left out:
+    one that is easily guessed could be found by its hash."""
+    text = json.dumps([spider, masked(arguments)], sort_keys=True)
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from django.utils import timezone
 from redis import RedisError
 
+from crawlframe.budgets import PAGE_LIMIT
 from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Counts
 from crawlservice.connections.frontier import frontier
@@ -19,7 +20,8 @@ from crawlservice.models import Task
 @dataclass(frozen=True)
 class Progress:
     """One task at one instant. ``live``: the numbers are from Redis. If a task is active but not
-    live, Redis does not know it yet, or is unreachable."""
+    live, Redis does not know it yet, or is unreachable. ``refused``: links that limits refused at
+    admission, by limit."""
 
     task: Task
     live: bool
@@ -28,16 +30,21 @@ class Progress:
     ne: int
     items: int
     duplicates: int = 0
-    limited: int = 0
     ready: int = 0
     delayed: int = 0
     in_progress: int = 0
     parked: int = 0
     cancelled: int = 0
+    excluded: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def limited(self) -> int:
+        return self.refused.get(PAGE_LIMIT, 0)
 
     @property
     def errors(self) -> int:
-        return self.ne - self.cancelled
+        return self.ne - self.cancelled - self.excluded
 
     @property
     def worked(self) -> int:
@@ -55,7 +62,8 @@ class Progress:
 
     @property
     def ended_requests(self) -> int:
-        """Requests that are done, ended in error or were cancelled. Users see nf as "done"."""
+        """Requests that are done, ended in error, or were cancelled or excluded. Users see nf as
+        "done"."""
         return self.nf + self.ne
 
     @property
@@ -92,14 +100,16 @@ def _counts(active: list[int]) -> dict[int, Counts | None]:
 
 
 def _combine(task: Task, counts: Counts | None) -> Progress:
+    before = task.refused or {}
     if counts is None:
         return Progress(
-            task, False, task.na, task.nf, task.ne, task.items, cancelled=task.cancelled
-        )
+            task, False, task.na, task.nf, task.ne, task.items,
+            cancelled=task.cancelled, excluded=task.excluded, refused=before,
+        )  # fmt: skip
     return Progress(
         task, True, counts.na, counts.nf, counts.ne, counts.items, counts.duplicates,
-        counts.limited, counts.ready, counts.delayed, counts.in_progress, counts.parked,
-        counts.cancelled,
+        counts.ready, counts.delayed, counts.in_progress, counts.parked, counts.cancelled,
+        counts.excluded, Counter(before) + Counter(counts.refused),
     )  # fmt: skip
 
 

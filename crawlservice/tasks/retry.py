@@ -10,21 +10,21 @@ from django.db.models import F, QuerySet
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError, FrontierError
-from crawlframe.outcome import CANCELLED
+from crawlframe.outcome import CANCELLED, EXCLUDED
 from crawlframe.program import command
 from crawlframe.request import Admission, end_rid, pack_admissions, unpack_admissions
 from crawlservice.connections.frontier import frontier
 from crawlservice.models import Item, Page, Task
-from crawlservice.tasks import stats
+from crawlservice.tasks import budgets, stats
 from crawlservice.tasks.submit import WrongState, get_task
 
 ENDED = (Task.State.FINISHED, Task.State.CANCELLED)
 
 
 def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
-    """Runs a task again, with those of its requests that ended in error: all, or the given ones.
-    Returns how many. Their rows and items are deleted. Within a second the leading steward sees
-    that Redis does not know the task, and restores it there.
+    """Runs a task again, with those of its requests that ended in error, were cancelled or were
+    excluded: all, or the given ones. Returns how many. Their rows and items are deleted. Within a
+    second the leading steward sees that Redis does not know the task, and restores it there.
 
     Raises UnknownTask, WrongState if the task has not ended or none of it has failed, and
     FrontierError; then nothing was changed."""
@@ -37,12 +37,14 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
         again["closing"] = ""
         if not ended.update(**again, retries=F("retries") + 1):
             raise _not_ended(get_task(task_id))
+        budgets.begin(task)
         errors = Page.objects.filter(task=task_id, state=Page.State.ERROR)
         if rids is not None:
             errors = errors.filter(rid__in=rids)
         _keep_follow_ups(task_id, errors)
         items, _ = Item.objects.filter(rid__in=errors.filter(items__gt=0).values("rid")).delete()
         cancelled = errors.filter(reason=CANCELLED).count()
+        excluded = errors.filter(reason__in=EXCLUDED).count()
         last = Page.objects.filter(rid=UUID(bytes=end_rid(task_id)))
         counted = (errors | last).filter(stats__isnull=False).exists()
         failed, _ = errors.order_by().delete()
@@ -56,6 +58,7 @@ def retry(task_id: int, rids: Collection[UUID] | None = None) -> int:
             nf=F("nf") - done,
             ne=F("ne") - failed,
             cancelled=F("cancelled") - cancelled,
+            excluded=F("excluded") - excluded,
             items=F("items") - items - of_last,
         )
         if counted:

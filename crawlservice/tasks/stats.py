@@ -4,11 +4,13 @@ task in the transaction that writes the row; so each page counts once."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from django.db import connection
 
+from crawlframe.budgets import UNFOLLOWED
 from crawlframe.items import clean_text
 from crawlframe.ledger import LedgerRefused
 from crawlframe.outcome import Outcome
@@ -29,10 +31,12 @@ Name = tuple[str, str]  # kind and name
 
 
 class TaskStats(NamedTuple):
-    """What the pages of a task counted, by name."""
+    """What the pages of a task counted, by name; ``unfollowed``: links that were not followed, by
+    reason."""
 
     counters: dict[str, int]
     maxima: dict[str, int | float]
+    unfollowed: Mapping[str, int] = MappingProxyType({})
 
 
 def of_tasks(tasks: Collection[int]) -> dict[int, TaskStats]:
@@ -41,7 +45,10 @@ def of_tasks(tasks: Collection[int]) -> dict[int, TaskStats]:
     rows = Stat.objects.filter(task_id__in=tasks).order_by("task_id", "name")
     for task, kind, name, value in rows.values_list("task_id", "kind", "name", "value"):
         stats = found.setdefault(task, TaskStats({}, {}))
-        if kind == COUNTER:
+        if name.startswith(UNFOLLOWED):
+            links = {**stats.unfollowed, name.removeprefix(UNFOLLOWED): int(value)}
+            found[task] = stats._replace(unfollowed=links)
+        elif kind == COUNTER:
             stats.counters[name] = int(value)
         else:
             stats.maxima[name] = int(value) if value.is_integer() else value
@@ -67,7 +74,8 @@ def _fitted(outcome: Outcome, stats: PageStats, known: set[Name]) -> PageStats:
     fitted = PageStats()
     for kind, name, value in _flat(stats):
         name = clean_text(name)
-        if (kind, name) not in known and len(known) >= MAX_NAMES:
+        room = len(known) < MAX_NAMES or name.startswith(UNFOLLOWED)
+        if (kind, name) not in known and not room:
             if not name.startswith(DROPPED):
                 raise LedgerRefused(
                     f"task {outcome.task} has {MAX_NAMES} names of stats, and {name!r} would be "

@@ -14,6 +14,7 @@ from django.db import transaction
 from redis import RedisError
 
 from crawlframe import faults
+from crawlframe.budgets import LIMITS
 from crawlframe.code.registry import unknown_spider
 from crawlframe.errors import ArgumentError, CrawlframeError, FrontierError, UnknownSpider
 from crawlframe.frontier import NodeInfo, TaskLimits
@@ -33,7 +34,8 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Task
 from crawlservice.tasks import arguments as spider_arguments
-from crawlservice.tasks import outcomes
+from crawlservice.tasks import budgets, outcomes
+from crawlservice.tasks.secret_arguments import sealed
 
 SWEEP = 2.0  # seconds for which a caller empties queues in Redis; a steward does the rest
 
@@ -70,7 +72,8 @@ def submit(
     schedule: Schedule | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
-    ``user``: the task's owner. Within a transaction of the caller, Redis is updated on commit.
+    ``arguments`` may have Secrets, as ``revealed`` returns them. ``user``: the task's owner. Within
+    a transaction of the caller, Redis is updated on commit.
 
     Raises UnknownSpider, ArgumentError, and FrontierError: RedisNotUpdated after the task was
     recorded."""
@@ -79,7 +82,7 @@ def submit(
             f"priority {priority} must be between -{MAX_TASK_PRIORITY} and {MAX_TASK_PRIORITY}"
         )
     info = info or published(spider)
-    checked = spider_arguments.check(info, arguments, from_text=from_text)
+    checked = sealed(spider_arguments.check(info, arguments, from_text=from_text))
     hash_ = outcomes.arguments_hash(info.name, checked)
     task = Task(
         spider=info.name,
@@ -100,6 +103,8 @@ def submit(
             task.save()
         task.seeds = pack_admissions(_seeds(task))
         task.save(update_fields=["seeds"])
+        if "time_limit" in task.settings:
+            budgets.begin(task)
         _update_redis("is recorded", task.pk, lambda: _open_recorded(task))
     return task
 
@@ -112,12 +117,22 @@ def _seeds(task: Task) -> list[Admission]:
 def _published(settings: SpiderSettings) -> dict[str, Any]:
     """The part of a spider's settings that is stored with its task."""
     adaptive = settings.delay == "auto"
-    kept = {
+    kept: dict[str, Any] = {
         "delay": round(1000 * (settings.min_delay if settings.delay == "auto" else settings.delay)),
         "concurrency": settings.concurrency,
         "page_limit": settings.page_limit,
         "adaptive": adaptive,
+        "robots": settings.robots,
     }
+    defaults = SpiderSettings()
+    for name in (*LIMITS, "traps"):
+        if (value := getattr(settings, name)) != getattr(defaults, name):
+            kept[name] = value
+    if settings.ip_concurrency or settings.ip_delay:
+        kept |= {
+            "ip_concurrency": settings.ip_concurrency,
+            "ip_delay": round(1000 * settings.ip_delay),
+        }
     share = settings.failed_share
     return kept if share is msgspec.UNSET else kept | {"failed_share": share}
 
@@ -188,10 +203,16 @@ def _nothing_submitted() -> Iterator[None]:
 def limits_of(task: Task) -> TaskLimits:
     """The limits of a task, for the frontier."""
     known = {name: task.settings[name] for name in TaskLimits._fields if name in task.settings}
-    limits = TaskLimits(priority=task.priority, **known)
+    limits = TaskLimits(priority=task.priority, **known | {"robots": obeys_robots(task)})
     if limits.page_limit:  # requests that run the spider's start and closed are not pages
         limits = limits._replace(page_limit=limits.page_limit + 1 + task.ends)
     return limits
+
+
+def obeys_robots(task: Task) -> bool:
+    """Whether the task obeys robots.txt, as its spider was published."""
+    obeys: bool = task.settings.get("robots", True)
+    return obeys
 
 
 def limits_as_written(task: Task) -> dict[str, Any]:
@@ -199,13 +220,19 @@ def limits_as_written(task: Task) -> dict[str, Any]:
     known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
     written = {name: task.settings[name] for name in dict.fromkeys([*known, *task.settings])}
     adaptive = written.pop("adaptive", False)
+    if "ip_delay" in written:
+        written["ip_delay"] = _seconds(written["ip_delay"])
     if "delay" in written:  # stored in milliseconds, as the frontier counts
-        seconds = written["delay"] / 1000
-        seconds = int(seconds) if seconds.is_integer() else seconds
+        seconds = _seconds(written["delay"])
         written["delay"] = "auto" if adaptive else seconds
         if adaptive and seconds:
             written["min_delay"] = seconds
     return written
+
+
+def _seconds(milliseconds: int) -> float:
+    seconds = milliseconds / 1000
+    return int(seconds) if seconds.is_integer() else seconds
 
 
 def open_in_frontier(task: Task) -> None:
@@ -215,6 +242,7 @@ def open_in_frontier(task: Task) -> None:
 
 def pause(task_id: int) -> None:
     """Stops fetching the task's requests. Raises UnknownTask, WrongState, FrontierError."""
+    budgets.stop_clock(task_id)
     _change(task_id, "paused", (Task.State.RUNNING, Task.State.PAUSED), Task.State.PAUSED)
     _update_redis("is paused", task_id, lambda: frontier().pause(task_id))
 
@@ -223,6 +251,7 @@ def resume(task_id: int) -> None:
     """Resumes a paused task; a running one tries its parked requests again.
 
     Raises UnknownTask, WrongState, FrontierError."""
+    budgets.start_clock(task_id)
     _change(task_id, "resumed", (Task.State.PAUSED, Task.State.RUNNING), Task.State.RUNNING)
     _update_redis("is resumed", task_id, lambda: frontier().resume(task_id))
 

@@ -9,9 +9,11 @@ from typing import NamedTuple
 from redis import RedisError
 
 from crawlframe.errors import CrawlframeError
-from crawlframe.outcome import CANCELLED
+from crawlframe.outcome import NO_ERRORS
 from crawlservice.connections.frontier import frontier
-from crawlservice.models import Action, Item, Page, Task
+from crawlservice.models import Action, Item, Page, Task, Trap
+from crawlservice.tasks.budgets import Stop, stops, traps_of
+from crawlservice.tasks.progress import read
 from crawlservice.tasks.stats import TaskStats, of_tasks
 from crawlservice.tasks.task_rows import of_task
 
@@ -31,8 +33,9 @@ class Reason(NamedTuple):
 class TaskSummary(NamedTuple):
     """``errors``: how many were examined, by reason in ``reasons``; ``pages``: the same, by HTTP
     status in ``statuses`` (None: no answer), the most frequent first. Neither includes cancelled
-    requests. ``counted``: the spider's counters, then its maxima. ``parked``: requests by the
-    reason why they wait; also empty if there are more than LATEST, or Redis is unreachable."""
+    or excluded requests. ``counted``: the spider's counters, then its maxima. ``stops``: what
+    stopped links. ``parked``: requests by the reason why they wait; also empty if there are more
+    than LATEST, or Redis is unreachable."""
 
     errors: int
     reasons: list[Reason]
@@ -40,13 +43,15 @@ class TaskSummary(NamedTuple):
     statuses: list[tuple[int | None, int]]
     parked: list[tuple[str, int]]
     counted: list[tuple[str, int | float]]
+    stops: list[Stop]
+    traps: list[Trap]
     items: list[Item]
     journal: list[Action]
 
 
 def summarize(task: Task) -> TaskSummary:
     """The current summary, with a fixed number of queries."""
-    rows = of_task(Page.objects.exclude(reason=CANCELLED), task.pk, newest=True)
+    rows = of_task(Page.objects.exclude(reason__in=NO_ERRORS), task.pk, newest=True)
     errors = [*rows.filter(state=Page.State.ERROR).values_list("reason", "pk")[:LATEST]]
     counted = Counter(reason for reason, _ in errors).most_common(REASONS)
     latest = dict(reversed(errors))  # keeps the first of each reason
@@ -54,21 +59,19 @@ def summarize(task: Task) -> TaskSummary:
         [latest[reason] for reason, _ in counted]
     )
     statuses = Counter(rows.values_list("status", flat=True)[:LATEST])
+    stats = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
     return TaskSummary(
         len(errors),
         [Reason(reason, n, shown.get(latest[reason])) for reason, n in counted],
         statuses.total(),
         statuses.most_common(),
         _parked(task).most_common(REASONS),
-        _counted(task),
+        [*stats.counters.items(), *stats.maxima.items()],
+        stops(read([task])[0], stats),
+        traps_of([task.pk]).get(task.pk, []),
         [*of_task(Item.objects.all(), task.pk, newest=True)[:PREVIEW]],
         [*Action.objects.filter(task=task).select_related("user", "token")[:PREVIEW]],
     )
-
-
-def _counted(task: Task) -> list[tuple[str, int | float]]:
-    stats = of_tasks([task.pk]).get(task.pk, TaskStats({}, {}))
-    return [*stats.counters.items(), *stats.maxima.items()]
 
 
 def _parked(task: Task) -> Counter[str]:

@@ -97,6 +97,7 @@ UNFOLD = {
                         "active": _shows_errors,
                     },
                     _list("generation", _("Nodes"), "dns"),
+                    _list("robotsfile", _("robots.txt"), "smart_toy"),
                 ],
             },
             {
@@ -105,6 +106,7 @@ UNFOLD = {
                 "items": [
                     _list("event", _("Events"), "notifications"),
                     _list("webhook", _("Webhooks"), "webhook"),
+                    _list("hostcredential", _("Credentials"), "passkey"),
                     _list("delivery", _("Deliveries"), "outbox"),
                     _list("era", _("Eras"), "restart_alt"),
                 ],

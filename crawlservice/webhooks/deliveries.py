@@ -195,12 +195,13 @@ def _task(task: Task) -> dict[str, Any]:
     return {
         "id": task.pk,
         "spider": task.spider,
-        "arguments": task.arguments,
+        "arguments": task.shown_arguments,
         "state": task.state,
         "na": task.na,
         "nf": task.nf,
         "ne": task.ne,
         "cancelled": task.cancelled,
+        "excluded": task.excluded,
         "items": task.items,
         "created_at": task.created_at,
         "finished_at": task.finished_at,
@@ -214,7 +215,7 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
         "id": schedule.pk,
         "name": schedule.name,
         "spider": schedule.spider,
-        "arguments": schedule.arguments,
+        "arguments": schedule.shown_arguments,
         "next_at": schedule.next_at,
         "link": _link("schedule", schedule.pk),
     }

@@ -29,14 +29,25 @@ class GraphCrawl:
     broken = True
 
     def __init__(
-        self, frontier: Frontier, pages: int = 60, page_limit: int = 0, *, ends: bool = False
+        self,
+        frontier: Frontier,
+        pages: int = 60,
+        page_limit: int = 0,
+        *,
+        ends: bool = False,
+        host_page_limit: int = 0,
     ) -> None:
         """``ends``: the task has a last request."""
         self.pages = pages
         self.runs: Counter[bytes] = Counter()
         self.task = Task.objects.create(
             spider="graph",
-            settings={"delay": 0, "concurrency": 1000, "page_limit": page_limit},
+            settings={
+                "delay": 0,
+                "concurrency": 1000,
+                "page_limit": page_limit,
+                "host_page_limit": host_page_limit,
+            },
             seeds=b"",
             ends=ends,
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -216,3 +218,16 @@ def test_a_viewer_sees_it(ended_task: Task) -> None:
     client, _ = login_as("viewer")
     assert "Open tasks" in look(client)
     assert "Submit" not in texts(look(client), "nav a, aside a, #nav-sidebar a")
+
+
+def test_the_hosts_come_with_a_warning_when_nobody_is_named(
+    admin: Client, add_page: Callable[..., Page], settings_with: Callable[..., None]
+) -> None:
+    task = submit("shop", {"city": "Ulm"})
+    add_page(task, b"here", url="http://127.0.0.1/", state=Page.State.ERROR)
+    assert "CRAWLFRAME_CONTACT" not in look(admin, "overview/hosts/")
+    overview.hosts.clear()
+    add_page(task, b"there", url="http://www.shop.org/", state=Page.State.ERROR)
+    assert "CRAWLFRAME_CONTACT" in look(admin, "overview/hosts/")
+    settings_with(CRAWLFRAME=replace(settings.CRAWLFRAME, user_agent="Ours/1"))
+    assert "CRAWLFRAME_CONTACT" not in look(admin, "overview/hosts/")

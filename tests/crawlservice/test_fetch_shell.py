@@ -8,8 +8,11 @@ import pytest
 
 from crawlframe import CallNext, Request, Response, Spider
 from crawlframe.conf import Settings
-from crawlframe.errors import CrawlframeError
+from crawlframe.errors import CrawlframeError, RobotsForbidden, RobotsUnread
 from crawlservice.cli.fetch_shell import PageFetcher
+from tests.fetch.conftest import LOOPBACK, Site, _server, site
+
+__all__ = ("_server", "site")
 
 
 class Answering:
@@ -32,6 +35,32 @@ def fetch(middleware: Any) -> Response:
 
 def test_it_goes_through_the_middlewares_of_the_spider() -> None:
     assert fetch(Answering).body == b"made here"
+
+
+class Plain(Spider):
+    name = "plain"
+    settings: ClassVar[dict[str, Any]] = {"user_agent": "plainbot/1"}
+
+
+@pytest.mark.parametrize("robots", [True, False])
+def test_robots_txt_is_asked_if_one_wants_it(site: Site, robots: bool) -> None:
+    site.answer("/robots.txt", b"User-agent: plainbot\nDisallow: /no\nCrawl-delay: 4\n")
+    site.answer("/yes", b"fine")
+    site.answer("/no", b"fine")
+    site.answer("/moved", status=302, headers={"Location": "/no"})
+    fetcher = PageFetcher(Settings(allow_private=LOOPBACK), Plain(), robots=robots)
+    assert fetcher.fetch(f"{site.url}/yes").robots.crawl_delay == (4 if robots else 0)
+    for path in ("/no", "/moved"):
+        if robots:
+            with pytest.raises(RobotsForbidden, match=r"robots.txt forbids .*/no to plainbot"):
+                fetcher.fetch(f"{site.url}{path}")
+        else:
+            assert fetcher.fetch(f"{site.url}{path}").ok
+    assert any(one.target == "/robots.txt" for one in site.seen) == robots
+    site.answer("/robots.txt", status=503)
+    if robots:
+        with pytest.raises(RobotsUnread, match="answered 503"):
+            fetcher.fetch(f"{site.url}/yes")
 
 
 def test_the_middleware_that_failed_is_named() -> None:

@@ -303,7 +303,7 @@ def test_a_summary_says_what_the_end_will_say(
         "outcome": "finished_with_errors",
         "reason": "1 of 2 pages ended in error, all timeout",
         "started_at": None, "finished_at": None,
-        "requests": 3, "done": 2, "errors": 1, "cancelled": 0, "items": 2,
+        "requests": 3, "done": 2, "errors": 1, "cancelled": 0, "excluded": 0, "items": 2,
         "stats": {}, "maxima": {},
     }  # fmt: skip
     assert summary.started_at <= summary.finished_at

@@ -22,8 +22,9 @@ BEFORE = "0009_words"
 ULM = {"city": "Ulm"}
 
 
-def migrate(name: str) -> None:
-    call_command("migrate", "crawlservice", name, verbosity=0)
+def migrate(*name: str) -> None:
+    """Migrates to this migration; without one, to the latest."""
+    call_command("migrate", "crawlservice", *name, verbosity=0)
 
 
 def models_of(name: str) -> Any:
@@ -81,7 +82,7 @@ def test_forward_with_rows(old: Callable[[str], Any], monkeypatch: pytest.Monkey
     module = import_string("crawlservice.migrations.0015_ended_tasks.Migration").__module__
     monkeypatch.setattr(f"{module}.BATCH", 2)
     tasks = fill(old)
-    migrate("0017_seams")
+    migrate()
     outcomes = Task.objects.in_bulk()
     assert {name: outcomes[pk].outcome for name, pk in tasks.items()} == {
         "finished": "finished", "failed": "failed", "cancelled": "cancelled", "running": "",
@@ -105,12 +106,12 @@ def test_the_data_step_that_was_broken_off_goes_on(old: Callable[[str], Any]) ->
     from crawlservice.models import Event, Task
 
     tasks = fill(old)
-    migrate("0017_seams")
+    migrate()
     Task.objects.filter(pk=tasks["failed"]).update(outcome="", arguments_hash=None)
     Task.objects.filter(pk=tasks["finished"]).update(outcome="finished_with_errors")
     Event.objects.update(outcome="")
     migrate("0014_webhook_secret")
-    migrate("0017_seams")
+    migrate()
     found = Task.objects.in_bulk()
     assert found[tasks["failed"]].outcome == Event.objects.get().outcome == "failed"
     assert found[tasks["failed"]].arguments_hash == arguments_hash("shop", ULM)
@@ -121,7 +122,7 @@ def test_back_with_events_that_have_no_task(old: Callable[[str], Any]) -> None:
     from crawlservice.models import Delivery, Event
 
     fill(old)
-    migrate("0017_seams")
+    migrate()
     life = Generation.objects.get()
     webhook = LatestWebhook.objects.get(name="all")
     schedule = LatestSchedule.objects.create(name="s", spider="shop", cron="0 6 * * *")
@@ -133,14 +134,14 @@ def test_back_with_events_that_have_no_task(old: Callable[[str], Any]) -> None:
     assert not old("Delivery").exists()
     row = old("Webhook").get(name="all")
     assert (row.url, row.secret) == ("https://ann:x@a.example/", "whsec_1")
-    migrate("0017_seams")
+    migrate()
     assert unseal(LatestWebhook.objects.get(name="all").sealed_secret) == "whsec_1"
 
 
 def test_older_code_reads_and_writes_all_tables(old: Callable[[str], Any]) -> None:
     """As older nodes and webs do until they are restarted."""
     fill(old)
-    migrate("0017_seams")
+    migrate()
     for model in ("Task", "Page", "Item", "Event", "Webhook", "Delivery", "Generation", "Sample"):
         assert len(old(model).all()) >= 0
     LatestWebhook.objects.filter(name="all").update(name="one")

@@ -11,6 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Counts, Frontier
+from crawlframe.outcome import EXCLUDED
 from crawlframe.request import ROOT_URL
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Page, Task
@@ -53,7 +54,8 @@ def crawl(published: Frontier, add_page: Callable[..., Page]) -> Callable[..., T
         ne = bool(start) + sum(bool(error) for _, error, _ in pages)
         na = 1 + len(pages)
         ledger = DjangoLedger()
-        counts = Counts("running", na, na - ne, ne, 0, limited, 0, 0, 0)
+        excluded = sum(error in EXCLUDED for _, error, _ in pages)
+        counts = Counts("running", na, na - ne, ne, 0, limited, 0, 0, 0, excluded=excluded)
         assert ledger.finish({task.pk: counts}) == {task.pk}
         task.refresh_from_db()
         return task
@@ -102,6 +104,15 @@ SEED = (0, "", 0)
          "finished_with_errors", "2 of 3 pages ended in error, all dns"),
         ([(0, "dns", 0)], {"failed_share": 1}, "failed", "1 of 1 pages ended in error, all dns"),
         ([SEED, (1, "cancelled", 0)], {"state": "cancelling"}, "cancelled", ""),
+        # Pages that were excluded are neither pages nor errors.
+        ([SEED, ITEM] + [(1, "robots", 0)] * 9, {}, "finished", ""),
+        ([SEED, ITEM, (1, "dns", 0)] + [(1, "usage", 0)] * 9, {"failed_share": 0.3}, "failed",
+         "1 of 3 pages ended in error, all dns"),
+        ([(0, "robots", 0), (0, "robots", 0), (0, "usage", 0)], {}, "failed",
+         "every page was excluded, mostly robots"),
+        ([SEED, (1, "robots", 0)], {}, "failed",
+         "nothing beyond the start pages was fetched, and there are no items; 1 page was excluded, "
+         "all robots"),
     ],
 )  # fmt: skip
 def test_how_a_task_ended(

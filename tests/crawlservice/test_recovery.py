@@ -399,6 +399,25 @@ def test_a_page_limit_holds_and_no_page_is_fetched_beyond_it(
     assert DjangoLedger().finish({crawl.task.pk: counts})
 
 
+def test_a_limit_per_host_holds_in_the_next_era(
+    steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
+) -> None:
+    crawl, frontier = GraphCrawl(steward, host_page_limit=6), node()
+    for _ in range(3):
+        crawl.work(frontier, 6)
+    redis_client.flushall()
+    renew(steward)
+    finish(crawl, node())
+    counts = steward.counts(crawl.task.pk)
+    assert counts is not None
+    assert (counts.na, counts.nr) == (Page.objects.count(), 0)
+    numbers = [int(url[1:]) % 5 for url in Page.objects.values_list("url", flat=True)]
+    assert max(map(numbers.count, range(5))) == 6
+    assert {*crawl.runs.values()} == {1}
+    assert DjangoLedger().finish({crawl.task.pk: counts})
+    assert audit(Task.objects.get(pk=crawl.task.pk)) == []
+
+
 def test_a_task_that_has_ended_is_not_crawled_again(
     steward: Frontier, node: Callable[[], Frontier], redis_client: Redis
 ) -> None:

@@ -170,11 +170,11 @@ def test_reseal_names_what_it_cannot_open_and_goes_on(
         Webhook.objects.create(name=name, url="http://x.example/", sealed_secret=seal(name))
     settings_with(SECRET_KEY="c" * 50, SECRET_KEY_FALLBACKS=["b" * 50])
     lost = Webhook.objects.get(name="lost").sealed_secret
-    with pytest.raises(CommandError, match=r": lost; .*CRAWLFRAME_SECRET_KEY_FALLBACKS"):
+    with pytest.raises(CommandError, match=r": webhook lost; .*CRAWLFRAME_SECRET_KEY_FALLBACKS"):
         call_command("reseal")
     assert capsys.readouterr().out.endswith(": 1\n")
     settings_with(SECRET_KEY_FALLBACKS=[])
     assert unseal(Webhook.objects.get(name="ours").sealed_secret) == "ours"
     assert Webhook.objects.get(name="lost").sealed_secret == lost
     detail = Action.objects.get().detail
-    assert detail == {"command": True, "webhooks": 1, "failed": ["lost"]}
+    assert detail == {"command": True, "webhooks": 1, "failed": ["webhook lost"]}

@@ -222,7 +222,7 @@ def test_the_page_of_a_task_shows_them(counted_task: Task, as_role: Callable[[st
     counted_task.state, counted_task.closing = Task.State.CANCELLING, "enough"
     counted_task.save()
     page = browser.get(f"/admin/crawlservice/task/{counted_task.pk}/now/").content.decode()
-    assert "Closed by its spider: enough" in page
+    assert "It is closed: enough" in page
 
 
 def test_the_api_and_reports_tell_them(counted_task: Task) -> None:

@@ -108,8 +108,9 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
     assert "查看者：可查看除用户以外的全部内容" in page
 
 
-SAME = {"URL", "Webhook"}  # in both languages
-NOT_SHOWN = {"Installation", "Sample", "Submission", "SetupLink"}  # no page of the admin has them
+SAME = {"URL", "Webhook", "basic", "digest", "bearer"}  # in both languages
+# No page of the admin has them.
+NOT_SHOWN = {"BotKey", "Installation", "Sample", "Submission", "SetupLink"}
 HIDDEN = {"id", "seeds", "follow_ups", "request", "digest"}
 
 

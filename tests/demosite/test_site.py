@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from crawlframe.node.worker.traps import TrapWatch
 from crawlservice.demosite import DISTRICTS, Pages, Site
 from crawlservice.demosite.draw import Draw
 
@@ -194,3 +195,12 @@ def test_umlauts_become_plain_letters_in_urls() -> None:
 def test_wrong_parameters_are_named(parameters: dict[str, object], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         Site(**parameters)  # type: ignore[arg-type]
+
+
+def test_no_page_of_the_demo_is_taken_for_a_trap() -> None:
+    watch = TrapWatch(1)
+    bodies = reachable(Pages(Site(listings=600)))
+    assert len(bodies) > 600
+    assert [
+        seen for path, body in bodies.items() if (seen := watch.see(f"http://a{path}", body))
+    ] == []

@@ -94,6 +94,10 @@ class Site:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path: str = scope["path"]
+        if path == "/robots.txt":
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
         self._asked[path] += 1
         _, _, kind, number = path.split("/")
         page = self._maze.page(int(number))

@@ -79,8 +79,9 @@ class Bench:
         delay: int = 0,
         concurrency: int = 1_000_000,
         page_limit: int = 0,
+        host_page_limit: int = 0,
     ) -> None:
-        limits = TaskLimits(0, delay, concurrency, page_limit)
+        limits = TaskLimits(0, delay, concurrency, page_limit, host_page_limit=host_page_limit)
         self.frontier.open_task(task, limits, list(seeds))
 
     def begin_cancel(self, task: int) -> None:
@@ -160,6 +161,11 @@ class Bench:
     def release(self, *requests: Claimed, deliveries: int = 0, generation: int = NODE) -> int:
         given = [(request.rid, request.host, deliveries) for request in requests]
         return self.frontier.release(generation, given)
+
+    def redirect(self, request: Claimed, host: str, generation: int = NODE) -> int:
+        """Moves it on to another host, or to the same; its record grows as it does by that."""
+        record = request.record + b" " + host.encode()
+        return self.frontier.redirect(generation, [(request.rid, request.host, host, record)])
 
     def park(
         self,

@@ -46,6 +46,18 @@ def change_counter(name: str, by: int) -> Callable[[Broken], object]:
 
 
 DAMAGE: dict[str, tuple[Callable[[Broken], object], str]] = {
+    "flag of a host that rests": (
+        lambda b: b.redis.hset(b.key("HOST", "a.example"), "r", 9**15),
+        "host a.example has r, which no claim sees",
+    ),
+    "watch over a host that has failed": (
+        lambda b: b.redis.hset(b.key("HOST", "a.example"), "f", 2),
+        "host a.example has failed, and no answer will change that",
+    ),
+    "list entry of a paused host": (
+        lambda b: b.redis.hset(b.key("HOST", "a.example"), mapping={"x": 1, "op": 1}),
+        "host a.example is paused, and nobody is told",
+    ),
     "own entry of a held one": (
         lambda b: b.redis.hdel(b.key("OWN"), b.held.rid),
         "counter inprogress is",

@@ -37,6 +37,8 @@ def test_every_place_is_counted(bench: Bench) -> None:
         "parked": 1,
         "items": 2,
         "cancelled": 0,
+        "excluded": 0,
+        "host_limited": 0,
     }
     assert (counts.nr, counts.ready) == (5, 1)
 

@@ -44,6 +44,7 @@ task_ids = st.sampled_from(TASKS)
 name_sets = st.lists(st.integers(0, NAMES - 1), max_size=4)
 versions = st.sampled_from(VERSIONS)
 some = st.lists(st.tuples(task_ids, st.integers(0, NAMES - 1)), max_size=6)
+WHY = ("error", "cancelled", "excluded")  # why a request failed
 delays = st.sampled_from([0, 0, 0, SOON, LATE])
 
 
@@ -56,6 +57,7 @@ class Task:
     nf: int = 0
     ne: int = 0
     cancelled: int = 0
+    excluded: int = 0
     duplicates: int = 0
     limited: int = 0
     # rid -> "ready", "soon", "late", "held", "parked", a generation, or "ended"
@@ -110,6 +112,7 @@ class Machine(RuleBasedStateMachine):
         self.fenced: list[int] = []
         self.sequences: dict[int, int] = defaultdict(int)
         self.starved: set[int] = set()  # got less than they asked for
+        self.hops: dict[bytes, list[str]] = defaultdict(list)  # hosts a request was moved to
         self.again: Any = None  # sends the last call again
 
     # -- words ------------------------------------------------------------------------------------
@@ -122,6 +125,8 @@ class Machine(RuleBasedStateMachine):
         return Admission(rid, rank, PAGES[name % len(PAGES)], delay, b"\xff%d" % name)
 
     def host_of(self, rid: bytes) -> str:
+        if self.hops[rid]:
+            return self.hops[rid][-1]
         return next(
             self.admission(task, name).host
             for task in TASKS
@@ -319,7 +324,9 @@ class Machine(RuleBasedStateMachine):
             assert task.state != "paused"
             assert claim.tasks[request.task].state == task.state
             last = request.rid == end_rid(request.task)
+            hops = len(self.hops[request.rid])
             assert last or request.record.startswith(b"\xff")
+            assert last or request.record.count(b"+") == hops
             assert request.host == self.host_of(request.rid)
             tries = [request.attempts, request.deliveries, request.kills]
             assert tries == task.tries[request.rid]
@@ -366,16 +373,17 @@ class Machine(RuleBasedStateMachine):
             for other in self.starved - {generation}
         )
 
-    @rule(data=st.data(), failed=st.booleans(), cancelled=st.booleans(), delay=delays)
-    def complete(self, data: st.DataObject, failed: bool, cancelled: bool, delay: int) -> None:
+    @rule(data=st.data(), failed=st.booleans(), why=st.sampled_from(WHY), delay=delays)
+    def complete(self, data: st.DataObject, failed: bool, why: str, delay: int) -> None:
         """Completes any requests, whoever holds them: the ledger has them as done."""
         chosen = data.draw(st.lists(st.tuples(task_ids, st.integers(0, NAMES - 1)), max_size=4))
         completions = []
         for task, name in dict.fromkeys(chosen):
             links = [self.admission(task, link, delay) for link in data.draw(name_sets)]
             one = self.admission(task, name)
+            cancelled, excluded = (failed and why == name for name in WHY[1:])
             completions.append(
-                Completion(one.rid, task, one.host, failed, links, 1, 0, failed and cancelled)
+                Completion(one.rid, task, one.host, failed, links, 1, 0, cancelled, excluded)
             )
         self.completed(completions)
 
@@ -411,6 +419,7 @@ class Machine(RuleBasedStateMachine):
                     task.nf += not completion.failed
                     task.ne += completion.failed
                     task.cancelled += completion.cancelled
+                    task.excluded += completion.excluded
                     task.duplicates += completion.duplicates
                     task.places[completion.rid] = "ended"
                     task.tries.pop(completion.rid, None)
@@ -460,6 +469,43 @@ class Machine(RuleBasedStateMachine):
             task.places[rid] = "ready"
 
         self.give("release", data, choice, penalty, model)
+
+    @rule(
+        data=st.data(),
+        choice=st.integers(0, 9),
+        page=st.sampled_from(PAGES),
+        late=st.booleans(),
+    )
+    def redirect(
+        self, data: st.DataObject, choice: int, page: str, late: bool, chosen: Any = some
+    ) -> None:
+        """Requests go on at another host of their partition; ``late``: as they did before."""
+        generation = self.generation(choice)
+        requests, moved = [], []
+        for number, name in dict.fromkeys(data.draw(chosen)):
+            one = self.admission(number, name)
+            if name != LAST and self.frontier.may_move(one.host, page):
+                record = one.record + b"+" * (len(self.hops[one.rid]) + (not late))
+                requests.append((one.rid, one.host, page, record))
+                held = number in self.tasks and self.tasks[number].places.get(one.rid) == generation
+                if held and not late:
+                    moved.append((self.tasks[number], one.rid))
+        assert self.frontier.redirect(generation, requests) == len(moved)
+        for task, rid in moved:
+            task.places[rid] = "ready"
+            self.hops[rid].append(page)
+
+        def again() -> None:
+            assert self.frontier.redirect(generation, requests) == 0
+
+        self.again = again
+
+    @rule(data=st.data(), choice=st.integers(0, 9), page=st.sampled_from(PAGES))
+    def hop(self, data: st.DataObject, choice: int, page: str) -> None:
+        """Everything that a node gets is redirected."""
+        self.claim(choice, 12)
+        everyone = st.just([(task, name) for task in TASKS for name in range(NAMES)])
+        self.redirect(data, choice, page, False, everyone)
 
     @rule(data=st.data(), choice=st.integers(0, 9), version=versions)
     def park(self, data: st.DataObject, choice: int, version: str, chosen: Any = some) -> None:
@@ -573,6 +619,7 @@ class Machine(RuleBasedStateMachine):
             assert counts.state == ("changing" if number in self.changing else task.state)
             assert (counts.na, counts.nf, counts.ne) == (task.na, task.nf, task.ne)
             assert counts.cancelled == task.cancelled
+            assert counts.excluded == task.excluded
             assert counts.parked == places.count("parked")
             assert counts.in_progress == sum(isinstance(place, int) for place in places)
             assert counts.delayed == sum(place in ("soon", "late", "held") for place in places)

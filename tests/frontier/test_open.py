@@ -166,3 +166,51 @@ def test_very_many_fingerprints_are_forgotten_bit_by_bit(make_bench: Callable[..
     assert calls == -(-(2**level + split) // 300)
     assert not bench.redis.keys("*:seen:1:*")
     assert bench.frontier.open_tasks() == []
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_limit_per_host_holds(make_bench: Callable[..., Bench], partitions: int) -> None:
+    bench = make_bench(partitions=partitions)
+    bench.open(bench.request("root", "/1"), host_page_limit=2)
+    [root] = bench.claim()
+    a, b = (
+        [bench.request(f"{host}{n}", host) for n in range(4)] for host in ("a.example", "b.example")
+    )
+    bench.complete(root, *a, a[0], a[3], b[0])
+    first = bench.claim()
+    assert sorted(bench.names(first)) == ["a.example0", "a.example1", "b.example0"]
+    bench.complete(first[0], *b, *a)  # what has ended counts as well
+    assert (bench.counts().na, bench.counts().limited) == (5, 0)
+    assert bench.frontier.admit(1, [*a, bench.request("c", "c.example")]) == 1
+
+
+def test_links_beyond_the_limit_per_host_are_counted(bench: Bench) -> None:
+    bench.open(bench.request("root", "/1"), host_page_limit=2)
+    [root] = bench.claim()
+    links = bench.requests(4)
+    bench.complete(root, *links, links[0], links[3])
+    counts = bench.counts()
+    assert (counts.na, counts.host_limited, counts.limited, counts.duplicates) == (3, 3, 0, 1)
+    assert bench.frontier.admit(1, links) == 0
+    assert bench.counts().host_limited == 3  # a repeated call would count them twice
+
+
+def test_both_page_limits_hold(bench: Bench) -> None:
+    bench.open(bench.request("root", "/1"), host_page_limit=2, page_limit=4)
+    [root] = bench.claim()
+    bench.complete(root, *bench.requests(3), *bench.requests(3, "b.example"))
+    counts = bench.counts()
+    assert (counts.na, counts.host_limited, counts.limited) == (4, 1, 2)
+
+
+def test_tasks_without_a_limit_per_host_keep_no_hosts(bench: Bench) -> None:
+    bench.open(bench.request("one"))
+    keys = bench.frontier.store.keys[0]
+    assert not bench.redis.exists(keys("HOST_PAGES", 1))
+    assert not bench.redis.hexists(keys("TASK", 1), "host_limit")
+    bench.open(bench.request("two", task=2), task=2, host_page_limit=1)
+    assert bench.redis.hgetall(keys("HOST_PAGES", 2)) == {b"a.example": b"1"}
+    [two] = [request for request in bench.claim() if request.task == 2]
+    bench.complete(two)
+    bench.frontier.close_tasks([2])
+    assert not bench.redis.exists(keys("HOST_PAGES", 2))

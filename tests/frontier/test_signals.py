@@ -107,7 +107,6 @@ def test_rests_double_and_an_answer_ends_them(bench: Bench) -> None:
     assert 299 < rest(bench) <= 300
     trial(bench, ANSWERED)
     assert (rest(bench), state(bench).failures, state(bench).trial) == (0, 0, False)
-    assert not bench.redis.exists(bench.key("WATCHED"))
     assert len(bench.claim()) == 8
 
 
@@ -287,8 +286,9 @@ def test_the_rate_does_not_grow_when_the_gap_is_not_what_limits_it(bench: Bench)
 def test_the_least_delay_is_kept_exactly(bench: Bench) -> None:
     adaptive(bench, *bench.requests(50), delay=100)
     bench.redis.hset(bench.key("HOST", HOST), mapping={"g": 5, "n": 1})
+    before = int(1000 * time.time())
     assert len(bench.claim()) == 1
-    assert state(bench).next_at == pytest.approx(time.time() + 0.1, abs=0.03)
+    assert 1000 * state(bench).next_at >= before + 100
 
 
 def test_small_gaps_are_served_in_batches(bench: Bench) -> None:
@@ -314,3 +314,16 @@ def test_answers_of_a_host_with_a_fixed_delay_leave_nothing(bench: Bench) -> Non
     bench.open(*bench.requests(3))
     tell(bench, ANSWERED, 20, *bench.claim(1))
     assert bench.redis.hkeys(bench.key("HOST", HOST)) == [b"a"]
+
+
+def test_what_was_learned_outlives_an_era(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    tell(bench, REFUSED, 7000, *bench.claim(2))
+    bench.frontier.eras.wipe()
+    assert 6 < rest(bench) <= 7
+    assert (state(bench).in_flight, state(bench).queued) == (0, 0)
+    assert 0 < bench.redis.ttl(bench.key("HOST", HOST)) <= 86408
+    bench.open(*bench.requests(3))
+    assert bench.claim() == []
+    recover(bench)
+    assert len(bench.claim()) == 1

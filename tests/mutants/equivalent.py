@@ -40,7 +40,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "task.limit = tonumber(task.limit) or 0": [
             (("without `or 0`",), "second line: `open` is always given one")
         ],
-        "call('ZADD', HOSTS, 'NX', integer(math.max(tonumber(next_time) or 0, now_ms())), host)": [
+        "call('ZADD', HOSTS, 'NX', integer(math.ceil(math.max(tonumber(next_time) or 0, "
+        "now_ms()))), host)": [
             (
                 ("without `tonumber(next_time) or`",),
                 "claim looks at the host's own time too, and puts it back until then",
@@ -52,7 +53,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if length == #rids then show_lane(lane) end": [
             (("always",), "it saves calls; what is there stays, what is paused is hidden again")
         ],
-        "if next_time > now_ms() then call('PEXPIREAT', HOST(host), integer(next_time))": [
+        "if keep > now_ms() then call('PEXPIREAT', HOST(host), integer(keep))": [
             (("always", "`>` becomes `>=`"), "to end at a time that is past is to be deleted")
         ],
         "left_by = {}": [
@@ -97,10 +98,10 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if #some < asked then return got, true end": [
             (("removed", "never"), "the next LPOP finds nothing; it saves that")
         ],
-        "if next_time > now then": [
+        "if next_time > now and not resting then": [
             (("`>` becomes `>=`",), "in its very millisecond it is put off to that millisecond")
         ],
-        "local members = call('ZRANGE', LANES(host), 0, MAX_LANES - 1)": [
+        "local members = call('ZRANGE', LANES(host), 0, most - 1)": [
             (("`-` becomes `+`",), "a bound: two lanes more")
         ],
         "elseif got < quota and not (polite and waits) then": [
@@ -124,11 +125,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
                 "adds 0; it saves a call, and a hash of a host that has nothing goes with the host",
             )
         ],
-        "if waits then call('HSET', HOST(host), 'n', integer(next_time)) end": [
-            (("always",), "what is there is written once more, or a time that is past")
-        ],
-        "if gone == #members and (gone < MAX_LANES or call('EXISTS', LANES(host)) == 0) then": [
-            (("without `gone < MAX_LANES or`",), SAVES)
+        "if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then": [
+            (("without `gone < most or`",), SAVES)
         ],
         "if got >= want then break end": [
             (
@@ -149,10 +147,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if wait < 0 or left < wait then wait = left end": [
             (("`<` becomes `<=` (2)",), "the same is put in place of the same")
         ],
-        "if state[2] then call('PERSIST', HOST(host)) end  -- the host may have been resting": [
-            (("always",), SAVES),
-            (("removed", "never"), "it counts in the very millisecond in which the hash ends"),
-        ],
+        "if state[2] or state[4] or state[5] then call('PERSIST', HOST(host)) end  -- it may have "
+        "been idle": [(("always",), SAVES)],
     },
     "complete.lua": {
         "local cursors = call('EXISTS', CURSOR) == 1 "

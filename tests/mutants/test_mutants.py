@@ -42,7 +42,7 @@ SAMPLES = [
     ),
     Sample(
         "release.lua",
-        "if penalty > 0 then add_kill(rid) end",
+        "if penalty == 1 then add_kill(rid) end",
         "always",
         "test_give_back.py::test_who_is_not_blamed_has_killed_nobody",
     ),
@@ -60,7 +60,8 @@ SAMPLES = [
     ),
     Sample(
         "_shared.lua",
-        "call('ZADD', HOSTS, 'NX', integer(math.max(tonumber(next_time) or 0, now_ms())), host)",
+        "call('ZADD', HOSTS, 'NX', integer(math.ceil(math.max(tonumber(next_time) or 0, "
+        "now_ms()))), host)",
         "without `'NX',`",
         "test_claim.py::test_a_host_keeps_its_place_when_it_gets_more",
     ),

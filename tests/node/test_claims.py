@@ -13,6 +13,7 @@ from redis import Redis
 from crawlframe.frontier import Claimed, Frontier
 from crawlframe.frontier.partitions import PartitionedStore
 from crawlframe.frontier.records import ANSWERED, Signal
+from crawlframe.identity.contact import default_user_agent
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.claims import AWAY_PAUSE, IDLE_PAUSE, RETAKE_EVERY, Claims
 from crawlframe.node.master.deferred_calls import DeferredCalls
@@ -239,3 +240,14 @@ def test_nothing_is_a_stray_while_an_answer_or_an_errand_is_on_its_way(
         assert claims.strays(bench.frontier, GENERATION, ()) == []
     claim(claims, bench, child, 1)
     assert claims.strays(bench.frontier, GENERATION, child.held.keys()) == []
+
+
+def test_the_first_public_host_without_a_contact_is_warned_of(
+    deferred_calls: DeferredCalls, bench: Bench, child: Child, caplog: pytest.LogCaptureFixture
+) -> None:
+    claims = Claims(deferred_calls, default_user_agent(""))
+    hosts = ("127.0.0.1:80", "www.shop.org", "www.other.org")
+    for task, (host, expected) in enumerate(zip(hosts, (0, 1, 1), strict=True), start=1):
+        bench.open(bench.request(host, host, task=task), task=task)
+        assert [one.host for one in claim(claims, bench, child, 1)] == [host]
+        assert caplog.text.count("CRAWLFRAME_CONTACT") == expected

@@ -21,7 +21,8 @@ from crawlframe.node.worker import commit
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
-from crawlframe.request import pack_admissions, unpack_admissions
+from crawlframe.record import Hop, with_hops
+from crawlframe.request import Request, pack_admissions, unpack_admissions
 from crawlservice.ledger.store import DjangoLedger
 from crawlservice.models import Event, Item, Page, Task
 from tests.frontier.bench import Bench
@@ -264,6 +265,30 @@ def test_what_was_not_tried_waits_without_an_attempt(desk: Desk) -> None:
     again = {desk.bench.name_of[claimed.rid]: claimed.attempts for claimed in desk.bench.claim()}
     assert again == {"/a": 1, "/b": 0}
     assert 50_000 < desk.bench.wait <= 60_000
+
+
+def test_a_redirect_goes_to_its_host_when_its_cookies_are_shared(desk: Desk) -> None:
+    one = desk.held["/a"]
+    hops = [Hop(302, "http://b.example/x")]
+    outcome = desk.outcome("/a", redirects=hops, cookies={"a.example|/|sid": "entry"})
+    outcome.record = with_hops(Request("http://a.example/").encode(), hops)
+    desk.write(outcome.end(Verdict.REDIRECT))
+    assert desk.ledger.batches == []
+    claim = desk.bench.whole_claim()
+    [again] = claim.requests
+    assert (again.rid, again.host, again.record) == (one.rid, "b.example", outcome.record)
+    assert claim.tasks[1].cookies == 1
+
+
+def test_a_redirect_is_repeated_while_redis_is_away(
+    desk: Desk, break_at: Callable[[str], None]
+) -> None:
+    break_at("redirect.after:1:error,redirect.after:2:error,redirect.before:3:error")
+    hops = [Hop(302, "http://b.example/x")]
+    outcome = desk.outcome("/a", redirects=hops)
+    outcome.record = with_hops(Request("http://a.example/").encode(), hops)
+    desk.write(outcome.end(Verdict.REDIRECT))
+    assert [one.host for one in desk.bench.claim()] == ["b.example"]
 
 
 # -- away -----------------------------------------------------------------------------------------

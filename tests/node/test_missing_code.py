@@ -46,8 +46,8 @@ def encoded() -> bytes:
     return house.encode().replace(b"House", b"Hovel")
 
 
-def claimed(record: bytes, **more: int) -> Claimed:
-    return Claimed(RID, 1, "example.com", 0, record=record, **{"deliveries": 0, **more})
+def claimed(record: bytes, deliveries: int = 0, kills: int = 0) -> Claimed:
+    return Claimed(RID, 1, "example.com", 0, deliveries, record, kills=kills)
 
 
 async def no_task(task: int) -> None:
@@ -85,7 +85,7 @@ def test_it_can_be_cancelled() -> None:
 
 
 def test_a_record_of_a_newer_crawlframe_is_parked_too() -> None:
-    assert run(msgpack.packb([4, URL, "", 0])).verdict is Verdict.PARK
+    assert run(msgpack.packb([5, URL, "", 0])).verdict is Verdict.PARK
 
 
 @pytest.mark.parametrize("record", [b"junk", msgpack.packb([2, URL])])

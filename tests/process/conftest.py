@@ -79,6 +79,11 @@ class OddWeb:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
+                if self.path == "/robots.txt":  # there is none, and it is no page
+                    self.send_response(404)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 web.hits[self.path] += 1
                 with web._at_work():
                     time.sleep(web.delays.get(self.path, web.latency))

@@ -35,6 +35,7 @@ MUTANTS: dict[str, tuple[int, ...]] = {
     "a lease that is over is forgotten": (1, 1, 0, 0),
     "a parked request is forgotten when the task is resumed": (0, 0, 0, 0, 1),
     "park without a look at the owner": (0, 0, 0, 1, 2),
+    "redirect without a look at the owner": (0, 1, 0, 0, 0, 0, 1),
     "a cancelled task waits for all its rows": (0, 0, 0, 0, 0, 1),
     "a cancelled task has all rows when Redis says so": (1, 0, 0, 0, 0, 1),
 }
@@ -57,6 +58,7 @@ class Redis(NamedTuple):
     seen: frozenset[str] = frozenset()
     parked: frozenset[str] = frozenset()
     tried: frozenset[tuple[str, int]] = frozenset()  # page, node whose code cannot run it
+    moved: frozenset[str] = frozenset()  # pages that wait for the target of their redirect
     na: int = 0
     nf: int = 0
     cancelling: bool = False
@@ -98,6 +100,7 @@ class Budget(NamedTuple):
     lost_answers: int = 0
     parkings: int = 0  # a node has not the code for what it claimed
     cancels: int = 0
+    redirects: int = 0  # a page is found to have moved
 
 
 class State(NamedTuple):
@@ -151,6 +154,7 @@ def sweep(redis: Redis, mutant: str = "") -> Redis:
         ready=spared,
         parked=frozenset(),
         tried=frozenset(tried for tried in redis.tried if tried[0] not in gone),
+        moved=redis.moved - gone,
         cursors=redis.cursors - gone,
         cancelled=redis.cancelled + len(gone),
     )
@@ -178,6 +182,7 @@ def complete(
         held=frozenset(held for held in redis.held if held[0] != page),
         parked=redis.parked - {page},
         tried=frozenset(tried for tried in redis.tried if tried[0] != page),
+        moved=redis.moved - {page},
         nf=redis.nf + (not cancelled),
         cancelled=redis.cancelled + cancelled,
         cursors=redis.cursors - {page},
@@ -197,6 +202,13 @@ def push(redis: Redis, page: str, follow_up: str) -> Redis:
 
 def give_back(redis: Redis, held: tuple[str, int, int]) -> Redis:
     return redis._replace(ready=redis.ready | {held[0]}, held=redis.held - {held})
+
+
+def redirect(redis: Redis, held: tuple[str, int, int]) -> Redis:
+    """It goes on at another host, once: its record says so from then on."""
+    if held[0] in redis.moved:
+        return redis
+    return give_back(redis, held)._replace(moved=redis.moved | {held[0]})
 
 
 def park(redis: Redis, held: tuple[str, int, int]) -> Redis:
@@ -308,6 +320,12 @@ def _steps_of_node(state: State, number: int, mutant: str) -> Iterator[Step]:
             after = park(redis, held) if mine else redis
             left = state.budget._replace(parkings=state.budget.parkings - 1)
             yield from answered("park", after, left, phase="idle", page="")
+        # With a record that says so it goes on to the callback, unless the node holds it no more.
+        if state.budget.redirects and not (held in redis.held and node.page in redis.moved):
+            mine = held in redis.held or mutant == "redirect without a look at the owner"
+            after = redirect(redis, held) if mine else redis
+            left = state.budget._replace(redirects=state.budget.redirects - 1)
+            yield from answered("redirect", after, left, phase="idle", page="")
     elif node.phase == "idle":
         untried = frozenset(page for page in redis.parked if (page, number) not in redis.tried)
         if redis.parked:

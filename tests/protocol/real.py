@@ -26,6 +26,7 @@ from crawlservice.models import Era, Event, Generation, Item, Page, Task
 from tests.frontier.snapshot import Snapshot
 from tests.protocol import model
 
+MOVED = b"+"  # at the end of the record of a page that was redirected
 LEASE = 1000.0  # seconds; only fate lets one end
 
 
@@ -143,6 +144,12 @@ class Real:
     def _release(self, node: RealNode, after: model.Node, broken_off: str) -> None:
         request = self.requests[node.told.page]
         node.frontier.release(node.life, [(request.rid, request.host, 0)])
+        node.be("idle", page="")
+
+    def _redirect(self, node: RealNode, after: model.Node, broken_off: str) -> None:
+        request = self.requests[node.told.page]
+        moved = (request.rid, request.host, "moved.example", request.record + MOVED)
+        node.frontier.redirect(node.life, [moved])
         node.be("idle", page="")
 
     def _park(self, node: RealNode, after: model.Node, broken_off: str) -> None:
@@ -281,6 +288,9 @@ class Real:
                 for rid, text in tries.items()
                 for number, node in enumerate(self.nodes)
                 if mark_of(node.version) in text.decode()
+            ),
+            moved=frozenset(
+                self.pages[rid] for rid, record in requests.items() if record.endswith(MOVED)
             ),
             na=int(counts[0] or 0),
             nf=int(counts[1] or 0),

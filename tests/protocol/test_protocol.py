@@ -1,6 +1,6 @@
 """The protocol, checked in all interleavings of a small model; and every mutant of it is detected.
-``BUDGET=2,1,1,1,1,1`` (kills, times without Redis, losses of it, lost answers, parkings, cancels)
-explores more."""
+``BUDGET=2,1,1,1,1,1,1`` (kills, times without Redis, losses of it, lost answers, parkings, cancels,
+redirects) explores more."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.protocol.model import MUTANTS, MUTANTS_OF_LAST, Budget
 BUDGETS = [Budget(0, 1, 0, 1), Budget(1, 0, 0, 1), Budget(0, 0, 1, 1), Budget(2, 0, 0, 0)]
 BUDGETS += [Budget(1, 0, 0, 0, 1), Budget(0, 1, 0, 0, 1)]
 BUDGETS += [Budget(1, 0, 0, 0, 0, 1), Budget(0, 0, 0, 0, 1, 1)]
+BUDGETS += [Budget(1, redirects=2), Budget(0, 0, 0, 1, redirects=1), Budget(cancels=1, redirects=1)]
 OF_LAST = [Budget(1, 0, 0, 1), Budget(0, 1), Budget(0, 0, 1), Budget(0, 0, 0, 0, 1)]
 OF_LAST += [Budget(1, 0, 0, 0, 0, 1), Budget(0, 0, 0, 0, 1, 1)]
 if os.environ.get("BUDGET"):

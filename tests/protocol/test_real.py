@@ -20,7 +20,9 @@ from tests.protocol.real import Real
 EXAMPLES = int(os.environ.get("MACHINE_EXAMPLES", 0))
 STEPS = 60  # with trouble; then there is none until the end
 CALM, STEADY = 0.75, 0.7  # shares of steps: without trouble; of whoever took the one before
-TROUBLE = model.Budget(kills=3, expiries=2, losses=2, lost_answers=4, parkings=3, cancels=1)
+TROUBLE = model.Budget(
+    kills=3, expiries=2, losses=2, lost_answers=4, parkings=3, cancels=1, redirects=3
+)
 
 # What leads a task to its end if nothing else goes wrong, most urgent first.
 ONWARDS = (
@@ -118,6 +120,8 @@ STORIES = {
     "a worker commits what has the row of a cancelled request": (
         "claim0 fetch0 lapse renew1 replay cancel sweep finish1 settle commit0"
     ),
+    "a node redirects what another holds": "claim0 lapse renew1 replay claim1 redirect0",
+    "a redirect is cancelled": "claim0 redirect0 cancel sweep",
     "a node parks what another holds": "claim0 lapse renew1 replay claim1 park0",
     "a list is pushed whose parent is done": (
         "claim0 fetch0 commit0 lapse renew1 replay claim1 fetch1 commit1 push1 complete1 push0"

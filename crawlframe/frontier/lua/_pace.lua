@@ -156,7 +156,7 @@ end
 
 local function recover(host)
   if host.why == 'blocked' then host.b = nil end
-  host.f, host.u, host.s, host.p, host.why = 0, 0, 0, 0, nil
+  host.f, host.u, host.s, host.p, host.r, host.why = 0, 0, 0, 0, 0, nil
 end
 
 -- Changes a host by the signal of one fetch. ms: as in records.Signal.

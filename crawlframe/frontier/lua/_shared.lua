@@ -29,9 +29,9 @@ end
 
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
-  'items', 'cancelled', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
-  'cookies', 'auto', 'robots'}
-local COUNTERS = 13  -- the first fields are numbers that verbs change
+  'items', 'cancelled', 'excluded', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
+  'cookies', 'auto', 'robots', 'host_limit', 'ip_concurrency', 'ip_delay'}
+local COUNTERS = 14  -- the first fields are numbers that verbs change
 local tasks = {}
 
 local function task_of(id)
@@ -46,6 +46,10 @@ local function task_of(id)
   task.concurrency = math.max(1, tonumber(task.concurrency) or 1)
   task.limit = tonumber(task.limit) or 0
   task.auto, task.robots = task.auto == '1', task.robots == '1'
+  task.host_limit = tonumber(task.host_limit) or 0
+  task.host_limited = 0  -- since the task was read: few tasks have that limit
+  task.ip_concurrency, task.ip_delay = tonumber(task.ip_concurrency) or 0, tonumber(task.ip_delay) or 0
+  task.shares = task.ip_concurrency > 0 or task.ip_delay > 0
   task.size = 2 ^ task.level
   task.buckets = SEEN(id .. ':')
   tasks[id] = task
@@ -66,6 +70,8 @@ local function save_tasks()
         pairs_[#pairs_ + 1] = integer(task[FIELDS[i]])
       end
       call('HSET', TASK(id), unpack(pairs_))
+      if task.host_limited > 0 then call('HINCRBY', TASK(id), 'host_limited', task.host_limited) end
+      task.host_limited = 0
       task.dirty = false
     end
   end
@@ -140,6 +146,43 @@ local function enqueue(queues, to_head)
   end
 end
 
+-- Addresses: hosts at one IP address share its limits, for tasks that have some. `ip` of a host is the
+-- address at which its fetches are counted. A host that its address holds up waits in WAITING, and not
+-- in HOSTS: there, one entry "@<address>" stands for all of them, while the address has a slot.
+local PLACED_FOR = 600000  -- ms for which the address of a host without requests is kept
+local placing  -- whether any host is counted at an address
+
+-- Without PLACED, an `ip` was left by an earlier era.
+local function address_of(host)
+  if placing == nil then placing = call('EXISTS', PLACED) == 1 end
+  return placing and call('HGET', HOST(host), 'ip') or nil
+end
+
+local function count_at(address, n)
+  if n == 0 then return end
+  local key = ADDRESS(address)
+  local active = redis.pcall('HINCRBY', key, 'a', n)
+  if type(active) ~= 'number' or active < 0 then
+    active = math.max(0, n)
+    call('HSET', key, 'a', active)
+  end
+  if active > 0 then
+    if active == n then call('PERSIST', key) end
+  else
+    local next_time = tonumber(call('HGET', key, 'n')) or 0
+    if next_time > now_ms() then call('PEXPIREAT', key, integer(math.ceil(next_time))) else call('DEL', key) end
+  end
+end
+
+-- Claim sees the hosts that wait for an address when the first of them may be asked.
+local function show_address(address)
+  local first = call('ZRANGE', WAITING(address), 0, 0, 'WITHSCORES')
+  if not first[2] then return call('ZREM', HOSTS, '@' .. address) end
+  local next_time = tonumber(call('HGET', ADDRESS(address), 'n')) or 0
+  local due = math.max(tonumber(first[2]), next_time, now_ms())
+  call('ZADD', HOSTS, integer(math.ceil(due)), '@' .. address)
+end
+
 -- Host slots: `a` of a host counts the requests in progress whose fetch is not over ----------------
 local REMEMBERED = 86400000  -- ms for which is kept what was learned about a host without requests
 
@@ -147,7 +190,8 @@ local REMEMBERED = 86400000  -- ms for which is kept what was learned about a ho
 local function rest_host(host)
   local state = call('HMGET', HOST(host), 'n', 'x', 'ro', 'g', 'b', 'ip')
   local keep = tonumber(state[1]) or 0
-  if state[2] or state[3] or state[4] or state[5] or state[6] then
+  if state[6] then keep = math.max(keep, now_ms() + PLACED_FOR) end
+  if state[2] or state[3] or state[4] or state[5] then
     keep = math.max(keep, now_ms()) + REMEMBERED
     if state[2] then
       local orders = call('HMGET', HOST(host), 'ou', 'od', 'oc', 'op')
@@ -200,7 +244,8 @@ local function reconsider(host)
   elseif (tonumber(call('HGET', HOST(host), 'a')) or 0) <= 0 then rest_host(host) end
 end
 
-local function add_slots(host, n)
+local function add_slots(host, n, address)
+  if address then count_at(address, n) end
   local active = redis.pcall('HINCRBY', HOST(host), 'a', n)
   if type(active) == 'number' then return active end
   call('HSET', HOST(host), 'a', math.max(0, n))  -- it was not a number
@@ -215,13 +260,17 @@ local left_by = {}  -- generation -> rids that leave() removed from it
 local function free_slots(freed)
   for holder, rids in pairs(left_by) do call('SREM', INPROGRESS(holder), unpack(rids)) end
   left_by = {}
+  local addresses = {}
   for host, n in pairs(freed) do
-    local active = add_slots(host, -n)
-    if not call('ZSCORE', HOSTS, host) then
+    local address = address_of(host)
+    if address then addresses[address] = true end
+    local active = add_slots(host, -n, address)
+    if not call('ZSCORE', HOSTS, host) and not (address and call('ZSCORE', WAITING(address), host)) then
       if call('EXISTS', LANES(host)) == 1 then show_host(host, next_of(host))
       elseif active <= 0 then rest_host(host) end
     end
   end
+  for address in pairs(addresses) do show_address(address) end
 end
 
 -- Owners ------------------------------------------------------------------------------------------
@@ -290,8 +339,8 @@ end
 
 -- Removes rid from where `own` says it is. Returns the lane. The caller removes or rewrites OWN, and
 -- passes `groups` to leave_groups() where rid may be parked. kind, ms: the signal of its fetch, which
--- is noted if the slot is freed here. Returns nothing when `own` is unreadable.
-local function leave(rid, own, freed, groups, kind, ms)
+-- is noted if the slot is freed here, and address where it connected. Returns nothing when `own` is unreadable.
+local function leave(rid, own, freed, groups, kind, ms, address)
   local holder, lane, hold = split_own(own)
   local id, _, host = split_lane(lane)
   local task = id and task_of(id)
@@ -312,7 +361,7 @@ local function leave(rid, own, freed, groups, kind, ms)
     count(task, 'inprogress', -1)
     if hold ~= OVER then
       freed[host] = (freed[host] or 0) + 1
-      if kind then note_signal(id, host, kind, ms) end
+      if kind then note_signal(id, host, kind, ms, address) end
     end
   end
   return lane
@@ -380,16 +429,28 @@ local function take_in(task, lane, delay, rid, record)
   end
 end
 
+-- Why a new request to this host would be refused now: the counter of such requests.
+local function limit_of(task, host)
+  if task.limit > 0 and task.na >= task.limit then return 'limited' end
+  if host and (tonumber(call('HGET', HOST_PAGES(task.id), host)) or 0) >= task.host_limit then
+    return 'host_limited'
+  end
+end
+
 local function admit(task, groups)
   for _, group in ipairs(groups) do
     local lane, delay, flat = task.id .. ':' .. group[1], group[2], group[3]
+    local host = task.host_limit > 0 and string.match(group[1], '^%d+:(.*)$')
+    local bounded = host or task.limit > 0
     for i = 1, #flat, 4 do
       local rid, fingerprint, hash = flat[i], flat[i + 1], flat[i + 2]
-      if task.limit > 0 and task.na >= task.limit then
+      local limit = bounded and limit_of(task, host)
+      if limit then
         local seen = call('SISMEMBER', bucket_of(task, hash), fingerprint) == 1
-        count(task, seen and 'duplicates' or 'limited', 1)
+        count(task, seen and 'duplicates' or limit, 1)
       elseif mark_seen(task, fingerprint, hash) then
         count(task, 'na', 1)
+        if host then call('HINCRBY', HOST_PAGES(task.id), host, 1) end
         if task.state == 'cancelling' and delay < HELD then
           count(task, 'ne', 1)
           count(task, 'cancelled', 1)

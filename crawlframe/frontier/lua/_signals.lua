@@ -4,9 +4,14 @@
 local PACE_FIELDS = {'rate', 'ceiling', 'part', 'k', 'span', 'calm', 'latency', 'deviation', 'base',
   'lowest', 'seen', 'at', 'step'}
 local told, watching = {}, nil  -- host -> signals
+local moved = {}  -- host -> the address to which it was connected
 
 -- Answers matter only to hosts with an adaptive rate, and to those that are watched.
-function note_signal(id, host, kind, ms)
+function note_signal(id, host, kind, ms, address)
+  if address and address ~= '' then
+    local task = task_of(id)
+    if task and task.shares then moved[host] = address end
+  end
   if not kind or kind == 0 then return end
   local task = task_of(id)
   if kind ~= ANSWERED then watching = true
@@ -91,7 +96,24 @@ local function hear_host(name, signals)
   if (host.r ~= before.r or host.drain > 0) and call('ZSCORE', HOSTS, name) then bring_back(name) end
 end
 
+-- Its fetches that are not over are counted there from now on, the one that says so included.
+local function move_host(host, address)
+  local old, active = address_of(host), tonumber(call('HGET', HOST(host), 'a')) or 0
+  if old == address then return end
+  if old then
+    count_at(old, -active)
+    if call('ZREM', WAITING(old), host) == 1 then bring_back(host) end
+    show_address(old)
+  end
+  call('HSET', HOST(host), 'ip', address)
+  count_at(address, active)
+  call('SET', PLACED, 1)
+  placing = true
+end
+
 local function hear_signals()
+  for host, address in pairs(moved) do move_host(host, address) end
+  moved = {}
   local names = {}
   for name in pairs(told) do names[#names + 1] = name end
   if #names == 0 then return end

@@ -9,6 +9,6 @@ local before, duplicates, limited = task.na, task.duplicates, task.limited
 admit(task, cmsgpack.unpack(ARGV[2]))
 enter()
 -- On a repeated call everything would be a duplicate: only verbs that detect repetition count these.
-task.duplicates, task.limited = duplicates, limited
+task.duplicates, task.limited, task.host_limited = duplicates, limited, 0
 save_tasks()
 return task.na - before

@@ -6,6 +6,7 @@
 -- Returns: {1 if everything was walked, else 0; a message for each problem, ...}
 local MAX_PROBLEMS = 1000  -- limit of problems reported
 local problems, per_task, active, held, ready, parked_by_tried = {1}, {}, {}, {}, {}, {}
+local at = {}  -- address -> slots of its hosts that it does not count
 local function problem(...)
   if #problems <= MAX_PROBLEMS then problems[#problems + 1] = string.format(...) end
 end
@@ -20,8 +21,9 @@ for _, id in ipairs(call('SMEMBERS', TASKS)) do
     local left = task.na - task.nf - task.ne
     local away = task.inprogress + task.delayed + task.parked
     sum, waiting, delayed = sum + left, waiting + away, delayed + task.delayed
-    if task.cancelled < 0 or task.cancelled > task.ne then
-      problem('task %s: %d of %d errors are counted as cancelled', id, task.cancelled, task.ne)
+    if task.cancelled < 0 or task.excluded < 0 or task.cancelled + task.excluded > task.ne then
+      problem('task %s: %d of %d errors are counted as cancelled, %d as excluded', id, task.cancelled, task.ne,
+        task.excluded)
     end
     if left < away then
       problem('task %s: %d remain but %d are in progress, delayed or parked', id, left, away)
@@ -126,7 +128,9 @@ local function audit_lane(name)
   end
   per_task[id].ready = per_task[id].ready + found
   if call('ZSCORE', LANES(host), id .. ':' .. rank) then
-    if not call('ZSCORE', HOSTS, host) and (tonumber(call('HGET', HOST(host), 'a')) or 0) < 1 then
+    local address = address_of(host)
+    if not call('ZSCORE', HOSTS, host) and not (address and call('ZSCORE', WAITING(address), host))
+      and (tonumber(call('HGET', HOST(host), 'a')) or 0) < 1 then
       problem('host %s has requests and free slots but no claim can see it', host)
     end
   elseif call('SISMEMBER', PAUSED(id), name) == 0 then
@@ -136,15 +140,48 @@ local function audit_lane(name)
   end
 end
 
+local BINDING = {'r', 'p', 'rd', 'rw', 'od', 'oc', 'op'}  -- what claim reads only where x is set
+
+local function audit_host(key, name)
+  local state = call('HGETALL', key)
+  local fields = {}
+  for i = 1, #state, 2 do fields[state[i]] = state[i + 1] end
+  local slots = tonumber(fields.a) or 0
+  add(active, name, -slots)
+  if fields.ip and address_of(name) then add(at, fields.ip, slots) end
+  for _, field in ipairs(BINDING) do
+    if fields[field] and not fields.x then
+      problem('host %s has %s, which no claim sees', name, field)
+    end
+  end
+  if (fields.p or fields.b or tonumber(fields.f) or tonumber(fields.u))
+    and call('SISMEMBER', WATCHED, name) == 0 then
+    problem('host %s has failed, and no answer will change that', name)
+  end
+  if fields.op and not call('ZSCORE', HELD_HOSTS, name) then
+    problem('host %s is paused, and nobody is told', name)
+  end
+end
+
+local function audit_address(name)
+  if call('ZSCORE', HOSTS, '@' .. name) or (tonumber(call('HGET', ADDRESS(name), 'a')) or 0) > 0 then return end
+  problem('address %s has hosts that wait and free slots but no claim can see it', name)
+end
+
 walk(nil, function(key)
   local kind, name = string.match(string.sub(key, #TAG + 1), '^(%a+):(.*)$')
-  if kind == 'h' then add(active, name, -(tonumber(call('HGET', key, 'a')) or 0))
+  if kind == 'h' then audit_host(key, name)
+  elseif kind == 'ip' then add(at, name, -(tonumber(call('HGET', key, 'a')) or 0))
+  elseif kind == 'iw' then audit_address(name)
   elseif kind == 'q' then audit_lane(name)
   elseif kind == 'inprogress' then add(held, name, -call('SCARD', key)) end
 end)
 
 for host, difference in pairs(active) do
   if difference ~= 0 then problem('host %s: %d requests in flight are not counted', host, difference) end
+end
+for address, difference in pairs(at) do
+  if difference ~= 0 then problem('address %s: %d requests in flight are not counted', address, difference) end
 end
 for generation, difference in pairs(held) do
   if call('SISMEMBER', FENCED, generation) == 1 and not call('ZSCORE', GENERATIONS, generation)

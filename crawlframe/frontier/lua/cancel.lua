@@ -29,6 +29,8 @@ local function hide_lane(lane)
   call('SREM', PAUSED(id), lane)
   if call('EXISTS', LANES(host)) == 1 then return end
   call('ZREM', HOSTS, host)
+  local address = address_of(host)
+  if address then call('ZREM', WAITING(address), host) end
   if (tonumber(call('HGET', HOST(host), 'a')) or 0) <= 0 then rest_host(host) end
 end
 

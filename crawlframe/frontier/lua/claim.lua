@@ -2,11 +2,12 @@
 -- due hosts that have free slots.
 -- KEYS[1] tag of the partition; host, lane and task keys are reached through HOSTS
 -- ARGV[1] generation; ARGV[2] sequence number of this claim; ARGV[3] n
--- ARGV[4] msgpack {rid, sequence number of the claim that returned it, kind and ms of the signal, ...}:
+-- ARGV[4] msgpack {rid, sequence number of the claim that returned it, kind, ms and address of the signal, ...}:
 --         requests whose fetch is over, at most 500. They stay with the generation until they are settled. Those it does not
 --         hold by that claim, or has reported before, are left alone.
 -- Returns: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
---          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...}}
+--          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...},
+--          {rid whose host has no address yet, although its task limits what goes to one, ...}}
 -- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
 -- call log when it reports fetches or returns requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
@@ -21,15 +22,15 @@ local function end_fetches(over)
   if #over == 0 then return end
   keep_pulse()
   local rids, told, freed, marked = {}, {}, {}, {}
-  for i = 1, #over, 4 do rids[#rids + 1] = over[i] end
+  for i = 1, #over, 5 do rids[#rids + 1] = over[i] end
   for i, own in ipairs(call('HMGET', OWN, unpack(rids))) do
     local holder, lane, hold = split_own(own or '|')
-    local place = 4 * i
-    if holder == generation and hold == '.' .. over[place - 2] and not told[rids[i]] then
+    local place = 5 * i
+    if holder == generation and hold == '.' .. over[place - 3] and not told[rids[i]] then
       local id, _, host = split_lane(lane)
       told[rids[i]] = true
       freed[host] = (freed[host] or 0) + 1
-      note_signal(id, host, over[place - 1], over[place])
+      note_signal(id, host, over[place - 2], over[place - 1], over[place])
       marked[#marked + 1] = rids[i]
       marked[#marked + 1] = generation .. OVER .. '|' .. lane
     end
@@ -63,7 +64,7 @@ local poorer, left = 0, 0  -- number of such generations, and of requests left t
 local rids, lanes, found = {}, {}, {}  -- the claimed requests, with their lanes and records
 
 local function answer(wait)
-  local states, batch, blamed, refused, named = {}, {}, {}, {}, {}
+  local states, batch, blamed, refused, homeless, named = {}, {}, {}, {}, {}, {}
   if #rids > 0 then
     local tries = call('HMGET', TRIES, unpack(rids))
     local refusals = call('EXISTS', REFUSALS) == 1 and call('HMGET', REFUSALS, unpack(rids)) or {}
@@ -80,17 +81,18 @@ local function answer(wait)
         refused[#refused + 1] = rid
         refused[#refused + 1] = refusals[i]
       end
-      local id = split_lane(lanes[i])
+      local id, _, host = split_lane(lanes[i])
+      local task = task_of(id)
+      if task.shares and not address_of(host) then homeless[#homeless + 1] = rid end
       if not named[id] then
         named[id] = true
-        local task = task_of(id)
         states[#states + 1] = id
         states[#states + 1] = task.state
         states[#states + 1] = task.cookies or '0'
       end
     end
   end
-  return {wait, states, batch, blamed, refused}
+  return {wait, states, batch, blamed, refused, homeless}
 end
 
 local last = call('GET', BATCH(generation))
@@ -191,10 +193,30 @@ local function adaptive_gap(host)
   return tonumber(call('HGET', HOST(host), 'g')) or 1000 / FIRST_RATE
 end
 
+-- An address in this claim: its slots that are taken, and its next time. `full` says which of the two
+-- held it up.
+local addresses = {}
+
+local function load_address(name)
+  local address = addresses[name]
+  if not address then
+    local state = call('HMGET', ADDRESS(name), 'a', 'n')
+    address = {name = name, active = tonumber(state[1]) or 0, next_time = tonumber(state[2]) or 0}
+    addresses[name] = address
+  end
+  return address
+end
+
+local function room_at(address, concurrency, delay)
+  if delay > 0 and address.next_time > now then return 0 end
+  local room = concurrency > 0 and concurrency - address.active or math.huge
+  return delay > 0 and math.min(room, 1) or room
+end
+
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
-  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ro')
+  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ro', 'ip')
   local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
   local rules = state[4] and rules_of(host) or FREE
   local resting, robots_wait = rules.till > now, rules.robots_wait > now
@@ -206,6 +228,9 @@ local function take(host, quota)
   local most = (resting or robots_wait) and MAX_CHOSEN_LANES or MAX_LANES
   local members = call('ZRANGE', LANES(host), 0, most - 1)
   local robots_known = (tonumber(state[5]) or 0) > now
+  local place = state[6] and address_of(host)
+  local address = place and load_address(place)
+  local crowd, spacing = 0, 0  -- the strictest limits of the address, 0 = none
   local got, gone, skipped, kept, limit, waits, asked = 0, 0, 0, 0, math.huge, false, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
@@ -229,12 +254,21 @@ local function take(host, quota)
           if not robots_known then concurrency = 1 end  -- this one brings the robots.txt
         end
         if rules.probation then concurrency = 1 end
+        local homeless = task.shares and not address  -- this one only finds out the address
+        if homeless then concurrency, delay = 1, 0 end
         -- An order's delay replaces the adaptive rate.
-        gap = task.auto and not rules.delay and adaptive_gap(host)
+        gap = task.auto and not rules.delay and not homeless and adaptive_gap(host)
         -- The strictest limit so far applies, so that a task with a low limit is never starved.
         limit = math.min(limit, concurrency)
         local room = limit - active - kept
         n = math.min(n, room)
+        if address and task.shares then
+          if task.ip_concurrency > 0 then
+            crowd = crowd > 0 and math.min(crowd, task.ip_concurrency) or task.ip_concurrency
+          end
+          spacing = math.max(spacing, task.ip_delay)
+          n = math.min(n, room_at(address, crowd, spacing))
+        end
         if delay > 0 then n = math.min(n, 1)
         elseif gap then n = math.min(n, batch_of(gap, next_time, now)) end
         if left < poorer and n > 0 then
@@ -246,6 +280,13 @@ local function take(host, quota)
         local some, empty = take_lane(lane, n)
         count(task, 'inprogress', some)
         got, active, asked = got + some, active + some, asked or polite and some > 0
+        if address and some > 0 then
+          address.active = address.active + some
+          if polite and spacing > 0 then
+            address.next_time = now + spacing
+            call('HSET', ADDRESS(address.name), 'n', integer(address.next_time))
+          end
+        end
         if empty then
           gone = gone + call('ZREM', LANES(host), member)
         elseif #members > 1 then
@@ -264,7 +305,7 @@ local function take(host, quota)
     end
   end
   if got > 0 then
-    add_slots(host, got)
+    add_slots(host, got, place)
     if state[2] or state[4] or state[5] then call('PERSIST', HOST(host)) end  -- it may have been idle
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
@@ -281,9 +322,34 @@ local function take(host, quota)
     call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, till))), host)
   elseif active >= limit then
     call('ZREM', HOSTS, host)  -- free_slots adds it again
+  elseif address and not resting and (crowd > 0 or spacing > 0) and room_at(address, crowd, spacing) <= 0 then
+    address.full = true
+    call('ZREM', HOSTS, host)
+    local after = math.max(now, next_time) + (got > 0 and 1 or 0)  -- those that got nothing come first
+    call('ZADD', WAITING(address.name), integer(math.ceil(after)), host)
+    if crowd > 0 and address.active >= crowd then call('ZREM', HOSTS, '@' .. address.name)  -- as above
+    else call('ZADD', HOSTS, integer(math.ceil(address.next_time)), '@' .. address.name) end
   else
     call('ZADD', HOSTS, integer(resting and now or math.ceil(math.max(now, next_time))), host)
   end
+  return got
+end
+
+-- The same for the hosts that wait for an address, by turns.
+local MAX_HOSTS = 50  -- of an address that one claim examines
+
+local function take_at(name, quota)
+  local address, got = load_address(name), 0
+  address.full = false
+  if address.next_time <= now then
+    local some = math.min(quota, MAX_HOSTS)
+    for _, host in ipairs(call('ZRANGEBYSCORE', WAITING(name), '-inf', integer(now), 'LIMIT', 0, some)) do
+      call('ZREM', WAITING(name), host)
+      got = got + take(host, quota - got)
+      if address.full or got >= quota then break end
+    end
+  end
+  if not address.full then show_address(name) end
   return got
 end
 
@@ -293,7 +359,8 @@ local due = call('ZRANGEBYSCORE', HOSTS, '-inf', integer(now), 'LIMIT', 0, want)
 local got = 0
 for i, host in ipairs(due) do
   if got >= want then break end
-  got = got + take(host, math.ceil((want - got) / (#due - i + 1)))
+  local quota, address = math.ceil((want - got) / (#due - i + 1)), string.match(host, '^@(.*)$')
+  if address then got = got + take_at(address, quota) else got = got + take(host, quota) end
 end
 
 local wait = -1

@@ -33,6 +33,6 @@ for _, key in ipairs({KILLS, REFUSALS}) do
     if call('HEXISTS', REQ, rid) == 0 then call('HDEL', key, rid) end
   end
 end
-call('UNLINK', TASK(id), PARKED(id), PAUSED(id), COOKIES(id))
+call('UNLINK', TASK(id), HOST_PAGES(id), PARKED(id), PAUSED(id), COOKIES(id))
 call('SREM', TASKS, id)
 return 1

@@ -2,9 +2,9 @@
 -- the counters move, all at once. Only requests that are still pending count; whichever node holds
 -- them, the ledger row says that they are done.
 -- KEYS[1] tag of the partition
--- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled, {dropped duplicates, items}, cursor, groups
---         of follow-ups as admit() reads them, kind and ms of a signal}; cursor = how many of this
---         request were pushed before
+-- ARGV[1] msgpack list of {rid, task, 0 done | 1 error | 2 cancelled | 3 excluded, {dropped duplicates, items}, cursor,
+--         groups of follow-ups as admit() reads them, kind, ms and address of a signal}; cursor = how
+--         many of this request were pushed before
 -- Returns: {{task whose remaining requests reached 0, or 1 that is delayed: perhaps its last, ...},
 --         {rid, cursor, ...}}; the second list names requests not completed because the cursor
 --         differs: send the rest from there.
@@ -16,7 +16,7 @@ local records, owners = call('HMGET', REQ, unpack(rids)), call('HMGET', OWN, unp
 local cursors = call('EXISTS', CURSOR) == 1 and call('HMGET', CURSOR, unpack(rids)) or {}
 local gone, done = {}, {}
 for i, entry in ipairs(entries) do
-  local rid, id, failed, counted, cursor, follow_ups, kind, ms = unpack(entry)
+  local rid, id, failed, counted, cursor, follow_ups, kind, ms, address = unpack(entry)
   local task = task_of(id)
   if records[i] and not gone[rid] and task then
     local pushed = tonumber(cursors[i] or 0) or 0
@@ -26,9 +26,10 @@ for i, entry in ipairs(entries) do
     else
       gone[rid] = true
       done[#done + 1] = rid
-      if owners[i] then leave(rid, owners[i], freed, groups, kind, ms) end
+      if owners[i] then leave(rid, owners[i], freed, groups, kind, ms, address) end
       count(task, failed == 0 and 'nf' or 'ne', 1)
       if failed == 2 then count(task, 'cancelled', 1) end
+      if failed == 3 then count(task, 'excluded', 1) end
       count(task, 'duplicates', counted[1])
       count(task, 'items', counted[2])
       touched[id] = task

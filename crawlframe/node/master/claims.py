@@ -11,6 +11,7 @@ from itertools import islice
 from crawlframe.frontier import Claim, Fetched, Frontier
 from crawlframe.frontier.batches import MAX_ENTRIES
 from crawlframe.frontier.records import Signal
+from crawlframe.identity.contact import Introduction
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.deferred_calls import DeferredCalls
 
@@ -23,10 +24,12 @@ REPORT_DELAY = 0.01  # seconds that ended fetches wait to be reported if no work
 
 
 class Claims:
-    """The claims of one master. ``now`` is time.monotonic()."""
+    """The claims of one master. ``now`` is time.monotonic(). ``user_agent`` is the node's; one that
+    names nobody is warned of when the first public host is claimed."""
 
-    def __init__(self, deferred_calls: DeferredCalls) -> None:
+    def __init__(self, deferred_calls: DeferredCalls, user_agent: str = "") -> None:
         self._deferred = deferred_calls
+        self._introduction = Introduction(user_agent)
         self._over: dict[Fetched, None] = {}
         self._next_retake = 0.0
         self.start_over()
@@ -84,6 +87,8 @@ class Claims:
         for one in fetched:
             del self._over[one]
         self._next_report = now
+        if missing := self._introduction.missing_for(one.host for one in claim.requests):
+            log.warning("%s", missing)
         if not claim.requests or claim.wait != 0:
             pause = IDLE_PAUSE if claim.wait < 0 else min(IDLE_PAUSE, claim.wait / 1000)
             self._next = now + max(0.001, pause)

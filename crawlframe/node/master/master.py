@@ -63,7 +63,7 @@ class Master:
         self._next_beat = self._next_once = 0.0
         self._unparked = self._announce_due = False
         self._deferred = DeferredCalls(self._start_over)
-        self._claims = Claims(self._deferred)
+        self._claims = Claims(self._deferred, settings.user_agent)
 
     def run(self) -> int:
         """Works until it is asked to stop. Returns the exit code."""

@@ -24,7 +24,7 @@ def retry_after(response: Response) -> int | None:
     does not ask, or not in a way that can be read."""
     value = response.headers.get("Retry-After", "").strip()
     try:
-        seconds = float(value) if value.isdecimal() else _until(value)
+        seconds = float(value) if value.isascii() and value.isdecimal() else _until(value)
     except (ValueError, TypeError, OverflowError):
         return None
     return math.ceil(1000 * max(0.0, min(MAX_AFTER, seconds)))

@@ -81,6 +81,10 @@ class Committer(threading.Thread):
         """Runs ``job`` in this thread, which owns the connections. It must not raise."""
         self._inbox.put(job)
 
+    def leave(self) -> None:
+        """This generation is dead: what it holds belongs to others."""
+        self._on_fenced()
+
     def confirm(self) -> None:
         """Checks that Redis still has all calls that it answered, unless a check is already
         queued."""
@@ -171,12 +175,15 @@ class Committer(threading.Thread):
 
     def _settle(self, batch: list[Outcome]) -> None:
         for outcome in batch:
-            if outcome.cookies:  # before the completion releases follow-ups that need them
+            if outcome.cookies:  # before follow-ups and targets of redirects, which need them
                 self._frontier.share_cookies(outcome.task, outcome.cookies)
         final = [outcome for outcome in batch if outcome.verdict.final]
         if final:
             self._drop_known(final)
             recorded = self._commit(final)
+            for outcome in final:
+                if outcome.budget and outcome.rid in recorded and recorded[outcome.rid].spent:
+                    outcome.budget.spent[outcome.host] = recorded[outcome.rid].spent
             self._close({o.task for o in final if o.rid in recorded and recorded[o.rid].closes})
             self._complete([outcome for outcome in final if outcome.rid in recorded], recorded)
         for verdict, give in (
@@ -189,6 +196,10 @@ class Committer(threading.Thread):
             ]
             if some:
                 give(self._generation, some)
+        redirected = [o for o in batch if o.verdict is Verdict.REDIRECT]
+        if redirected:
+            hops = [(o.rid, o.host, o.target, o.record, Signal(*o.signal)) for o in redirected]
+            self._frontier.redirect(self._generation, hops)
         parked = [o for o in batch if o.verdict is Verdict.PARK]
         for version in {o.version for o in parked}:
             reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]
@@ -248,7 +259,8 @@ class Committer(threading.Thread):
                     outcome.duplicates,
                     row.items,
                     row.cancelled,
-                    signal=Signal(*outcome.signal),
+                    row.excluded,
+                    Signal(*outcome.signal),
                 )
             )
         ended = self._frontier.complete(completions)
@@ -260,7 +272,7 @@ class Committer(threading.Thread):
 
 
 def _value(outcome: Outcome) -> int:
-    """What is told of a request that is given back: milliseconds, or a penalty."""
+    """The number that goes with a request that is given back: milliseconds, or a penalty."""
     if outcome.verdict is Verdict.RELEASE:
         return REFUSAL if outcome.signal[0] == REFUSED else 0
     return outcome.delay

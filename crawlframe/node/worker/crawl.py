@@ -6,11 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from crawlframe.budgets import ByteBudget
 from crawlframe.errors import SpiderError, UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of
+from crawlframe.node.worker.link_limits import LinkLimits
+from crawlframe.node.worker.traps import TrapWatch
 from crawlframe.pipelines import Pipelines
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -33,6 +36,9 @@ class TaskCrawl:
     domains: tuple[str, ...] = ()
     middlewares: Middlewares | None = None
     pipelines: Pipelines = field(default_factory=Pipelines)
+    budget: ByteBudget | None = None
+    traps: TrapWatch | None = None
+    links: LinkLimits | None = None
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
 
     @classmethod
@@ -48,14 +54,22 @@ class TaskCrawl:
         the author's properties raise."""
         if "middlewares" in vars(spider):
             raise SpiderError("middlewares belong to the class, not to self")
+        settings = read_settings(type(spider))
+        limited = settings.byte_limit or settings.host_byte_limit
+        budget = ByteBudget(settings.byte_limit, settings.host_byte_limit) if limited else None
+        traps = None if settings.traps == "off" else TrapWatch(spec.task)
+        links = LinkLimits(settings, budget, traps)
         return cls(
             spec,
             spider,
             start_arguments,
-            read_settings(type(spider)),
+            settings,
             domains=tuple(domain.lower() for domain in spider.allowed_domains),
             middlewares=middlewares,
             pipelines=pipelines,
+            budget=budget,
+            traps=traps,
+            links=links if links.limits else None,
         )
 
     def allows(self, hostname: str) -> bool:

@@ -8,22 +8,28 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from crawlframe import faults
-from crawlframe.errors import Blocked, ConnectionLost, FetchError, UnparsablePage
+from crawlframe.errors import Blocked, ConnectionLost, Excluded, FetchError, UnparsablePage
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.fetch.redirects import IDEMPOTENT
+from crawlframe.fetch.redirects import IDEMPOTENT, Redirected, Trail
 from crawlframe.frontier.records import NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
+from crawlframe.links import host_of
 from crawlframe.node.worker.backoff import backoff
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
+from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
+from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
-from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
+from crawlframe.record import Hop, with_hops
 from crawlframe.request import Request
 from crawlframe.response import Response
+
+MAX_HOSTS = 10_000  # whose addresses are remembered
 
 T = TypeVar("T")
 
@@ -31,7 +37,9 @@ T = TypeVar("T")
 class Fetching:
     """The fetches of one worker. ``callbacks`` knows the slow callbacks, and marks the middlewares
     that run; ``fetched`` is called for each fetch that is over, whether or not it brought a
-    response, with what it says about its host. ``clock`` returns seconds."""
+    response, with what it says about its host. ``moves`` is called with the host of a request and
+    that of a redirect's target: whether the target waits for a claim of its own; if not, it is
+    fetched at once. ``clock`` returns seconds."""
 
     def __init__(
         self,
@@ -39,12 +47,19 @@ class Fetching:
         callbacks: Callbacks,
         fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None,
         clock: Callable[[], float] = time.perf_counter,
+        robots: RobotsGuard | None = None,
+        moves: Callable[[str, str], bool] = lambda host, target: False,
     ) -> None:
+        """``robots``: of spiders that obey robots.txt; None: it is not asked for."""
         self._downloader = downloader
+        self._robots = robots
+        self._moves = moves
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
         self._memory_waits = MemoryWaits()
+        self._holds = Holds(clock)
+        self._reported: dict[str, str] = {}  # host -> address
 
     async def fetch(
         self,
@@ -55,33 +70,66 @@ class Fetching:
         account: Account,
     ) -> Response | None:
         """Returns the response for the callback. None: the outcome has ended, and the request waits
-        without an attempt being counted. Raises FetchError, StatusError for an unhandled status,
-        MiddlewareFailed and JudgementFailed."""
+        without an attempt being counted, or goes to another host. Raises FetchError, StatusError
+        for an unhandled status, MiddlewareFailed and JudgementFailed."""
+        url = outcome.redirects[-1].url if outcome.redirects else request.url
+        if claimed.homeless and (address := await self._downloader.address_of(url)):
+            outcome.signal = Signal(address=address)
+            outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
+            return None
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
+        trail = Trail(request, outcome.redirects)
         started = self._clock()
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge = Judge(crawl, watch.in_loop)
 
         async def download(asked: Request) -> Response:
             nonlocal sent
-            sent = asked
-            return await judge.of(
+            sent, trail.hops = asked, [*outcome.redirects]
+            check = self._check_for(asked, crawl)
+            transfer = self._downloader.fetch(
                 asked,
-                self._downloader.fetch(
-                    asked, crawl.settings, crawl.spider, crawl.cookies, crawl.allows, account
-                ),
-                self._clock,
+                crawl.settings,
+                crawl.spider,
+                crawl.cookies,
+                crawl.allows,
+                account,
+                check=check,
+                trail=trail,
             )
+            response = await judge.of(asked, transfer, self._clock)
+            if check is not None:
+                response.robots = check.rules
+            return response
 
+        async def next_hop() -> Response:
+            asked = trail.next_request()
+            if crawl.middlewares is None:
+                return await download(asked)
+            response = await crawl.middlewares.fetch(asked, download, watch)
+            account.settle(len(response.body))  # also for a response that a middleware made
+            return response
+
+        response = None
         try:
             faults.at("fetch.before", ConnectionLost)
-            if crawl.middlewares is None:
-                response = await download(request)
-            else:
-                response = await crawl.middlewares.fetch(request, download, watch)
-                account.settle(len(response.body))  # also for a response that a middleware made
+            while response is None:
+                try:
+                    response = await next_hop()
+                except Redirected:
+                    outcome.redirects = trail.hops
+                    if self._moves(outcome.host, outcome.target):
+                        outcome.signal = judge.signal
+                        outcome.fetch_ms = self._end(claimed, started, outcome.signal)
+                        outcome.cookies = crawl.cookies.changes()
+                        outcome.record = with_hops(outcome.record, outcome.redirects)
+                        outcome.end(Verdict.REDIRECT)
+                        return None
             faults.at("fetch.after", ConnectionLost)
+        except Wait as wait:
+            self._holds.hold(outcome, wait)
+            return None
         except (FetchError, MiddlewareFailed) as error:
             excused = isinstance(error, FetchError) and (
                 (sent.method in IDEMPOTENT or crawl.retries(request) > 0)
@@ -97,16 +145,36 @@ class Fetching:
                 outcome.status, outcome.size = error.response.status, len(error.response.body)
             raise
         outcome.signal = judge.signal
+        if crawl.settings.ip_concurrency or crawl.settings.ip_delay:
+            address = self._new_address(claimed.host, response)
+            outcome.signal = judge.signal._replace(address=address)
         # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
         # workers.
         keep = self._callbacks.is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end(claimed, started, outcome.signal, keep)
         outcome.status, outcome.size = response.status, len(response.body)
         outcome.cookies = crawl.cookies.changes()
+        if outcome.redirects:
+            _show_as_one(response, request, outcome.redirects)
         judge.check()
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
         return response
+
+    def _check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | None:
+        if self._robots is None or not crawl.settings.robots:
+            return None
+        return self._robots.check_for(request, crawl.settings)
+
+    def _new_address(self, host: str, response: Response) -> str:
+        """The address of the host, if it is not the one that was reported last."""
+        address = response.address
+        if self._reported.get(host, "") == address or host_of(response.url) != host:
+            return ""
+        self._reported[host] = address
+        if len(self._reported) > MAX_HOSTS:
+            del self._reported[next(iter(self._reported))]
+        return address
 
     def _end(
         self, claimed: Claimed, started: float, signal: Signal, keep_slot: bool = False
@@ -115,6 +183,15 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed, signal)
         return round((self._clock() - started) * 1000)
+
+
+def _show_as_one(response: Response, request: Request, hops: list[Hop]) -> None:
+    """Makes the response of a redirect's target that of the request, as if one fetch had followed
+    the redirects. What middlewares put into ``meta`` and options is kept."""
+    request.meta, request.options = response.request.meta, response.request.options
+    response.request = request
+    if not response.redirects:  # a middleware made the response
+        response.redirects = Trail(request, hops).passed
 
 
 class _Watch:
@@ -134,9 +211,11 @@ class _Watch:
 
 def reason_of(error: FetchError) -> str:
     """The error's reason for the ledger, in one line. Authors choose the reasons of their own
-    errors; one named "cancelled" is replaced, since it would not count as an error."""
+    errors; one named "cancelled" or "robots" is replaced, since it would not count as an error."""
     reason = " ".join(clean_text(str(error.reason)).split())
-    return FetchError.reason if reason in ("", CANCELLED) else reason
+    if reason in EXCLUDED and isinstance(error, Excluded):
+        return reason
+    return FetchError.reason if reason in NO_ERRORS | {""} else reason
 
 
 def describe(failed: MiddlewareFailed) -> tuple[str, str]:

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from functools import partial
 
 from crawlframe import faults
+from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     MAX_AFTER,
     ArgumentError,
     BadRequest,
     CloseTask,
+    ConfigError,
     FetchError,
     MissingCode,
     SpiderError,
@@ -33,11 +35,12 @@ from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
 from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
+from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
-from crawlframe.record import read_head
+from crawlframe.record import hops_of, read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
@@ -64,10 +67,12 @@ class RequestRunner:
         fetched: Callable[[Claimed, Signal], None] = lambda claimed, signal: None,
         clock: Callable[[], float] = time.perf_counter,
         failed: Callable[[BaseException], None] = lambda error: None,
+        robots: RobotsGuard | None = None,
+        moves: Callable[[str, str], bool] = lambda host, target: False,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks, ``fetched`` and ``clock`` those of
-        Fetching. ``failed`` is called with what authors' code raised; the outcome keeps only its
-        text."""
+        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots`` and
+        ``moves`` those of Fetching. ``failed`` is called with what authors' code raised; the
+        outcome keeps only its text."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -75,7 +80,7 @@ class RequestRunner:
         self._sieve = sieve
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
-        self._fetching = Fetching(downloader, self.callbacks, fetched, clock)
+        self._fetching = Fetching(downloader, self.callbacks, fetched, clock, robots, moves)
         self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
@@ -133,6 +138,7 @@ class RequestRunner:
             self._mark(LOOP, b"")
         outcome.url, outcome.depth = request.url, request.depth
         outcome.callback = request.callback or "parse"
+        outcome.redirects = hops_of(outcome.record)
         return request
 
     async def _fetch_and_call(
@@ -145,6 +151,12 @@ class RequestRunner:
     ) -> Outcome:
         # Park before the fetch, not after it.
         check_fit(crawl, request)
+        if crawl.budget is not None:
+            if crawl.budget.is_spent(claimed.host):
+                outcome.end(Verdict.ERROR, CANCELLED, f"{HOST_BYTE_LIMIT} of {claimed.host}")
+                outcome.refuse_link(HOST_BYTE_LIMIT)
+                return outcome
+            outcome.budget = crawl.budget
         try:
             response = await self._fetching.fetch(outcome, crawl, request, claimed, account)
         except FetchError as error:
@@ -231,6 +243,7 @@ class RequestRunner:
             pipelines=crawl.pipelines,
             response=response,
             ends=isinstance(got, Summary),
+            limits=crawl.links,
         )
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:
@@ -248,6 +261,8 @@ class RequestRunner:
             self._failed(error)
             reason = error.reason if isinstance(error, UnparsablePage) else "callback"
             return outcome.end(Verdict.ERROR, reason, callback_traceback(error))
+        if crawl.traps is not None and isinstance(got, Response):
+            outcome.trap = crawl.traps.see(got.url, got.body)
         return outcome
 
     async def _run(self, call: Call) -> str:
@@ -273,11 +288,12 @@ class RequestRunner:
             raise
 
     async def _open(self, task: int, rid: bytes) -> TaskCrawl:
-        spec = await self._source.load_task(task)
+        try:
+            spec = await self._source.load_task(task)
+        except ConfigError as error:
+            raise _unfit(trim(str(error), 500)) from None
         if spec is None:
-            missing = Park(f"task {task} is not in the database")
-            missing.lack_of_code = False
-            raise missing
+            raise _unfit(f"task {task} is not in the database")
         RUNNING.set(None)  # not for a single request: all that arrive meanwhile wait for it
         self._mark(LOOP, rid)
         try:
@@ -293,9 +309,17 @@ class RequestRunner:
         return crawl
 
 
+def _unfit(why: str) -> Park:
+    """What no other code would change."""
+    park = Park(why)
+    park.lack_of_code = False
+    return park
+
+
 def _take_head(outcome: Outcome) -> None:
     """Copies what can be read of an unreadable record to the outcome. Raises BadRequest."""
     outcome.url, outcome.depth, outcome.callback, _ = read_head(outcome.record)
+    outcome.redirects = hops_of(outcome.record)
 
 
 def is_cancelled() -> bool:

@@ -18,6 +18,7 @@ from crawlframe.errors import (
     TlsError,
     TooManyRedirects,
 )
+from crawlframe.fetch.redirects import Redirected
 from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
@@ -87,6 +88,9 @@ class Judge:
         began = clock()
         try:
             response = await download
+        except Redirected:
+            self.signal = Signal(ANSWERED, round(1000 * (clock() - began)))
+            raise
         except FetchError as error:
             self.signal = signal_of_error(error)
             raise

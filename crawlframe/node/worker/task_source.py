@@ -11,10 +11,12 @@ from typing import TypeVar
 
 from redis.exceptions import RedisError
 
+from crawlframe.errors import Fenced
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, LedgerAway, TaskSpec
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.crawl import TaskCrawl
+from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.task_life import Summary
 
@@ -50,44 +52,59 @@ class StoredTasks(TaskSource):
     they are unavailable."""
 
     def __init__(
-        self, committer: Committer, frontier: Frontier, ledger: Ledger, maker: CrawlMaker
+        self,
+        committer: Committer,
+        frontier: Frontier,
+        ledger: Ledger,
+        maker: CrawlMaker,
+        identity: IdentityRefresh,
     ) -> None:
         self._committer = committer
         self._frontier = frontier
         self._ledger = ledger
         self._maker = maker
+        self._identity = identity
 
     async def load_task(self, task: int) -> TaskSpec | None:
-        return await self._read(lambda: self._ledger.task(task))
+        return await on_commit_thread(self._committer, lambda: self._task(task))
 
     async def load_cookies(self, task: int) -> tuple[dict[str, str], int]:
-        return await self._read(lambda: self._frontier.cookies(task))
+        return await on_commit_thread(self._committer, lambda: self._frontier.cookies(task))
 
     async def load_summary(self, task: int) -> Summary | None:
-        return await self._read(lambda: self._summary(task))
+        return await on_commit_thread(self._committer, lambda: self._summary(task))
 
     def make(self, spec: TaskSpec) -> TaskCrawl:
         return self._maker.make(spec)
+
+    def _task(self, task: int) -> TaskSpec | None:
+        self._identity.load_first()
+        return self._ledger.task(task)
 
     def _summary(self, task: int) -> Summary | None:
         counts = self._frontier.counts(task)
         return self._ledger.summary(task, counts) if counts and counts.nr == 1 else None
 
-    async def _read(self, job: Callable[[], T]) -> T:
-        while True:
-            future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-            def run(future: concurrent.futures.Future[T] = future) -> None:
-                if not future.set_running_or_notify_cancel():
-                    return  # the caller was cancelled
-                try:
-                    future.set_result(job())
-                except Exception as error:
-                    future.set_exception(error)
+async def on_commit_thread(committer: Committer, job: Callable[[], T]) -> T:
+    """Returns the result of ``job``, which runs in the commit thread and uses its connections. It
+    is repeated while the database or Redis is unavailable."""
+    while True:
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-            self._committer.call(run)
+        def run(future: concurrent.futures.Future[T] = future) -> None:
+            if not future.set_running_or_notify_cancel():
+                return  # the caller was cancelled
             try:
-                return await asyncio.wrap_future(future)
-            except (LedgerAway, RedisError) as error:
-                log.warning("a request waits: %s", error)
-                await asyncio.sleep(PAUSE)
+                future.set_result(job())
+            except Fenced:
+                committer.leave()
+            except Exception as error:
+                future.set_exception(error)
+
+        committer.call(run)
+        try:
+            return await asyncio.wrap_future(future)
+        except (LedgerAway, RedisError) as error:
+            log.warning("a request waits: %s", error)
+            await asyncio.sleep(PAUSE)

@@ -20,6 +20,7 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import return_large_blocks
 from crawlframe.frontier.records import Claimed, Signal, TaskView
+from crawlframe.identity.identity import Identity
 from crawlframe.node.channel import ChannelClosed
 from crawlframe.node.messages import (
     Beat,
@@ -35,7 +36,9 @@ from crawlframe.node.messages import (
 from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback
+from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.robots import RobotsGuard, StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.task_source import StoredTasks
@@ -111,24 +114,34 @@ class Worker:
             self._on_fenced,
             self._worth_waiting_for,
         )
-        downloader = Downloader(self._settings)
+        identity = Identity(self._settings.signature_agent)
+        downloader = Downloader(self._settings, identity)
+        self._identity = IdentityRefresh(
+            identity, ledger, self._committer.call, self._loop.call_soon_threadsafe
+        )
         maker = CrawlMaker(self._registry, self._settings.deadline)
+        robots = RobotsGuard(
+            self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
+        )
         self._runner = RequestRunner(
             self._settings,
-            StoredTasks(self._committer, self._frontier, ledger, maker),
+            StoredTasks(self._committer, self._frontier, ledger, maker, self._identity),
             self._version,
             downloader,
             self._sieve,
             self._mark,
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
             fetched=self._on_fetched,
+            robots=robots,
+            moves=self._frontier.may_move,
         )
         self._committer.start()
         self._send(WorkerReady(self._settings.concurrency))
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
-        beat = self._loop.create_task(self._beat())
+        chores = [self._loop.create_task(chore) for chore in (self._beat(), robots.watch())]
         await self._end.wait()
-        beat.cancel()
+        for chore in chores:
+            chore.cancel()
         await self._finish()
         await downloader.close()
 
@@ -223,7 +236,7 @@ class Worker:
 
     async def _beat(self) -> None:
         process = psutil.Process()
-        then = used = 0.0
+        begun, then, used = time.monotonic(), 0.0, 0.0
         while True:
             now, total = time.monotonic(), time.process_time()
             self._busy = total - used > BUSY * (now - then)
@@ -233,6 +246,7 @@ class Worker:
                 os._exit(1)  # the master gives back what we hold
             self._send(Beat(process.memory_info().rss, self._committer.waits))
             self._committer.confirm()
+            self._identity.tick(now - begun)
             await asyncio.sleep(BEAT_EVERY)
 
     def _worth_waiting_for(self) -> int:

@@ -26,7 +26,7 @@ class Command(ServiceCommand):
         parser.add_argument("spider", help="its name; checkspiders lists them")
         parser.add_argument(
             "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
-            help="an argument of the spider; may be repeated",
+            help="an argument of the spider; may be repeated. A secret given as - is asked for",
         )  # fmt: skip
         parser.add_argument("--url", help="short for -a url=URL")
         add_output(parser)

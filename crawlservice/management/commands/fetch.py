@@ -13,6 +13,7 @@ from crawlframe.response import Response
 from crawlservice.cli.fetch_shell import PageFetcher, shell
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
+from crawlservice.identity.papers import identity_here
 
 
 class Command(ServiceCommand):
@@ -25,13 +26,19 @@ class Command(ServiceCommand):
         parser.add_argument("url")
         parser.add_argument("--spider", help="use this spider's settings and middlewares")
         parser.add_argument("--downloader", choices=("curl", "requests"))
+        parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--headers", action="store_true", help="print status and headers only")
         parser.add_argument("--shell", action="store_true", help="a prompt with `response`")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["spider"]
         spider = Registry.load(settings.CRAWLFRAME.spiders).get(name)() if name else None
-        fetcher = PageFetcher(settings.CRAWLFRAME, spider, options["downloader"])
+        identity, lacks = identity_here()
+        if lacks:
+            self.stderr.write(f"note: {lacks}")
+        fetcher = PageFetcher(
+            settings.CRAWLFRAME, spider, options["downloader"], options["robots"], identity
+        )
         response = fetcher.fetch(options["url"])
         if options["shell"]:
             shell(fetcher, response)

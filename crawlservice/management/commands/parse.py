@@ -16,6 +16,7 @@ from crawlframe.testing import Result
 from crawlservice.cli.parse_page import NotParsed, PageParser, spider_for
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
+from crawlservice.identity.papers import identity_here
 from crawlservice.tasks.arguments import parse_pairs
 
 
@@ -40,6 +41,7 @@ class Command(ServiceCommand):
         parser.add_argument("--cb-kwargs", metavar="JSON", help="arguments of the callback")
         parser.add_argument("--meta", metavar="JSON", help="meta of the request")
         parser.add_argument("--downloader", choices=("curl", "requests"))
+        parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--no-middlewares", action="store_true", help="fetch without them")
         parser.add_argument("--no-pipelines", action="store_true", help="items as yielded")
 
@@ -53,6 +55,9 @@ class Command(ServiceCommand):
         )
         registry = Registry.load(settings.CRAWLFRAME.spiders)
         name = options["spider"]
+        identity, lacks = identity_here()
+        if lacks:
+            self.stderr.write(f"note: {lacks}")
         parser = PageParser(
             settings.CRAWLFRAME,
             registry,
@@ -60,6 +65,8 @@ class Command(ServiceCommand):
             parse_pairs(options["arguments"]),
             middlewares=not options["no_middlewares"],
             pipelines=not options["no_pipelines"],
+            robots=options["robots"],
+            identity=identity,
         )
         for problem in registry.broken.values():
             self.stderr.write(f"warning: not loaded: {problem.partition(chr(10))[0]}")
@@ -86,7 +93,8 @@ class Command(ServiceCommand):
             self._say(repr(request))
         self._say(f"items: {len(result.items):,}, requests: {len(result.requests):,}")
         for title, numbers in (
-            ("dropped", result.dropped), ("counted", result.stats), ("largest", result.maxima)
+            ("dropped", result.dropped), ("not followed", result.unfollowed),
+            ("counted", result.stats), ("largest", result.maxima),
         ):  # fmt: skip
             if numbers:
                 self._say(f"{title}: {', '.join(f'{k} {v:,}' for k, v in numbers.items())}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.core.management.base import CommandParser
-from django.db import connections
+from django.db import DatabaseError, connections
 from django.utils.autoreload import get_child_arguments
 
 from crawlframe import logs
@@ -31,6 +32,7 @@ from crawlservice import project
 from crawlservice.cli.terminal import Command as BaseCommand
 from crawlservice.connections.checks import check_redis, network_filesystem
 from crawlservice.connections.frontier import redis_url
+from crawlservice.identity import bot_keys
 
 
 def code_of(settings: Settings) -> Code:
@@ -80,6 +82,9 @@ class Command(BaseCommand):
         settings = Settings.from_env(**given)
         settings = replace(settings, var_dir=django_settings.VAR_DIR)
         logs.configure(settings.log_level, settings.node)
+        if not reexec.is_reexecuted():
+            with suppress(DatabaseError):  # what a master waits for
+                bot_keys.check()
         connections.close_all()
         supervised = options["supervised"]
         if options["follow"] is not None and not options["reload"]:

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from crawlframe.program import command
 from crawlservice.accounts.journal import record
+from crawlservice.cli.secret_input import with_secrets
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.tasks.arguments import parse_pairs
 from crawlservice.tasks.submit import published, submit
@@ -21,15 +22,15 @@ class Command(ServiceCommand):
         parser.add_argument("spider", help="the spider's name")
         parser.add_argument(
             "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
-            help="an argument of the spider; may be repeated",
+            help="an argument of the spider; may be repeated. A secret given as - is asked for",
         )  # fmt: skip
         parser.add_argument(
             "--priority", type=int, default=0, help="-100 to 100; higher runs first"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        given = parse_pairs(options["arguments"])
         priority, info = options["priority"], published(options["spider"])
+        given = with_secrets(info, parse_pairs(options["arguments"]))
         with transaction.atomic():  # recorded even if Redis could not be updated
             task = submit(info.name, given, priority=priority, from_text=True, info=info)
             record("submit", task=task, command=True)

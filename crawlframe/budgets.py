@@ -1,0 +1,81 @@
+"""Budgets: the settings that bound what a task may fetch, and the reasons for which its links are
+not followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+UNFOLLOWED = "unfollowed/"  # precedes the reasons for which links were not followed, in stats
+
+# Reasons for which a link is not followed: the setting that says so.
+PAGE_LIMIT = "page_limit"
+HOST_PAGE_LIMIT = "host_page_limit"
+HOST_BYTE_LIMIT = "host_byte_limit"
+DEPTH_LIMIT = "depth_limit"
+LINKS_PER_PAGE = "links_per_page"
+URL_LENGTH = "url_length"
+REPEATED_SEGMENTS = "repeated_segments"
+QUERY_PERMUTATIONS = "query_permutations"
+TRAP = "trap"
+# Reasons for which a task is closed.
+BYTE_LIMIT = "byte_limit"
+TIME_LIMIT = "time_limit"
+
+TRAPS = ("report", "stop", "off")
+
+
+class Budgets(msgspec.Struct, frozen=True):
+    """Settings of a spider that bound its tasks. 0 or None: no limit."""
+
+    byte_limit: int = 0  # bytes of the bodies of a task's pages
+    time_limit: float = 0.0  # seconds from submission, without those while the task is paused
+    host_page_limit: int = 0  # requests admitted per task and host
+    host_byte_limit: int = 0  # bytes of the bodies per task and host
+    links_per_page: int = 0  # requests taken from one page
+    url_length: int = 2083  # characters; the longest URL that Internet Explorer took
+    repeated_segments: int = 3  # how often one segment may occur in a path of more than eight
+    query_permutations: int = 0  # different sets of query names with one path
+    traps: str = "report"  # or "stop" or "off": many URLs that bring nothing new
+
+    def __post_init__(self) -> None:
+        for name in LIMITS:
+            if getattr(self, name, 0) < 0:
+                raise ValueError(f"{name} must not be negative; 0 is no limit")
+        if self.traps not in TRAPS:
+            raise ValueError(f"traps must be 'report', 'stop' or 'off', not {self.traps!r}")
+
+
+LIMITS = (
+    "page_limit", "depth_limit", *(name for name in Budgets.__struct_fields__ if name != "traps"),
+)  # fmt: skip
+
+
+def without_none(given: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return settings with 0 for every limit that is None."""
+    return {key: 0 if value is None and key in LIMITS else value for key, value in given.items()}
+
+
+@dataclass(slots=True)
+class ByteBudget:
+    """How many bytes the bodies of one task may have; 0 = no limit. ``spent`` are those of each
+    host over the cluster, as this worker last learned."""
+
+    limit: int
+    host_limit: int
+    spent: dict[str, int] = field(default_factory=dict)
+
+    def is_spent(self, host: str) -> bool:
+        return 0 < self.host_limit <= self.spent.get(host, 0)
+
+
+class TrapSighting(NamedTuple):
+    """Further pages of a possible trap. ``template`` stands for all its URLs; ``pages`` were
+    fetched since the last sighting; ``contents`` is how many were different, of all."""
+
+    template: str
+    pages: int
+    contents: int

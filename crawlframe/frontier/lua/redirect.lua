@@ -1,0 +1,28 @@
+-- redirect: held requests go on at another URL, at the head of the lane of its host. Task, rank and tries
+-- stay.
+-- KEYS[1] tag of the partition
+-- ARGV[1] generation; ARGV[2] msgpack list of {rid, {host, record}, kind and ms of a signal}; the host is
+--         of this partition
+-- Returns: how many were moved. Those that this generation does not hold are left alone, and so are
+--         those whose record is not shorter than the given one: a record grows with each redirect, so
+--         they were moved before and claimed again.
+local freed, moved, queues = {}, 0, {}
+for _, entry in ipairs(cmsgpack.unpack(ARGV[2])) do
+  local rid, target, kind, ms = unpack(entry)
+  local host, record = unpack(target)
+  local own, length = call('HGET', OWN, rid), call('HSTRLEN', REQ, rid)
+  if split_own(own) == ARGV[1] and length > 0 and length < #record then
+    local id, rank = split_lane(leave(rid, own, freed, nil, kind, ms))
+    if id then
+      append(queues, id .. ':' .. rank .. ':' .. host, rid)
+      call('HSET', REQ, rid, record)
+    end
+    call('HDEL', OWN, rid)
+    moved = moved + 1
+  end
+end
+enqueue(queues, true)
+hear_signals()
+free_slots(freed)
+save_tasks()
+return moved

@@ -1,0 +1,140 @@
+"""Signing: HTTP Message Signatures (RFC 9421) as Web Bot Auth wants them
+(draft-ietf-webbotauth-httpsig-protocol-01), for requests and for the directory of our keys."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from urllib.parse import urlsplit
+
+from crawlframe.errors import ConfigError
+from crawlframe.identity.keys import SigningKey
+from crawlframe.links import host_of
+
+VARIABLE = "CRAWLFRAME_BOT_AUTH"
+DIRECTORY = "/.well-known/http-message-signatures-directory"
+# Seconds. A request is sent within its timeout; the rest is for clocks that differ.
+LIFETIME = 120
+DIRECTORY_LIFETIME = 7 * 24 * 3600  # seconds; lists of directories may hand it on for days
+LABEL = "sig1"
+_NONCE = 48  # bytes, which base64 writes without padding
+
+# What Signature-Agent names: draft -01 wants the URL of the keys, the drafts before it an origin.
+AGENTS = ("directory", "origin")
+
+Headers = list[tuple[str, str]]
+
+
+def check_origin(text: str) -> str:
+    """Returns the origin in its one form, without a path. Raises ConfigError for what is not an
+    https origin."""
+    if not text:
+        return ""
+    try:
+        parts = urlsplit(text.strip())
+        host, port = (parts.hostname or "").lower(), parts.port
+        plain = text.isascii() and text.isprintable() and not set(text) & set('"\\ ')
+        more = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+    except ValueError:
+        host = ""
+    if not host or parts.scheme != "https" or more or not plain:
+        raise ConfigError(
+            f"{VARIABLE}={text!r} must be the https origin at which sites find the keys, such as "
+            "https://crawler.example.com"
+        )
+    host = f"[{host}]" if ":" in host else host
+    return f"https://{host}" if port in (None, 443) else f"https://{host}:{port}"
+
+
+def agent_of(origin: str, form: str) -> str:
+    """What the header Signature-Agent names; "" without an origin."""
+    origin = check_origin(origin)
+    return f"{origin}{DIRECTORY}" if origin and form == "directory" else origin
+
+
+class Signer:
+    """Signs requests with the key that is current: of those that have started, the one that started
+    last. ``agent`` is the URL at which the keys are found."""
+
+    def __init__(self, agent: str, keys: Iterable[SigningKey], label: str = LABEL) -> None:
+        self._keys = sorted(keys, key=lambda key: key.starts)
+        self._named = ("Signature-Agent", f'{label}="{agent}"')
+        self._label = label
+        self._covered = f'("@authority" "signature-agent";key="{label}")'
+        self._head = f'"signature-agent";key="{label}": "{agent}"\n"@signature-params": '
+        self._current: SigningKey | None = None
+        self._until = 0.0
+
+    def key_at(self, now: float) -> SigningKey | None:
+        """The key that signs at this time, in seconds since the epoch."""
+        if now >= self._until or self._current is None:
+            started = [key for key in self._keys if key.starts <= now]
+            later = [key.starts for key in self._keys if key.starts > now]
+            self._current = started[-1] if started else None
+            self._until = min(later, default=float("inf"))
+        return self._current
+
+    def sign(self, authority: str, now: float, nonce: str = "") -> Headers:
+        """The three headers that sign a request to this authority; none while there is no key. The
+        draft counts a signature that is sent with several requests as a mistake, so each request
+        gets a nonce of its own."""
+        key = self.key_at(now)
+        if key is None:
+            return []
+        created = int(now)
+        params = (
+            f'{self._covered};created={created};keyid="{key.name}";alg="ed25519"'
+            f';expires={created + LIFETIME};nonce="{nonce or _nonce()}";tag="web-bot-auth"'
+        )
+        base = f'"@authority": {authority}\n{self._head}{params}'
+        return [
+            self._named,
+            ("Signature-Input", f"{self._label}={params}"),
+            ("Signature", f"{self._label}=:{_sign(key, base)}:"),
+        ]
+
+
+def authority_of(url: str, headers: Sequence[tuple[str, str]]) -> str:
+    """The authority as the server sees it (RFC 9421, 2.2.3): that of the Host header, if a spider
+    sets its own."""
+    for name, value in headers:
+        if name.lower() == "host":
+            default = ":443" if url.startswith("https:") else ":80"
+            return value.strip().lower().removesuffix(default)
+    return host_of(url)
+
+
+def sign_directory(
+    keys: Iterable[SigningKey], authority: str, body: bytes, created: int
+) -> dict[str, str]:
+    """The headers that prove, with a signature by each key, that the keys of the directory ``body``
+    belong to this authority."""
+    digest = f"sha-256=:{b64encode(hashlib.sha256(body).digest()).decode()}:"
+    inputs, signatures = [], []
+    for number, key in enumerate(keys):
+        params = (
+            f'("@authority";req "content-digest");created={created};keyid="{key.name}"'
+            f';alg="ed25519";expires={created + DIRECTORY_LIFETIME}'
+            ';tag="http-message-signatures-directory"'
+        )
+        base = (
+            f'"@authority";req: {authority}\n"content-digest": {digest}\n'
+            f'"@signature-params": {params}'
+        )
+        inputs.append(f"binding{number}={params}")
+        signatures.append(f"binding{number}=:{_sign(key, base)}:")
+    return {
+        "Content-Digest": digest,
+        "Signature-Input": ", ".join(inputs),
+        "Signature": ", ".join(signatures),
+    }
+
+
+def _sign(key: SigningKey, base: str) -> str:
+    return b64encode(key.private.sign(base.encode())).decode()
+
+
+def _nonce() -> str:
+    return b64encode(os.urandom(_NONCE)).decode()

@@ -1,0 +1,102 @@
+"""Reading a robots.txt from its server: redirects are followed, and failures are a result too."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple, Protocol
+
+from multidict import CIMultiDictProxy
+
+from crawlframe.errors import BadUrl, FetchError, PrivateAddress
+from crawlframe.links import join
+from crawlframe.robots.rules import MAX_BYTES
+
+MAX_HOPS = 5  # redirects that are followed; RFC 9309, 2.3.1.2, asks for at least as many
+MAX_FILE = 5 << 20  # bytes, above which a file is not read at all
+PATH = "/robots.txt"
+REDIRECTS = (301, 302, 303, 307, 308)
+
+_MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?(\d{1,10})", re.I)
+_NO_CACHE = re.compile(r"(?:^|,)\s*(?:no-cache|no-store)\b", re.I)
+
+
+class Answer(Protocol):
+    """What a server answered, such as a Response."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+
+class Fetched(NamedTuple):
+    """The result of reading a robots.txt. ``status`` is None if no server answered; ``reason``, a
+    word, and ``detail`` say then why, and also if the answer cannot be used. ``lost``: the
+    redirects lead nowhere. ``max_age`` and ``retry_after`` are seconds that the server names."""
+
+    status: int | None = None
+    body: bytes = b""
+    content_type: str = ""
+    max_age: float | None = None
+    retry_after: float = 0.0
+    hops: int = 0
+    lost: bool = False
+    reason: str = ""
+    detail: str = ""
+
+
+async def read(origin: str, transfer: Callable[[str], Awaitable[Answer]]) -> Fetched:
+    """Reads the robots.txt of an origin. ``transfer`` fetches one URL without following redirects.
+
+    Raises PrivateAddress and BadUrl for the origin itself: no request of it can be sent, whatever
+    its robots.txt says."""
+    url, hops = origin + PATH, 0
+    while True:
+        try:
+            response = await transfer(url)
+        except (PrivateAddress, BadUrl) as error:
+            if not hops:
+                raise
+            return Fetched(hops=hops, lost=True, detail=f"it redirects to {url}: {error}")
+        except FetchError as error:
+            return Fetched(hops=hops, reason=error.reason, detail=str(error))
+        if response.status not in REDIRECTS:
+            return _answered(response, hops)
+        location = response.headers.get("Location", "").strip()
+        target = join(url, location) if location else None
+        if target is None or hops == MAX_HOPS:
+            why = f"more than {MAX_HOPS} redirects" if target else "it redirects nowhere"
+            return Fetched(response.status, hops=hops, lost=True, detail=f"{why}, at {url}")
+        url, hops = target, hops + 1
+
+
+def _answered(response: Answer, hops: int) -> Fetched:
+    headers = response.headers
+    return Fetched(
+        response.status,
+        response.body[: MAX_BYTES + 1],
+        headers.get("Content-Type", ""),
+        _max_age(",".join(headers.getall("Cache-Control", []))),
+        _retry_after(headers.get("Retry-After", "").strip()),
+        hops,
+    )
+
+
+def _max_age(control: str) -> float | None:
+    """The seconds for which the answer may be kept (RFC 9111, 5.2.2); None if it does not say."""
+    if _NO_CACHE.search(control):
+        return 0.0
+    age = _MAX_AGE.search(control)
+    return float(age[1]) if age else None
+
+
+def _retry_after(value: str) -> float:
+    """The seconds to wait (RFC 9110, 10.2.3); 0 if it does not say."""
+    try:
+        if value.isdigit():
+            return float(value)
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time()) if value else 0.0
+    except (ValueError, TypeError, OverflowError):
+        return 0.0

@@ -1,0 +1,159 @@
+"""Rules: what a robots.txt allows one crawler. Protego reads it; here are its limits, and which
+groups are ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from protego import Protego
+
+from crawlframe.errors import BadRequest
+from crawlframe.links import normalise
+
+MAX_BYTES = 500 << 10  # of a robots.txt that are read; RFC 9309, 2.5, asks for at least as many
+LARGE = 32 << 10  # characters, above which a hostile file could take milliseconds for one URL
+MAX_LINE = 2083 * 8  # characters of a line; longer URLs are not sent
+
+_BOMS = (
+    (b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"),
+)  # fmt: skip
+_WIDE = ([True, False] * 2, [False, True] * 2)  # which bytes are 0 in UTF-16 without a mark
+_BROKEN_BOM = re.compile(rb"\xef\xbb?(?=[A-Za-z#\s])")
+_CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]+)""", re.I)
+_AGENT_LINE = re.compile(r"(\s*user[- ]?agent\b\s*:?\s*)(\S.*)", re.I)
+_AGENT = re.compile(r"([a-z_-]*)[a-z0-9_-]*")  # the group: what is a name by RFC 9309
+# The directives that Protego reads, with its misspellings.
+_KNOWN_LINE = re.compile(r"\s*(?:user|allow|di[as]|site|crawl|request|visit|host)", re.I)
+_NOT_OURS = "0"  # no crawler has this name
+_TAG = re.compile(r"\s*<(?:!|\?|/?[A-Za-z])")
+_CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1f\x7f\ufffd]")
+_SAMPLE = 1024  # characters in which a binary file is recognised
+
+
+class Text(NamedTuple):
+    """A body as text, cut to what is read. ``problem``: why it is no robots.txt, "" if it may be
+    one. ``cut``: the body is longer."""
+
+    text: str
+    problem: str = ""
+    cut: bool = False
+
+
+class Rules:
+    """The rules of one robots.txt for one crawler."""
+
+    def __init__(self, origin: str = "", text: str = "", token: str = "*") -> None:
+        """``text``: as ``read_text`` returns it, "" for none. ``token``: of the crawler."""
+        self.large = len(text) > LARGE  # to be used in a thread
+        self._origin = origin
+        self._token = token
+        self._protego = Protego.parse(_ours(text, token)) if text else None
+
+    def allows(self, url: str) -> bool:
+        """Returns whether the URL may be fetched. Raises BadRequest for one of another origin, of
+        which these rules say nothing."""
+        if self._protego is None:
+            return True
+        url = normalise(url)
+        if origin_of(url) != self._origin:
+            raise BadRequest(f"{url} is not of {self._origin}, whose robots.txt this is")
+        return self._protego.can_fetch(url, self._token)
+
+    @property
+    def crawl_delay(self) -> float:
+        """The seconds between two requests that Crawl-delay and Request-rate ask for, the larger
+        one; 0 if neither is there."""
+        if self._protego is None:
+            return 0.0
+        delay = self._protego.crawl_delay(self._token) or 0.0
+        rate = self._protego.request_rate(self._token)
+        return max(delay, rate.seconds / rate.requests) if rate else delay
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        """The sitemaps that it names, as absolute URLs, in its order and each once."""
+        return tuple(_urls(self._protego.sitemaps)) if self._protego else ()
+
+
+ALLOW_ALL = Rules()
+
+
+def origin_of(url: str) -> str:
+    """Returns scheme, host and port of a normalised URL."""
+    scheme, _, rest = url.partition("://")
+    host = rest.partition("/")[0]
+    return f"{scheme}://{host.rpartition('@')[2]}"
+
+
+def read_text(body: bytes, content_type: str = "") -> Text:
+    """Returns what is read of a body: the first MAX_BYTES, in the encoding of its byte order mark,
+    else UTF-8, else that of its Content-Type. Lines are cut to MAX_LINE characters.
+
+    A page of HTML is no robots.txt, even where it quotes one, and neither is a binary file. Text
+    that is only declared as HTML is one if it names a crawler."""
+    cut = len(body) > MAX_BYTES
+    text = _decoded(body[:MAX_BYTES], content_type).replace("\0", "")
+    if _TAG.match(text):
+        return Text("", "it is a page of HTML or XML")
+    sample = text[:_SAMPLE]
+    if 10 * len(_CONTROLS.findall(sample)) > len(sample):
+        return Text("", "it is a binary file")
+    lines = text.splitlines()
+    if cut:
+        del lines[-1:]  # half a rule is another rule
+    if "html" in content_type.lower() and not any(map(_AGENT_LINE.match, lines)):
+        return (
+            Text("", "it is declared as HTML, and names no crawler") if text.strip() else Text("")
+        )
+    return Text("\n".join(line[:MAX_LINE] for line in lines), cut=cut)
+
+
+def _decoded(body: bytes, content_type: str) -> str:
+    for mark, encoding in _BOMS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(encoding, "replace")
+    if broken := _BROKEN_BOM.match(body):
+        body = body[broken.end() :]
+    if (zeros := [byte == 0 for byte in body[:4]]) in _WIDE:
+        return body.decode("utf-16-be" if zeros[0] else "utf-16-le", "replace")
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data" and len(body) == MAX_BYTES:
+            return body.decode(errors="ignore")  # it was cut within a character
+    declared = _CHARSET.search(content_type)
+    try:
+        return body.decode(declared[1] if declared else "utf-8", "replace")
+    except (LookupError, UnicodeError):
+        return body.decode("utf-8", "replace")
+
+
+def _ours(text: str, token: str) -> str:
+    """The text with the user-agent lines of other crawlers replaced, and without unknown lines,
+    which must not end a group (RFC 9309, 2.2.4).
+
+    Protego also takes ``User-agent: craw`` for a group of crawlframe; RFC 9309, 2.2.1, compares
+    whole names. What follows the name in a line is left out, such as a version."""
+    lines = []
+    for line in text.split("\n"):
+        if not _KNOWN_LINE.match(line):
+            continue
+        found = _AGENT_LINE.match(line)
+        if found and not found[2].startswith(("*", "#")):
+            name = _AGENT.match(found[2].lower())
+            mine = name is not None and token in (name[0], name[1])
+            line = found[1] + (token if mine else _NOT_OURS)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _urls(links: Iterable[str]) -> dict[str, None]:
+    found: dict[str, None] = {}
+    for link in links:
+        try:
+            found[normalise(link)] = None
+        except BadRequest:  # RFC 9309 wants it absolute
+            continue
+    return found

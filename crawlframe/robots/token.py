@@ -1,0 +1,18 @@
+"""The product token: the name by which robots.txt knows a crawler (RFC 9309, 2.2.1)."""
+
+from __future__ import annotations
+
+import re
+
+_PRODUCT = re.compile(r"[A-Za-z0-9_-]+")
+# "Mozilla/5.0 (compatible; Examplebot/2.1; ...)": the product that says who it is.
+_COMPATIBLE = re.compile(r"mozilla/[^(]*\(compatible;\s*([A-Za-z0-9_-]+)", re.I)
+
+
+def product_token(user_agent: str) -> str:
+    """Returns the first product name of a User-Agent in lower case, such as ``crawlframe``; "*" if
+    it has none, to which only the rules for all crawlers apply."""
+    if compatible := _COMPATIBLE.match(user_agent):
+        return compatible[1].lower()
+    product = _PRODUCT.match(user_agent.strip())
+    return product[0].lower() if product else "*"

@@ -1,0 +1,54 @@
+"""Resealing: every secret in the database is encrypted with the current SECRET_KEY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from django.db import models
+from django.db.models.functions import Cast
+
+from crawlframe.secret import SEALED
+from crawlservice.models import BotKey, HostCredential, Schedule, Task, Webhook
+from crawlservice.security.sealing import SealError, reseal
+from crawlservice.tasks.secret_arguments import resealed
+
+# Model, its sealed columns, and how one of them is encrypted again.
+Sealed = tuple[type[models.Model], tuple[str, ...], Callable[[Any], Any]]
+PLACES: tuple[Sealed, ...] = (
+    (Webhook, ("sealed_secret", "sealed_login"), reseal),
+    (BotKey, ("sealed_private",), reseal),
+    (HostCredential, ("sealed_secret",), reseal),
+    (Schedule, ("arguments",), resealed),
+    (Task, ("arguments",), resealed),
+)
+
+
+def reseal_all() -> tuple[dict[str, int], list[str]]:
+    """In the caller's transaction. Returns how many rows of each kind were encrypted again, and the
+    names of those whose key is unknown."""
+    done: dict[str, int] = {}
+    failed = []
+    for model, columns, again in PLACES:
+        kind, number = str(model._meta.verbose_name_plural), 0
+        for row in _rows(model, columns):
+            try:
+                for column in columns:
+                    setattr(row, column, again(getattr(row, column)))
+            except SealError:
+                failed.append(f"{model._meta.verbose_name} {row}")
+            else:
+                row.save(update_fields=columns)
+                number += 1
+        if number:
+            done[kind] = number
+    return done, failed
+
+
+def _rows(model: type[models.Model], columns: tuple[str, ...]) -> Iterator[Any]:
+    """Those with a secret, one after another; most tasks have none."""
+    rows = model._default_manager.order_by("pk").select_for_update().only("pk", *columns)
+    if columns == ("arguments",):
+        told = Cast("arguments", models.TextField())
+        rows = rows.annotate(told=told).filter(told__contains=f'"{SEALED}"')
+    return rows.iterator(chunk_size=500)

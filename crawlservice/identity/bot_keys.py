@@ -1,0 +1,143 @@
+"""Bot keys: the keys of Web Bot Auth are made, rotated and retired, and when each is published.
+
+A new key is published before it signs, for as long as verifiers may keep the directory and longer,
+and an old one for as long after it has signed last: so no signature is refused in between."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+
+from crawlframe.errors import ConfigError, CrawlframeError
+from crawlframe.identity import keys
+from crawlframe.identity.keys import SigningKey
+from crawlframe.program import command
+from crawlservice.connections import clock
+from crawlservice.models import BotKey
+from crawlservice.security.sealing import seal, unseal
+
+CACHED = timedelta(hours=1)  # that verifiers may keep the directory
+LEAD = timedelta(hours=24)  # that a new key is published before it signs
+TAIL = timedelta(hours=24)  # that an old key is published after it has signed last
+
+
+class KeyProblem(CrawlframeError):
+    """The keys of Web Bot Auth cannot be changed like this."""
+
+
+def check() -> None:
+    """Raises ConfigError when requests are to be signed and there is no key."""
+    if settings.CRAWLFRAME.bot_auth and current() is None:
+        raise ConfigError(
+            "CRAWLFRAME_BOT_AUTH is set, and there is no key to sign requests with; make one: "
+            f"{command('botauth create')}"
+        )
+
+
+def current() -> BotKey | None:
+    """The key that signs now."""
+    return _known().filter(starts_at__lte=clock.now()).last()
+
+
+def published() -> list[BotKey]:
+    """Those in the directory: the current one, the next, and recent ones, in the order in which
+    they start."""
+    rows, now = [*_known()], clock.now()
+    return [
+        row
+        for row, later in zip(rows, [*rows[1:], None], strict=False)
+        if later is None or later.starts_at + TAIL > now
+    ]
+
+
+def create() -> BotKey:
+    """Makes the first key, which signs at once. Raises KeyProblem if there is one."""
+    with transaction.atomic():
+        if row := _known().last():
+            raise KeyProblem(f"there is the key {row.name}; rotate it: {command('botauth rotate')}")
+        return _make(clock.now())
+
+
+def rotate(lead: timedelta = LEAD) -> BotKey:
+    """Makes the next key, which signs after ``lead``; with none, or less than CACHED, verifiers may
+    not know it yet. Raises KeyProblem if there is no key, or if a next one waits already; without
+    ``lead`` that one starts."""
+    with transaction.atomic():
+        now = clock.now()
+        rows = [*_known().select_for_update()]
+        if not rows:
+            raise KeyProblem(f"there is no key; make one: {command('botauth create')}")
+        for row, later in pairwise(rows):
+            if later.starts_at + TAIL <= now:  # it must not sign again when others are retired
+                _retire(row, now)
+        waiting = rows[-1]
+        if waiting.starts_at <= now:
+            return _make(now + lead)
+        if lead:
+            starts = f"{waiting.starts_at:%Y-%m-%d %H:%M}"
+            raise KeyProblem(
+                f"the key {waiting.name} is published and signs from {starts} UTC on; let it sign "
+                f"at once with: {command('botauth rotate --now')}"
+            )
+        waiting.starts_at = now
+        waiting.save(update_fields=["starts_at"])
+        return waiting
+
+
+def retire(name: str) -> BotKey:
+    """Takes a key out of the directory, at once and for ever. ``name`` may be its beginning. Raises
+    KeyProblem for the last one that can sign."""
+    with transaction.atomic():
+        found = [*_known().select_for_update().filter(name__startswith=name)] if name else []
+        if len(found) != 1:
+            number = "no" if not found else "more than one"
+            raise KeyProblem(
+                f"{number} published key begins with {name!r}; list them: {command('botauth list')}"
+            )
+        row, now = found[0], clock.now()
+        started = _known().filter(starts_at__lte=now).exclude(pk=row.pk)
+        if row.starts_at <= now and not started.exists():
+            raise KeyProblem(
+                f"requests are signed with {row.name}, and there is no other key; first run: "
+                f"{command('botauth rotate --now')}"
+            )
+        _retire(row, now)
+        return row
+
+
+def state(row: BotKey, now: datetime, signing: BotKey | None, shown: list[BotKey]) -> str:
+    """signs, next, published or retired."""
+    if row.retired_at is not None or row not in shown:
+        return "retired"
+    if row == signing:
+        return "signs"
+    return "next" if row.starts_at > now else "published"
+
+
+def signing_key(row: BotKey) -> SigningKey:
+    """Raises SealError."""
+    return keys.read(unseal(row.sealed_private), row.starts_at.timestamp())
+
+
+def _known() -> QuerySet[BotKey]:
+    return BotKey.objects.filter(retired_at=None).order_by("starts_at", "pk")
+
+
+def _make(starts: datetime) -> BotKey:
+    private = keys.make()
+    key = keys.read(private, starts.timestamp())
+    return BotKey.objects.create(
+        name=key.name,
+        public=keys.public_of(key.private),
+        sealed_private=seal(private),
+        starts_at=starts,
+    )
+
+
+def _retire(row: BotKey, now: datetime) -> None:
+    row.retired_at = now
+    row.save(update_fields=["retired_at"])

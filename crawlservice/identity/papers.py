@@ -1,0 +1,57 @@
+"""Papers: what nodes, and commands that fetch, get of our identity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from crawlframe.errors import ConfigError
+from crawlframe.identity.credentials import Credential
+from crawlframe.identity.identity import Identity, Papers
+from crawlframe.secret import Secret
+from crawlservice.identity.bot_keys import check, published, signing_key
+from crawlservice.models import HostCredential
+from crawlservice.security.sealing import unseal
+
+COLUMNS = ("host", "scheme", "user", "sealed_secret", "http")
+
+
+class StoredPapers:
+    """Reads them again and again; what has not changed is not unsealed again."""
+
+    def __init__(self) -> None:
+        self._rows: Any = None
+        self._papers = Papers()
+
+    def read(self) -> Papers:
+        """Raises django.db.Error, and ConfigError for what cannot be read, or when requests are to
+        be signed and there is no key."""
+        keys = published() if settings.CRAWLFRAME.bot_auth else []
+        if not keys:
+            check()
+        logins = [*HostCredential.objects.order_by("host").values_list(*COLUMNS)]
+        rows = ([(key.pk, key.starts_at, key.sealed_private) for key in keys], logins)
+        if rows != self._rows:
+            self._papers = Papers(
+                tuple(map(signing_key, keys)),
+                tuple(
+                    Credential(host, scheme, user, Secret(unseal(sealed)), http)
+                    for host, scheme, user, sealed, http in logins
+                ),
+            )
+            self._rows = rows
+        return self._papers
+
+
+def identity_here() -> tuple[Identity, str]:
+    """The identity of a command that fetches, and why it is without its papers: "" when it has
+    them."""
+    identity = Identity(settings.CRAWLFRAME.signature_agent)
+    try:
+        identity.load(StoredPapers().read())
+    except (DatabaseError, ConfigError) as error:
+        identity.load(Papers())
+        return identity, f"the request is neither signed nor logged in: {error}"
+    return identity, ""

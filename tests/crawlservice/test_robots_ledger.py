@@ -1,0 +1,121 @@
+"""The table of robots.txt: one worker of the cluster has the turn, by the database's clock."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from crawlframe.frontier import Frontier
+from crawlframe.ledger import RobotsTurn
+from crawlframe.robots.state import RobotsState, Status
+from crawlservice.ledger.robots import forget
+from crawlservice.ledger.store import DjangoLedger
+from crawlservice.models import RobotsFile
+
+pytestmark = pytest.mark.usefixtures("orm")
+
+ORIGIN = "http://a.example"
+LEASE = 40.0
+ASKERS = 8
+
+
+def state(now: float, **more: Any) -> RobotsState:
+    known = RobotsState(Status.RULES, 200, "User-agent: *\n", now, now + 3600, crawl_delay=2.5)
+    return known._replace(**more)
+
+
+def later(**seconds: float) -> None:
+    """Moves times of the row into the past."""
+    row = RobotsFile.objects.get()
+    for name, n in seconds.items():
+        setattr(row, name, getattr(row, name) - timedelta(seconds=n))
+    row.save()
+
+
+def test_the_first_one_has_the_turn() -> None:
+    ledger = DjangoLedger()
+    first, second = ledger.robots(ORIGIN, LEASE), ledger.robots(ORIGIN, LEASE)
+    assert (first.mine, second.mine) == (True, False)
+    assert first.state == second.state == RobotsState()
+    assert ledger.robots("https://a.example", LEASE).mine, "another origin"
+    kept = state(first.now, note="n", reason="")
+    ledger.save_robots(ORIGIN, kept)
+    known = ledger.robots(ORIGIN, LEASE)
+    assert (known.mine, known.state) == (False, kept)
+    assert known.state.is_known(known.now)
+
+
+def test_the_turn_ends_with_its_lease() -> None:
+    ledger = DjangoLedger()
+    ledger.robots(ORIGIN, LEASE)
+    later(lease_until=LEASE - 5)
+    assert not ledger.robots(ORIGIN, LEASE).mine
+    later(lease_until=10)
+    assert ledger.robots(ORIGIN, LEASE).mine
+    assert not ledger.robots(ORIGIN, LEASE).mine
+
+
+@pytest.mark.parametrize("name", ["known_until", "next_try"])
+def test_it_is_due_when_its_time_has_come(name: str) -> None:
+    ledger = DjangoLedger()
+    now = ledger.robots(ORIGIN, LEASE).now
+    changes = {"known_until": 0.0, name: now + 60}
+    ledger.save_robots(ORIGIN, state(now, **changes))
+    assert not ledger.robots(ORIGIN, LEASE).mine
+    later(**{name: 61})
+    turn = ledger.robots(ORIGIN, LEASE)
+    assert turn.mine
+    assert turn.state.text, "what was read before"
+
+
+def test_a_forgotten_one_is_read_again(service: Frontier) -> None:
+    ledger = DjangoLedger()
+    turn = ledger.robots(ORIGIN, LEASE)
+    ledger.save_robots(ORIGIN, state(turn.now))
+    before = service.hosts.robots_forgotten()
+    service.hosts.robots("a.example", turn.now + 3600, 5.0)
+    assert forget([ORIGIN, "https://a.example"]) == 1
+    assert service.hosts.robots_forgotten() > before
+    gate = service.hosts.states(["a.example"])["a.example"]
+    assert (gate.robots_until, gate.robots_delay) == (0, 0)
+    assert ledger.robots(ORIGIN, LEASE).mine
+    RobotsFile.objects.all().delete()  # while it is read
+    ledger.save_robots(ORIGIN, state(turn.now))
+    assert RobotsFile.objects.get().status == "rules"
+
+
+@pytest.mark.parametrize("before", ["no row", "due"])
+def test_of_many_at_once_one_has_the_turn(before: str) -> None:
+    if before == "due":
+        RobotsFile.objects.create(origin=ORIGIN, lease_until=Now() - timedelta(seconds=1))
+    turns: list[RobotsTurn] = []
+    start = threading.Barrier(ASKERS)
+
+    def ask() -> None:
+        ledger = DjangoLedger()
+        try:
+            start.wait()
+            turns.append(ledger.robots(ORIGIN, LEASE))
+        finally:
+            ledger.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(ASKERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [turn.mine for turn in turns].count(True) == 1
+    assert len(turns) == ASKERS
+
+
+def test_a_text_of_any_characters_is_kept() -> None:
+    ledger = DjangoLedger()
+    turn = ledger.robots(ORIGIN, LEASE)
+    text = "Disallow: /\u30c4\ufffd\u0001 %s ' \" \\ {}\n"
+    ledger.save_robots(ORIGIN, state(turn.now, text=text, reason="x" * 90, note=text))
+    kept = ledger.robots(ORIGIN, LEASE).state
+    assert (kept.text, kept.note, len(kept.reason)) == (text, text, 60)

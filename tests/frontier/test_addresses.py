@@ -1,0 +1,356 @@
+"""Addresses: hosts at one IP address share its limits, for tasks that have some."""
+
+from __future__ import annotations
+
+import random
+import time
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from crawlframe.frontier import Claimed, TaskLimits
+from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.records import NOTHING, Fetched, Signal
+
+from .bench import NODE, Bench
+
+ONE, TWO = "192.0.2.1", "192.0.2.2"
+EVER = 3_600_000  # ms: a delay that does not end during a test
+
+
+def begin(
+    bench: Bench, hosts: int, each: int, concurrency: int = 0, delay: int = 0, task: int = 1
+) -> None:
+    """A task with ``each`` requests of each host h0, h1, ..."""
+    limits = TaskLimits(0, 0, 1000, ip_concurrency=concurrency, ip_delay=delay)
+    links = [
+        bench.request(f"{task} h{n}/{i}", f"h{n}", task=task)
+        for n in range(hosts)
+        for i in range(each)
+    ]
+    bench.frontier.open_task(task, limits, links)
+
+
+def at(address: str) -> Signal:
+    return Signal(NOTHING, 0, address)
+
+
+def settle(bench: Bench, address: str = ONE, n: int = 500) -> list[Claimed]:
+    """Claims, as workers do: requests of hosts without an address are given back with one."""
+    claimed: list[Claimed] = []
+    while some := bench.claim(n):
+        lost = [(one.rid, one.host, 0, at(address)) for one in some if one.homeless]
+        if lost:
+            assert bench.frontier.release(NODE, lost) == len(lost)
+        claimed += [one for one in some if not one.homeless]
+        assert bench.frontier.audit() == []
+    return claimed
+
+
+def finish(bench: Bench, *requests: Claimed) -> None:
+    bench.complete_all(requests)
+    assert bench.frontier.audit() == []
+
+
+def hosts_due(bench: Bench) -> set[str]:
+    return {name.decode() for name in bench.redis.zrange(bench.key("HOSTS"), 0, -1)}
+
+
+def slots(bench: Bench, address: str = ONE) -> int:
+    return int(bench.redis.hget(bench.key("ADDRESS", address), "a") or 0)
+
+
+def nothing_is_left(bench: Bench) -> None:
+    kept = {key.decode() for key in bench.redis.scan_iter() if bench.redis.ttl(key) == -1}
+    kinds = ("ip:", "iw:", "h:", "hosts")
+    assert not [key for key in kept if key.partition("}:")[2].startswith(kinds)]
+
+
+def test_the_first_request_of_a_host_finds_out_its_address(bench: Bench) -> None:
+    begin(bench, hosts=2, each=3, concurrency=5)
+    first = bench.claim()
+    assert [one.homeless for one in first] == [True, True]  # one of each host
+    bench.frontier.release(NODE, [(one.rid, one.host, 0, at(ONE)) for one in first])
+    rest = bench.claim()
+    assert [one.homeless for one in rest] == [False] * 5
+    assert {one.rid for one in first} <= {one.rid for one in rest}
+    assert slots(bench) == 5
+
+
+def test_it_costs_no_delay_and_no_try(bench: Bench) -> None:
+    limits = TaskLimits(0, EVER, 8, adaptive=True, ip_concurrency=1)
+    bench.frontier.open_task(1, limits, [bench.request("a", "h0"), bench.request("b", "h0")])
+    (one,) = settle(bench)
+    assert one.attempts == 0
+    assert bench.names([one]) == ["a"]
+    finish(bench, one)
+    assert settle(bench) == []  # now the delay of the host holds
+
+
+def test_a_task_without_such_limits_is_not_counted(bench: Bench) -> None:
+    begin(bench, hosts=2, each=2)
+    some = bench.claim()
+    assert [one.homeless for one in some] == [False] * 4
+    fetched = [Fetched(one.rid, one.host, one.claim, at(ONE)) for one in some]
+    bench.frontier.claim(NODE, 99, 0, fetched)
+    assert slots(bench) == 0
+    assert not bench.redis.exists(bench.key("PLACED"))
+
+
+def test_requests_in_flight_at_an_address(bench: Bench) -> None:
+    begin(bench, hosts=5, each=4, concurrency=3)
+    done = 0
+    flying = settle(bench)
+    while flying:
+        assert len(flying) <= 3
+        assert slots(bench) == len(flying)
+        finish(bench, flying.pop(0))
+        done += 1
+        flying += settle(bench)
+    assert done == 20
+    nothing_is_left(bench)
+
+
+def test_other_addresses_are_not_held_up(bench: Bench) -> None:
+    begin(bench, hosts=2, each=10, concurrency=2)
+    bench.frontier.release(
+        NODE, [(c.rid, c.host, 0, at({"h0": ONE, "h1": TWO}[c.host])) for c in bench.claim()]
+    )
+    assert sorted(one.host for one in settle(bench)) == ["h0", "h0", "h1", "h1"]
+
+
+def test_the_delay_of_an_address(bench: Bench) -> None:
+    begin(bench, hosts=4, each=2, delay=30)
+    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]
+    bench.frontier.release(NODE, lost)
+    times: list[int] = []
+    while len(times) < 8:
+        if some := bench.claim():
+            (one,) = some
+            times.append(int(bench.redis.hget(bench.key("ADDRESS", ONE), "n")))
+            finish(bench, one)
+        else:
+            time.sleep(max(bench.wait, 1) / 1000)
+    assert all(later - earlier >= 30 for earlier, later in pairwise(times))
+
+
+def test_a_claim_says_when_an_address_is_due(bench: Bench) -> None:
+    begin(bench, hosts=3, each=2, delay=EVER)
+    assert len(settle(bench)) == 1
+    assert EVER - 10_000 < bench.wait <= EVER
+
+
+def test_hosts_of_an_address_take_turns(bench: Bench) -> None:
+    begin(bench, hosts=4, each=3, concurrency=1)
+    hosts = []
+    while some := settle(bench):
+        hosts += [one.host for one in some]
+        finish(bench, *some)
+    assert len(hosts) == 12
+    assert all(len({*hosts[n : n + 4]}) == 4 for n in (0, 4, 8))
+
+
+def test_hosts_that_wait_for_an_address_cost_nothing(make_bench: Any) -> None:
+    bench = make_bench(store=PartitionedStore)
+    begin(bench, hosts=300, each=2, concurrency=1)
+    flying = settle(bench)
+    assert hosts_due(bench) == set()  # not even the address has a slot
+    calls = []
+    for _ in range(20):
+        finish(bench, *flying)
+        before = bench.redis.info("commandstats")
+        flying = bench.claim(64)
+        after = bench.redis.info("commandstats")
+        calls.append(sum(row["calls"] - before.get(name, {"calls": 0})["calls"]
+                         for name, row in after.items()))  # fmt: skip
+        assert len(flying) == 1
+    assert max(calls) < 50, calls
+
+
+def test_a_host_that_moves_takes_its_slots_along(bench: Bench) -> None:
+    begin(bench, hosts=2, each=6, concurrency=4)
+    flying = settle(bench)
+    assert (slots(bench, ONE), slots(bench, TWO)) == (4, 0)
+    mine = [one for one in flying if one.host == "h0"]
+    fetched = [Fetched(mine[0].rid, "h0", mine[0].claim, at(TWO))]
+    bench.sequences[NODE] += 1
+    more = bench.frontier.claim(NODE, bench.sequences[NODE], 0, fetched)
+    assert more.requests == []
+    assert slots(bench, TWO) == len(mine) - 1
+    assert slots(bench, ONE) == 4 - len(mine)
+    assert bench.frontier.audit() == []
+    settle(bench)
+    assert (slots(bench, ONE), slots(bench, TWO)) == (4, 4)
+
+
+def test_a_host_that_waits_is_found_after_it_moved(bench: Bench) -> None:
+    begin(bench, hosts=1, each=4, concurrency=1)
+    (one,) = settle(bench)
+    bench.sequences[NODE] += 1
+    fetched = [Fetched(one.rid, one.host, one.claim, at(TWO))]
+    claim = bench.frontier.claim(NODE, bench.sequences[NODE], 10, fetched)
+    assert len(claim.requests) == 1
+    assert (slots(bench, ONE), slots(bench, TWO)) == (0, 1)
+    assert bench.frontier.audit() == []
+
+
+@pytest.mark.parametrize("verb", ["retry", "release", "park", "replay"])
+def test_what_is_given_back_gives_its_slot_back(bench: Bench, verb: str) -> None:
+    begin(bench, hosts=3, each=2, concurrency=2)
+    flying = settle(bench)
+    assert slots(bench) == 2
+    for one in flying:
+        if verb == "replay":
+            bench.leases.replay(NODE)
+            break
+        bench.give_up(one, verb)
+        assert bench.frontier.audit() == []
+    assert slots(bench) == 0
+    assert bench.frontier.audit() == []
+
+
+def test_a_cancelled_task_leaves_nothing_that_waits(bench: Bench) -> None:
+    begin(bench, hosts=5, each=4, concurrency=1)
+    (one,) = settle(bench)
+    assert bench.frontier.cancel(1)
+    assert bench.frontier.audit() == []
+    finish(bench, one)
+    assert bench.counts().nr == 0
+    assert bench.claim() == []
+    nothing_is_left(bench)
+
+
+def test_cancelled_requests_wait_for_no_address(bench: Bench) -> None:
+    begin(bench, hosts=3, each=1, concurrency=1)
+    (one,) = settle(bench)
+    bench.begin_cancel(1)
+    bench.redis.zadd(bench.key("HOSTS"), dict.fromkeys(["h0", "h1", "h2"], 0))
+    assert len(bench.claim()) == 2  # to be ended unfetched
+    assert bench.frontier.audit() == []
+    assert slots(bench) == 3
+    finish(bench, one)
+
+
+def test_a_paused_task_frees_the_address_for_others(bench: Bench) -> None:
+    begin(bench, hosts=2, each=3, concurrency=1)
+    begin(bench, hosts=2, each=3, concurrency=1, task=2)
+    (one,) = settle(bench)
+    bench.frontier.pause(1)
+    finish(bench, one)
+    done = 0
+    while some := settle(bench):
+        assert {request.task for request in some} <= {2} or done == 0
+        finish(bench, *some)
+        done += len(some)
+    bench.frontier.resume(1)
+    while some := settle(bench):
+        finish(bench, *some)
+        done += len(some)
+    assert done == 11
+
+
+def test_the_strictest_task_at_a_host_counts(bench: Bench) -> None:
+    begin(bench, hosts=2, each=5, concurrency=6)
+    begin(bench, hosts=2, each=5, concurrency=2, task=2)
+    assert len(settle(bench)) <= 6
+    assert bench.frontier.audit() == []
+
+
+def test_new_limits_of_a_running_task(bench: Bench) -> None:
+    begin(bench, hosts=3, each=5, concurrency=1)
+    assert len(settle(bench)) == 1
+    bench.frontier.set_limits(1, TaskLimits(0, 0, 1000, ip_concurrency=4))
+    assert len(settle(bench)) == 3
+    bench.frontier.set_limits(1, TaskLimits(0, 0, 1000))
+    assert len(settle(bench)) == 11
+
+
+def test_an_address_of_an_earlier_era_is_found_out_again(bench: Bench) -> None:
+    begin(bench, hosts=2, each=2, concurrency=1)
+    bench.redis.hset(bench.key("HOST", "h0"), "ip", TWO)
+    assert [one.homeless for one in bench.claim()] == [True, True]
+    assert bench.frontier.audit() == []
+    assert slots(bench, TWO) == 0
+
+
+def test_an_address_is_no_host(bench: Bench) -> None:
+    begin(bench, hosts=3, each=2, delay=EVER)
+    settle(bench)
+    assert any(name.startswith("@") for name in hosts_due(bench))
+    assert {*bench.frontier.hosts.active()} == {"h0", "h1", "h2"}
+    assert bench.frontier.hosts.states(["h1"])["h1"].address == ONE
+
+
+def damages(bench: Bench) -> list[Any]:
+    return [
+        (lambda: bench.redis.hincrby(bench.key("ADDRESS", ONE), "a", 1), "are not counted"),
+        (lambda: bench.redis.delete(bench.key("ADDRESS", ONE)), "no claim can see it"),
+        (lambda: bench.redis.delete(bench.key("WAITING", ONE)), "no claim can see it"),
+    ]
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_the_audit_sees_damage(redis_client: Redis, which: int) -> None:
+    bench = Bench(redis_client)
+    begin(bench, hosts=3, each=2, concurrency=1)
+    settle(bench)
+    harm, text = damages(bench)[which]
+    harm()
+    assert text in "\n".join(bench.frontier.audit())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_order_of_events_keeps_the_numbers(make_bench: Any, seed: int) -> None:
+    """Random claims, results, moves and cancels: after each, the audit finds nothing; at the end,
+    all requests have ended."""
+    bench, chance = make_bench(store=PartitionedStore), random.Random(seed)
+    concurrency = chance.choice([0, 1, 2, 5])
+    begin(bench, 12, 4, concurrency, chance.choice([0, 1]) or int(not concurrency))
+    begin(bench, 12, 2, 3, task=2)
+    begin(bench, 12, 2, task=3)  # without such limits
+    flying: dict[bytes, Claimed] = {}
+    tasks = {task: bench.frontier.counts_of([task])[task].nr for task in (1, 2, 3)}
+    for step in range(2_000):
+        event = chance.random()
+        address = f"192.0.2.{chance.randrange(3)}"
+        if event < 0.5 or not flying:
+            for one in bench.claim(chance.randrange(1, 20)):
+                if one.homeless:
+                    bench.frontier.release(NODE, [(one.rid, one.host, 0, at(address))])
+                else:
+                    flying[one.rid] = one
+        else:
+            one = flying.pop(chance.choice([*flying]))
+            signal = at(address if chance.random() < 0.2 else "")
+            if event < 0.6:
+                bench.frontier.release(NODE, [(one.rid, one.host, 0, signal)])
+            elif event < 0.65:
+                bench.frontier.retry(NODE, [(one.rid, one.host, 1, signal)])
+            elif event < 0.75:
+                bench.sequences[NODE] += 1
+                fetched = [Fetched(one.rid, one.host, one.claim, signal)]
+                claim = bench.frontier.claim(NODE, bench.sequences[NODE], 0, fetched)
+                assert claim.requests == []
+                bench.complete_all([one])
+            else:
+                bench.complete_all([one])
+        if step == 300 and chance.random() < 0.3:
+            bench.frontier.cancel(1)
+        assert bench.frontier.audit() == [], f"after step {step}"
+        counts = bench.frontier.counts_of([*tasks])
+        if all(counts[task].nr == 0 for task in tasks):
+            break
+    else:
+        raise AssertionError(f"{counts} remain")
+    for name in (b"ip:*", b"iw:*"):
+        keys = bench.redis.keys(bench.key("TASKS").removesuffix("tasks").encode() + name)
+        assert all(bench.redis.pttl(key) > 0 for key in keys)
+
+
+def test_partitions_are_separate(make_bench: Any, redis_client: Redis) -> None:
+    bench = make_bench(partitions=2)
+    begin(bench, hosts=12, each=2, concurrency=1)
+    assert len(settle(bench)) == 2  # one in each
+    assert bench.frontier.audit() == []

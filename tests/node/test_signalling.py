@@ -1,0 +1,197 @@
+"""Signalling: what a fetch says about its host, and what becomes of a refused request."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from crawlframe import CallNext, FetchError, Request, Response, Spider
+from crawlframe.errors import (
+    BadUrl,
+    BodyTooLarge,
+    ConnectError,
+    ConnectionLost,
+    DnsError,
+    FetchTimeout,
+    TlsError,
+)
+from crawlframe.frontier.records import (
+    ANSWERED,
+    BLOCKED,
+    NO_SIGNAL,
+    REFUSED,
+    UNREACHABLE,
+    Signal,
+)
+from crawlframe.node.worker.backoff import retry_after
+from crawlframe.node.worker.signalling import REFUSALS
+from crawlframe.outcome import Outcome, Verdict
+from tests.node.runner import Ready, Tasks
+
+URL = "http://h.example/"
+YEAR = 366 * 24 * 3_600_000  # ms
+
+
+class Plain(Spider):
+    name = "plain"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"status": response.status}
+
+    def failed(self, error: FetchError) -> Iterator[Any]:
+        yield {"reason": error.reason}
+
+
+class Careful(Plain):
+    name = "careful"
+
+    def is_blocked(self, response: Response) -> bool:
+        return b"robot" in response.body
+
+
+class Clumsy(Plain):
+    name = "clumsy"
+
+    def is_blocked(self, response: Response) -> bool:
+        raise RuntimeError("no idea")
+
+
+def run(
+    downloader: Ready,
+    spider: type[Spider] = Plain,
+    request: Request | None = None,
+    *,
+    refusals: int = 0,
+) -> tuple[Outcome, list[Signal]]:
+    """The outcome of a request, and the signals that were reported at the end of its fetch."""
+    said: list[Signal] = []
+    clock = iter(range(1000))
+    tasks = Tasks(
+        spider,
+        downloader,
+        fetched=lambda claimed, signal: said.append(signal),
+        clock=lambda: float(next(clock)),
+    )
+    outcome = asyncio.run(tasks.run(request or Request(URL), refusals=refusals))
+    return outcome, said
+
+
+@pytest.mark.parametrize(
+    ("downloader", "signal"),
+    [
+        (Ready(200), Signal(ANSWERED, 1000)),
+        (Ready(404), Signal(ANSWERED, 1000)),
+        (Ready(500), Signal(ANSWERED, -1)),
+        (Ready(403), Signal(BLOCKED)),
+        (Ready(429), Signal(REFUSED, -1)),
+        (Ready(503, headers={"Retry-After": "7"}), Signal(REFUSED, 7000)),
+        (Ready(error=ConnectError("refused")), Signal(UNREACHABLE)),
+        (Ready(error=ConnectionLost("gone")), Signal(UNREACHABLE)),
+        (Ready(error=DnsError("who?")), Signal(UNREACHABLE)),
+        (Ready(error=FetchTimeout("slow")), Signal(UNREACHABLE)),
+        (Ready(error=BodyTooLarge("33 MiB")), Signal(ANSWERED, -1)),
+        (Ready(error=TlsError("expired")), Signal(ANSWERED, -1)),
+        (Ready(error=BadUrl("what?")), NO_SIGNAL),
+    ],
+)
+def test_what_a_fetch_says(downloader: Ready, signal: Signal) -> None:
+    outcome, said = run(downloader)
+    assert said == [signal]
+    assert outcome.signal == signal
+
+
+def test_what_a_middleware_answers_says_nothing() -> None:
+    class Stamp:
+        async def fetch(self, request: Request, call_next: CallNext) -> Response:
+            return Response(request.url, 429, {}, b"", request)
+
+    spider = type("Own", (Plain,), {"middlewares": [Stamp], "name": "own"})
+    outcome, said = run(Ready(), spider)
+    assert said == [NO_SIGNAL]
+    assert outcome.verdict is Verdict.RETRY  # it is no refusal of the host
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_refused_request_goes_back_without_a_used_try(status: int) -> None:
+    outcome, _ = run(Ready(status), request=Request(URL, retries=0))
+    assert (outcome.verdict, outcome.reason) == (Verdict.RELEASE, f"http_{status}")
+
+
+def test_a_request_that_is_always_refused_ends() -> None:
+    request = Request(URL, errback="failed")
+    assert run(Ready(429), request=request, refusals=REFUSALS - 2)[0].verdict is Verdict.RELEASE
+    outcome, _ = run(Ready(429), request=request, refusals=REFUSALS - 1)
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "http_429")
+    assert outcome.items == [b'{"reason":"http_429"}']
+
+
+def test_a_spider_that_handles_the_status_gets_the_response() -> None:
+    outcome, said = run(Ready(429), request=Request(URL, handle=[429]))
+    assert (outcome.verdict, outcome.items) == (Verdict.DONE, [b'{"status":429}'])
+    assert said == [Signal(REFUSED, -1)]
+
+
+def test_a_status_that_the_spider_handles_is_no_block() -> None:
+    outcome, said = run(Ready(403), request=Request(URL, handle=[403]))
+    assert (outcome.verdict, said) == (Verdict.DONE, [Signal(ANSWERED, 1000)])
+
+
+def test_a_page_that_the_spider_calls_a_block_is_tried_again() -> None:
+    downloader = Ready(200, body=b"are you a robot?")
+    outcome, said = run(downloader, Careful)
+    assert (outcome.verdict, outcome.reason) == (Verdict.RETRY, "blocked")
+    assert (outcome.status, said) == (200, [Signal(BLOCKED)])
+    outcome, _ = run(downloader, Careful, Request(URL, retries=0, errback="failed"))
+    assert (outcome.verdict, outcome.items) == (Verdict.ERROR, [b'{"reason":"blocked"}'])
+    assert run(Ready(403), Careful)[1] == [Signal(ANSWERED, 1000)]  # it decides alone
+
+
+def test_a_middleware_sees_a_block_and_may_go_another_way() -> None:
+    class Again:
+        async def fetch(self, request: Request, call_next: CallNext) -> Response:
+            try:
+                return await call_next(request)
+            except FetchError as error:
+                return Response(request.url, 200, {}, error.reason.encode(), request)
+
+    spider = type("Own", (Careful,), {"middlewares": [Again], "name": "own"})
+    outcome, said = run(Ready(200, body=b"robot"), spider)
+    assert (outcome.verdict, said) == (Verdict.DONE, [Signal(BLOCKED)])
+
+
+def test_an_is_blocked_that_fails_is_an_error_of_the_spider() -> None:
+    outcome, said = run(Ready(200), Clumsy)
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
+    assert "RuntimeError: no idea" in outcome.detail
+    assert "in is_blocked" in outcome.detail
+    assert said == [Signal(ANSWERED, 1000)]
+
+
+@pytest.mark.parametrize(
+    ("value", "ms"),
+    [
+        ("", None),
+        ("soon", None),
+        ("-3", None),
+        ("0", 0),
+        ("7", 7000),
+        ("86400", 86_400_000),
+        ("9" * 30, YEAR),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
+        ("\u0667", None),  # a digit, but none of ASCII
+    ],
+)
+def test_retry_after(value: str, ms: int | None) -> None:
+    assert retry_after(Response(URL, 429, {"Retry-After": value}, b"", Request(URL))) == ms
+
+
+def test_retry_after_as_a_date() -> None:
+    date = formatdate(time.time() + 3600, usegmt=True)
+    asked = retry_after(Response(URL, 429, {"Retry-After": date}, b"", Request(URL)))
+    assert asked is not None
+    assert 3_598_000 <= asked <= 3_600_000

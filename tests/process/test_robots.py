@@ -1,0 +1,221 @@
+"""Whole nodes and robots.txt, judged from the log of the servers: each file is read once, nothing
+that it forbids is fetched, and nothing before it was read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import psutil
+import pytest
+
+from crawlservice.ledger.audit import audit
+from crawlservice.models import Page, RobotsFile, Task
+from tests.conftest import Running
+from tests.process.conftest import Look, Submit, wait_for
+from tests.servers import free_port
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.parametrize("database", ["postgres"], indirect=True),
+]
+
+HOSTS = 40
+PAGES = 4  # of each kind and host
+DELAY = 0.5  # seconds between two requests that some hosts ask for
+DELAYED = range(0, HOSTS, 8)  # hosts that do
+
+
+class Hit(NamedTuple):
+    host: str
+    path: str
+    status: int
+    at: float  # seconds, by a steady clock
+
+
+class Servers:
+    """HTTP servers on addresses of 127/8, in a thread: each address is a host. ``log`` has what
+    was asked, in order; ``down`` are hosts whose robots.txt answers 503."""
+
+    def __init__(self, hosts: int) -> None:
+        self.port = free_port()
+        self.hosts = [f"127.1.{n}.1:{self.port}" for n in range(hosts)]
+        self.log: list[Hit] = []
+        self.down: set[str] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+
+    async def _start(self) -> None:
+        self._servers = [
+            await asyncio.start_server(self._serve, host.partition(":")[0], self.port)
+            for host in self.hosts
+        ]
+
+    async def _stop(self) -> None:
+        for server in self._servers:
+            server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1"):
+                at = time.monotonic()
+                path = head.split(" ", 2)[1]
+                host = head.lower().partition("\r\nhost: ")[2].partition("\r\n")[0]
+                await asyncio.sleep(0.01)
+                status, body = self._answer(host, path)
+                self.log.append(Hit(host, path, status, at))
+                kind = "text/plain" if path == "/robots.txt" else "text/html"
+                writer.write(
+                    f"HTTP/1.1 {status} x\r\nContent-Type: {kind}\r\n"
+                    f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+                )
+                await writer.drain()
+        writer.close()
+
+    def _answer(self, host: str, path: str) -> tuple[int, str]:
+        if path != "/robots.txt":
+            return 200, "<p>hello"
+        if host in self.down:
+            return 503, "later"
+        delay = f"Crawl-delay: {DELAY}\n" if self.hosts.index(host) in DELAYED else ""
+        return 200, f"User-agent: *\nDisallow: /private/\n{delay}"
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+
+@pytest.fixture
+def servers() -> Iterator[Servers]:
+    servers = Servers(HOSTS)
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def nodes(
+    odd_env: dict[str, str], start_manage: Callable[..., Running]
+) -> Callable[[], list[Running]]:
+    return lambda: [
+        start_manage("runcrawler", "--node", f"node{n}", "--workers", 2, "--concurrency", 16)
+        for n in range(2)
+    ]
+
+
+def kill(node: Running) -> None:
+    """Kills it with all its children, at once."""
+    family = psutil.Process(node.process.pid).children(recursive=True)
+    node.process.send_signal(signal.SIGKILL)
+    for one in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    node.process.wait()
+    psutil.wait_procs(family, timeout=10)
+
+
+def check(servers: Servers, task: Task, look: Look) -> None:
+    """What must hold at the end."""
+    log = servers.log
+    assert not [hit for hit in log if hit.path.startswith("/private")]
+    read = {hit.host: hit.at for hit in log if hit.path == "/robots.txt" and hit.status == 200}
+    assert set(read) == set(servers.hosts)
+    assert not [hit for hit in log if hit.path != "/robots.txt" and hit.at < read[hit.host]]
+    excluded = HOSTS * PAGES
+    assert (task.state, task.excluded, task.ne) == ("finished", excluded, excluded)
+    assert task.nf == excluded + 1
+    assert task.outcome == "finished"
+    reasons = Page.objects.filter(task=task, state="error").values_list("reason", flat=True)
+    assert set(reasons) == {"robots"}
+    assert look.frontier.audit() == audit(task) == []
+
+
+def pace(servers: Servers, host: str) -> float:
+    """Mean seconds between two requests of a host, its robots.txt included. The frontier spaces
+    claims; a worker that gets no CPU for a while may send two of them together."""
+    times = [hit.at for hit in servers.log if hit.host == host]
+    return (max(times) - min(times)) / (len(times) - 1)
+
+
+def test_each_file_is_read_once_by_the_cluster(
+    servers: Servers, nodes: Callable[[], list[Running]], submit: Submit, look: Look
+) -> None:
+    running = nodes()
+    wait_for(lambda: len(look.frontier.leases.nodes()) == 2)
+    pk = submit("polite", hosts=json.dumps(servers.hosts), pages=PAGES)
+    task = look.wait(pk, timeout=120)
+    check(servers, task, look)
+    asked = Counter(hit.host for hit in servers.log if hit.path == "/robots.txt")
+    assert asked == dict.fromkeys(servers.hosts, 1)
+    for n in DELAYED:
+        assert pace(servers, servers.hosts[n]) > 0.7 * DELAY
+    assert RobotsFile.objects.filter(status="rules").count() == HOSTS
+    assert {node.stop() for node in running} == {0}
+
+
+def test_requests_wait_while_it_is_unreachable_and_go_on_when_it_recovers(
+    servers: Servers,
+    nodes: Callable[[], list[Running]],
+    submit: Submit,
+    look: Look,
+) -> None:
+    down = servers.hosts[::2]
+    servers.down.update(down)
+    running = nodes()
+    wait_for(lambda: len(look.frontier.leases.nodes()) == 2)
+    pk = submit("polite", hosts=json.dumps(servers.hosts), pages=PAGES)
+    fine = (HOSTS - len(down)) * PAGES
+    wait_for(lambda: look.counts(pk).excluded == fine and look.counts(pk).nf == fine + 1)
+    wait_for(lambda: RobotsFile.objects.filter(status="unreachable").count() == len(down))
+    kill(running.pop())
+    wait_for(lambda: look.counts(pk).in_progress == 0)
+    asked = Counter(hit.host for hit in servers.log if hit.path == "/robots.txt")
+    assert set(asked.values()) == {1}
+    states = look.frontier.hosts.states(down)
+    assert all(state.robots_wait > 0 and state.why == "robots" for state in states.values())
+    assert all(state.queued == 2 * PAGES for state in states.values())
+    assert look.counts(pk).errors == 0
+    servers.down.clear()
+    # What the clock would do: the hour of the next try has come.
+    RobotsFile.objects.filter(status="unreachable").update(next_try=None)
+    for host in down:
+        look.frontier.hosts.robots(host)
+    task = look.wait(pk, timeout=120)
+    check(servers, task, look)
+    asked = Counter(hit.host for hit in servers.log if hit.path == "/robots.txt")
+    assert asked == {host: 2 if host in down else 1 for host in servers.hosts}
+    assert task.errors == 0
+    assert not RobotsFile.objects.exclude(status="rules").exists()
+    assert running[0].stop() == 0
+
+
+def test_a_node_that_dies_while_it_reads_is_followed_by_another(
+    servers: Servers,
+    nodes: Callable[[], list[Running]],
+    submit: Submit,
+    look: Look,
+) -> None:
+    """Its lease on the file ends; what it held is given back."""
+    running = nodes()
+    wait_for(lambda: len(look.frontier.leases.nodes()) == 2)
+    pk = submit("polite", hosts=json.dumps(servers.hosts), pages=PAGES)
+    wait_for(lambda: len({hit.host for hit in servers.log}) > HOSTS // 8)
+    kill(running.pop())
+    RobotsFile.objects.filter(status="pending").update(lease_until=None)  # as after 40 s
+    task = look.wait(pk, timeout=120)
+    check(servers, task, look)
+    assert running[0].stop() == 0
