@@ -5,6 +5,7 @@ crawlservice/ledger/store.py implements it with Django's models."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from crawlframe.errors import CrawlframeError
@@ -14,6 +15,8 @@ from crawlframe.outcome import Outcome
 from crawlframe.request import Admission
 from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
+
+NO_ANSWER = 0  # in place of the status of a fetch that was not answered
 
 
 class LedgerAway(CrawlframeError):
@@ -54,6 +57,29 @@ class RobotsTurn(NamedTuple):
     mine: bool = False
 
 
+@dataclass(slots=True)
+class HostStats:
+    """What was fetched of one host in some seconds. ``pages`` are requests that ended, ``errors``
+    those in error. ``statuses`` counts fetches, repeated tries included. Those that were answered
+    took ``fetch_ms`` milliseconds together and brought ``bytes`` of bodies."""
+
+    pages: int = 0
+    errors: int = 0
+    bytes: int = 0
+    fetch_ms: int = 0
+    statuses: dict[int, int] = field(default_factory=dict)
+    last_status: int | None = None  # None: it did not answer
+    last_reason: str = ""  # of the last problem
+
+    @property
+    def fetches(self) -> int:
+        return sum(self.statuses.values())
+
+    @property
+    def answered(self) -> int:
+        return self.fetches - self.statuses.get(NO_ANSWER, 0)
+
+
 class Ledger(Protocol):
     """One connection to the database, used by one thread. Raises LedgerAway and LedgerRefused."""
 
@@ -89,6 +115,10 @@ class Ledger(Protocol):
 
     def save_robots(self, origin: str, state: RobotsState) -> None:
         """Writes the state of a robots.txt, and ends the turn."""
+
+    def add_host_stats(self, hosts: Mapping[str, HostStats]) -> None:
+        """Adds to the statistics of hosts, in a transaction of its own that waits for no other one
+        for long. After an error it is unknown whether they were added."""
 
     def close(self) -> None:
         """Releases the connection."""

@@ -29,6 +29,8 @@ STATES = {
     Event.Kind.SCHEDULE_FAILED: (_("schedule failed"), "bad"),
     Event.Kind.NODE_OFFLINE: (_("node offline"), "bad"),
     Event.Kind.NODE_BACK: (_("node back"), "good"),
+    Event.Kind.HOST_HELD: (_("host held"), "warn"),
+    Event.Kind.HOST_RESUMED: (_("host resumed"), "good"),
 }
 
 

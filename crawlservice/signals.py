@@ -1,11 +1,11 @@
-"""Signals: what happened to tasks, schedules and nodes, for Django apps of your own
+"""Signals: what happened to tasks, schedules, nodes and hosts, for Django apps of your own
 (CRAWLFRAME_APPS).
 
 The leading steward sends them from the outbox, in a thread of its own, at least once: if it dies,
 some are sent again. A receiver that raises is logged, and not called again for that event.
 Receivers get ``event``, a crawlservice.models.Event; those of task_ended also ``task``, ``outcome``
 and ``reason``, those of schedule_failed ``schedule``, those of node_offline and node_back the name
-of the ``node``."""
+of the ``node``, those of host_held and host_resumed that of the ``host``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ task_ended = Signal()
 schedule_failed = Signal()
 node_offline = Signal()
 node_back = Signal()
+host_held = Signal()
+host_resumed = Signal()
 
-_ALL = (task_ended, schedule_failed, node_offline, node_back)
+_ALL = (task_ended, schedule_failed, node_offline, node_back, host_held, host_resumed)
 
 
 def wanted() -> bool:
@@ -37,6 +39,10 @@ def send(event: Event) -> None:
         node_offline.send_robust(Event, node=event.node, **given)
     elif event.kind == Event.Kind.NODE_BACK:
         node_back.send_robust(Event, node=event.node, **given)
+    elif event.kind == Event.Kind.HOST_HELD:
+        host_held.send_robust(Event, host=event.host, **given)
+    elif event.kind == Event.Kind.HOST_RESUMED:
+        host_resumed.send_robust(Event, host=event.host, **given)
     else:
         about = {"task": event.task, "outcome": event.outcome, "reason": event.reason}
         task_ended.send_robust(Task, **about, **given)

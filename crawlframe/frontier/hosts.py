@@ -71,6 +71,21 @@ class Hosts:
                     found[name] = self._state(partition, name, int(now), row)
         return {name: found[name] for name in names}
 
+    def tasks(self, host: str, limit: int = 1_000) -> dict[int, int]:
+        """The tasks that have ready requests of this host, and how many; of its first ``limit``
+        lanes. Those of paused tasks are not among them."""
+        keys = self._store.keys[self._store.partition_of(host)]
+        lanes = self._store.redis.zrange(keys("LANES", host), 0, limit - 1)
+        pipe = self._store.redis.pipeline(transaction=False)
+        for lane in lanes:
+            pipe.llen(keys("LANE", f"{lane.decode(errors='replace')}:{host}"))
+        found: dict[int, int] = {}
+        for lane, ready in zip(lanes, pipe.execute(), strict=True):
+            task = lane.partition(b":")[0]
+            if task.isdigit():
+                found[int(task)] = found.get(int(task), 0) + ready
+        return found
+
     def active(self) -> Iterator[str]:
         """The names of the hosts of which Redis knows something."""
         for keys in self._store.keys:

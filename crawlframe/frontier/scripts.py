@@ -22,7 +22,8 @@ def source(verb: str) -> str:
     """The complete Lua text of a verb."""
     parts = [(LUA / "_shared.lua").read_text()]
     if verb in HEARING:
-        parts += [(LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals")]
+        pace, signals = ((LUA / f"{name}.lua").read_text() for name in ("_pace", "_signals"))
+        parts += ["local function define_pace()", pace, "end", signals]
     if verb not in UNGUARDED:
         parts.append((LUA / "_guard.lua").read_text())
     if verb not in UNGUARDED | UNCOUNTED:

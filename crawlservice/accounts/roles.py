@@ -17,16 +17,8 @@ User = AbstractUser | AnonymousUser
 SUPERUSER = "superuser"  # no group: Django's own
 
 LOOKED_AT = (
-    "task",
-    "page",
-    "item",
-    "generation",
-    "era",
-    "event",
-    "schedule",
-    "run",
-    "robotsfile",
-)
+    "task", "page", "item", "generation", "era", "event", "schedule", "run", "host", "robotsfile",
+)  # fmt: skip
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
 SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view", "change")))
 OPERATOR = (
@@ -66,7 +58,9 @@ TOLD: dict[str, _StrPromise] = {
     "": _("none: cannot log in"),
     "viewer": _("viewer: sees everything except people"),
     "submitter": _("submitter: also submits tasks, and controls their own"),
-    "operator": _("operator: also controls all tasks, manages schedules, reads the journal"),
+    "operator": _(
+        "operator: also controls all tasks and hosts, manages schedules, reads the journal"
+    ),
     "administrator": _("administrator: also manages users and webhooks, deletes tasks"),
     SUPERUSER: _("superuser: everything"),
 }

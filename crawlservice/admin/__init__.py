@@ -1,10 +1,11 @@
-"""The admin: tasks with their progress and actions; schedules and webhooks; pages, items, nodes,
-robots.txt, events, eras and the journal, read-only; users with their roles; tokens; credentials of
-hosts."""
+"""The admin: tasks with their progress and actions; schedules and webhooks; pages, items, hosts,
+nodes, robots.txt, events, eras and the journal, read-only; users with their roles; tokens;
+credentials of hosts."""
 
 from crawlservice.admin import (
     credentials,
     deliveries,
+    hosts,
     items,
     journal,
     ledger,
@@ -19,6 +20,6 @@ from crawlservice.admin import (
 )  # fmt: skip
 
 __all__ = (
-    "credentials", "deliveries", "items", "journal", "ledger", "nodes", "people", "robots", "runs",
-    "schedules", "tasks", "tokens", "webhooks",
+    "credentials", "deliveries", "hosts", "items", "journal", "ledger", "nodes", "people", "robots",
+    "runs", "schedules", "tasks", "tokens", "webhooks",
 )  # fmt: skip

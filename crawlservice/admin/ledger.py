@@ -119,13 +119,14 @@ class PageAdmin(ReadOnly):
 @admin.register(Event)
 class EventAdmin(ReadOnly):
     list_display = (
-        "id", "task_number", "schedule", "node", "shown_kind", "reason", "created", "delivered",
+        "id", "task_number", "schedule", "node", "host", "shown_kind", "reason", "created",
+        "delivered",
     )  # fmt: skip
     list_filter = ("kind", "outcome", RecentTask, Created)
     list_select_related = ("schedule",)
     fields = (
-        "task_number", "schedule", "node", "shown_detail", "shown_kind", "reason", "created_at",
-        "delivered_at",
+        "task_number", "schedule", "node", "host", "shown_detail", "shown_kind", "reason",
+        "created_at", "delivered_at",
     )  # fmt: skip
     readonly_fields = fields
 

@@ -25,6 +25,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_steer, may_submit
+from crawlservice.admin import limits
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.display import state_label
@@ -64,6 +65,11 @@ def urls(site: AdminSite) -> list[URLPattern]:
         live("now", now),
         live("summary", summary_part),
         live("chart", chart),
+        path(
+            "<int:pk>/limits/",
+            site.admin_view(lambda request, pk: limits.page(site, request, pk)),
+            name=name("limits"),
+        ),
         path("<int:pk>/export/<slug:suffix>/", site.admin_view(download), name=name("export")),
         *(
             path(f"<int:pk>/{verb}/", site.admin_view(act), {"verb": verb}, name=name(verb))
@@ -82,6 +88,7 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "opts": Task._meta,
         "is_fullwidth": "1",
         "limits": limits_as_written(task),
+        "may_limit": task.state in limits.CHANGEABLE and may_steer(request.user, task),
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
         **_now(request, task),
         **_summary(task),

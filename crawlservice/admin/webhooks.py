@@ -35,6 +35,8 @@ KINDS = [
     (Event.Kind.SCHEDULE_FAILED, _("a schedule cannot start")),
     (Event.Kind.NODE_OFFLINE, _("node offline")),
     (Event.Kind.NODE_BACK, _("node back")),
+    (Event.Kind.HOST_HELD, _("a host is held")),
+    (Event.Kind.HOST_RESUMED, _("host resumed")),
 ]
 
 

@@ -35,6 +35,11 @@ class Caller:
         """The key under which the caller's requests are counted."""
         return f"t{self.token.pk}" if self.token else f"u{self.user.pk}"
 
+    @property
+    def who(self) -> dict[str, Any]:
+        """What the journal records of the caller."""
+        return {"user": self.user, "token": self.token, "address": self.address}
+
     def allows(self, scope: str) -> bool:
         return self.token is None or tokens.allows(self.token, scope)
 
@@ -46,9 +51,7 @@ class Caller:
 
     def record(self, verb: str, task: Task | None = None, **detail: Any) -> None:
         """Records the action in the journal."""
-        journal.record(
-            verb, user=self.user, token=self.token, address=self.address, task=task, **detail
-        )
+        journal.record(verb, task=task, **self.who, **detail)
 
 
 def caller_of(request: HttpRequest) -> Caller | None:

@@ -22,6 +22,7 @@ from crawlframe.errors import (
     UnknownSpider,
 )
 from crawlservice.connections.installation import OtherInstallation
+from crawlservice.hosts.names import BadHost, UnknownHost
 from crawlservice.monitoring.lives import UnknownNode
 from crawlservice.tasks.export import ExportError
 from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
@@ -86,6 +87,8 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (UnknownSpider, 422, "unknown_spider", ""),
     (UnknownTask, 404, "unknown_task", ""),
     (UnknownNode, 404, "unknown_node", ""),
+    (UnknownHost, 404, "unknown_host", ""),
+    (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),
     (ExportError, 422, "export", ""),
     (RedisNotUpdated, 202, "not_told", ""),

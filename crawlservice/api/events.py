@@ -60,12 +60,12 @@ def read_events(
     ] = None,
 ) -> StreamingHttpResponse:
     """Events as they happen (`finished`, `failed`, `cancelled`, `schedule_failed`, `node_offline`,
-    `node_back`), or all after a given one.
+    `node_back`, `host_held`, `host_resumed`), or all after a given one.
 
     `id` is the number of the event, `event` its kind, `data` JSON: id, task, spider, kind, outcome,
-    reason, schedule, node, created_at. A task that finished with errors is of kind `finished`. Only
-    events of tasks have a task, of schedules a schedule, of nodes a node. The stream ends after
-    five minutes; connect again with Last-Event-ID."""
+    reason, schedule, node, host, created_at. A task that finished with errors is of kind
+    `finished`. Only events of tasks have a task, of schedules a schedule, of nodes a node, of hosts
+    a host. The stream ends after five minutes; connect again with Last-Event-ID."""
     known = last if last is not None else after
     stream = Stream(outbox.newest() if known is None else known, task, spider, kind, outcome)
     if not stream.opened():
@@ -145,6 +145,7 @@ class Stream:
             "reason": event.reason,
             "created_at": event.created_at,
             "node": event.node or None,
+            "host": event.host or None,
         }
         text = json.dumps(data, cls=DjangoJSONEncoder)
         return f"id: {event.pk}\nevent: {event.kind}\ndata: {text}\n\n".encode()

@@ -21,7 +21,7 @@ from crawlservice.api import health
 from crawlservice.api.auth import caller_of
 from crawlservice.api.errors import NotAllowed, answer
 from crawlservice.ledger.recovery import newest
-from crawlservice.models import Generation, Item, Page, Schedule, Task
+from crawlservice.models import HELD, Generation, Host, Item, Page, Schedule, Task
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
 from crawlservice.tasks.progress import read
@@ -95,6 +95,11 @@ def _of_database() -> Iterator[Metric]:
     found = dict.fromkeys(Task.State.values, 0) | dict(counts)
     yield _gauges("tasks", "tasks by state", "state", found)
     yield from _of_schedules()
+    yield GaugeMetricFamily(
+        "crawlframe_hosts_held",
+        "hosts that block, or have asked for a wait of more than an hour",
+        value=Host.objects.filter(HELD).count(),
+    )
     ended = Task.objects.order_by().exclude(outcome="").values_list("outcome")
     outcomes = dict.fromkeys(Task.Outcome.values, 0) | dict(ended.annotate(n=Count("pk")))
     yield _gauges("ended_tasks", "tasks that have ended, by outcome", "outcome", outcomes)

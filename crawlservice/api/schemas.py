@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from crawlframe.request import MAX_TASK_PRIORITY
 from crawlservice.models import SPIDER
+from crawlservice.tasks.limits import MAX_CONCURRENCY, MAX_DELAY, MAX_PAGES
 
 MANY = 1000  # maximum tasks of one submission, or requests of one retry
 
@@ -73,6 +74,20 @@ class TrapOut(BaseModel):
     contents: int = Field(description="how many of them were different, about")
 
 
+class TaskLimitsIn(Given):
+    """The limits that change; the others stay."""
+
+    delay: Annotated[float, Field(ge=0, le=MAX_DELAY)] | Literal["auto"] | None = Field(
+        None, description="seconds between two requests to a host; auto: as each host bears"
+    )
+    concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] | None = Field(
+        None, description="requests in flight per host"
+    )
+    page_limit: Annotated[int, Field(ge=0, le=MAX_PAGES)] | None = Field(
+        None, description="0: none. What the limit has left out before stays left out"
+    )
+
+
 class TaskOut(BaseModel):
     """A task with its current numbers. If it is active and `live` is false, Redis does not know it
     yet, or is unreachable."""
@@ -86,6 +101,7 @@ class TaskOut(BaseModel):
     reason: str = Field(description="why it has this outcome, in a sentence")
     arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
+    limits: dict[str, Any] = Field(description="as its spider was published, or changed since")
     created_at: datetime
     finished_at: datetime | None
     closing: str = Field(

@@ -1,4 +1,4 @@
-"""Tasks: submit, list, show, pause, resume, cancel and retry."""
+"""Tasks: submit, list, show, pause, resume, cancel and retry; and their limits."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from crawlservice.api.schemas import (
     RetriedOut,
     Retry,
     TaskIn,
+    TaskLimitsIn,
     TaskOut,
     TasksOut,
     TrapOut,
 )
 from crawlservice.models import SPIDER, Task, Trap
-from crawlservice.tasks import bulk_submit, submit
+from crawlservice.tasks import bulk_submit, limits, submit
 from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.bulk_submit import Wanted
@@ -109,6 +110,24 @@ def list_tasks(
 def show_task(request: HttpRequest, task_id: Id) -> TaskOut:
     """One task with its current numbers."""
     return _show(task_id)
+
+
+@router.patch("/tasks/{task_id}", auth=STEER, response={(200, 202): TaskOut, **WRITING})
+def change_limits(
+    request: HttpRequest, task_id: Id, body: Annotated[TaskLimitsIn, Body()]
+) -> Status[TaskOut]:
+    """Changes limits of a task that is running or paused, at once on all nodes.
+
+    202: Redis is unreachable; the nodes apply this when it is back."""
+    caller, _ = _steered(request, task_id)
+    status = 200
+    try:
+        limits.change_limits(task_id, caller.who, **body.model_dump())
+    except limits.BadLimit as error:
+        raise ApiError(422, "invalid", str(error), error.field) from None
+    except submit.RedisNotUpdated:
+        status = 202
+    return Status(status, _show(task_id))
 
 
 @router.post("/tasks/{task_id}/pause", auth=STEER, response={(200, 202): TaskOut, **WRITING})
@@ -226,6 +245,7 @@ def _out(known: Forecast, counted: TaskStats, traps: Sequence[Trap]) -> TaskOut:
         reason=task.reason,
         arguments=task.shown_arguments,
         priority=task.priority,
+        limits=submit.limits_as_written(task),
         created_at=task.created_at,
         finished_at=task.finished_at,
         closing=task.closing,

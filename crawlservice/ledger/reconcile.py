@@ -13,6 +13,7 @@ from crawlframe.frontier import Completion, Counts, Frontier
 from crawlframe.frontier.batches import chunks
 from crawlframe.request import Admission, unpack_admissions
 from crawlservice.models import Page, Task
+from crawlservice.tasks.limits import send_limits
 from crawlservice.tasks.submit import SWEEP, limits_of
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,8 @@ class Reconciliation:
         # With seeds at once: an open task with nothing left would count as complete.
         seeds = unpack_admissions(self.task.seeds)[:REQUESTS_PER_STEP]
         self._frontier.open_task(self.task.pk, limits_of(self.task), seeds)
+        if self.task.published_limits is not None:  # Redis may know it with the limits from before
+            self._frontier.set_limits(self.task.pk, limits_of(self.task))
 
     def _batches(self) -> Iterator[list[Admission]]:
         """Everything that was ever to be admitted, in the order in which it was recorded."""
@@ -145,6 +148,8 @@ def align(task: Task, frontier: Frontier, counts: Counts, seconds: float = SWEEP
         "cancelling": cancel,
         "cancelled": cancel,  # but Redis still knows it: what has no row must not be fetched
     }
+    if task.limits_unsent and task.state in (Task.State.RUNNING, Task.State.PAUSED):
+        send_limits(frontier, task.pk)
     change = changes.get(task.state)
     if change is None or task.state == counts.state:
         return

@@ -17,6 +17,7 @@ from redis import RedisError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.batches import chunks
 from crawlframe.frontier.eras import CLOSED
+from crawlservice.hosts.orders import send_again
 from crawlservice.ledger.reconcile import Reconciliation
 from crawlservice.models import Era, Page, Task
 
@@ -54,6 +55,7 @@ def renew(
     for task in Task.objects.filter(Q(state__in=Task.ACTIVE) | Q(pk__in=known)).order_by("pk"):
         done = Reconciliation(task, frontier, still_here).run()
         admitted, completed = admitted + done.admitted, completed + done.completed
+    send_again(frontier, still_here)
     frontier.eras.open()
     with suppress(RedisError):  # hosted servers may forbid it
         frontier.store.redis.bgrewriteaof()  # half a script must not stay in the file
@@ -81,9 +83,9 @@ def uncounted(frontier: Frontier) -> str:
     active = Task.objects.filter(state__in=(Task.State.RUNNING, Task.State.PAUSED))
     tasks = sorted({*active.values_list("pk", flat=True)} & {*frontier.open_tasks()})
     rows = _rows(tasks)
-    untold = _rows_of(frontier.leases.in_progress())
+    unsent = _rows_of(frontier.leases.in_progress())
     for task, counts in frontier.counts_of(tasks).items():
-        if counts is not None and rows[task] > (told := counts.nf + counts.ne + untold[task]):
+        if counts is not None and rows[task] > (told := counts.nf + counts.ne + unsent[task]):
             return f"{rows[task]} requests of task {task} have ended, and Redis knows of {told}"
     return ""
 

@@ -14,6 +14,7 @@ from crawlframe import faults
 from crawlframe.frontier import Counts
 from crawlframe.identity.identity import Papers
 from crawlframe.ledger import (
+    HostStats,
     Ledger,
     LedgerAway,
     LedgerRefused,
@@ -26,7 +27,7 @@ from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.identity.papers import StoredPapers
-from crawlservice.ledger import robots
+from crawlservice.ledger import host_stats, robots
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
@@ -101,6 +102,10 @@ class DjangoLedger(Ledger):
     def save_robots(self, origin: str, state: RobotsState) -> None:
         with _named_errors():
             robots.save(origin, state)
+
+    def add_host_stats(self, hosts: Mapping[str, HostStats]) -> None:
+        with _named_errors():
+            host_stats.add(hosts)
 
     def close(self) -> None:
         default_connection.close()

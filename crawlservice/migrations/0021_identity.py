@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0019_redirects"),
+        ("crawlservice", "0020_hosts"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -1,8 +1,9 @@
-"""The source of truth: tasks and schedules, the ledger and its items, the cluster, people, the
-outbox, the robots.txt of origins, and our identity."""
+"""The source of truth: tasks and schedules, the ledger and its items, hosts, the cluster, people,
+the outbox, the robots.txt of origins, and our identity."""
 
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
+from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.ledger import VERSION, Item, Page, Stat
 from crawlservice.models.outbox import Delivery, Event, Webhook
@@ -11,7 +12,8 @@ from crawlservice.models.robots import RobotsFile
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 
 __all__ = (
-    "SPIDER", "VERSION", "Action", "BotKey", "Delivery", "Era", "Event", "Generation",
-    "HostCredential", "Installation", "Item", "Page", "RobotsFile", "Run", "Sample", "Schedule",
-    "SetupLink", "Spent", "Stat", "Submission", "Task", "Token", "Trap", "Webhook",
+    "HELD", "HOST", "NOTE", "ORDERED", "SPIDER", "UNSENT", "VERSION", "Action", "BotKey",
+    "Delivery", "Era", "Event", "Generation", "Host", "HostCredential", "Installation", "Item",
+    "Page", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink", "Spent", "Stat", "Submission",
+    "Task", "Token", "Trap", "Webhook",
 )  # fmt: skip

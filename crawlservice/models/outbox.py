@@ -1,4 +1,5 @@
-"""The outbox: what happened to tasks, schedules and nodes, and the webhooks that report it."""
+"""The outbox: what happened to tasks, schedules, nodes and hosts, and the webhooks that report
+it."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _
 
+from crawlservice.models.host import HOST
 from crawlservice.models.task import REASON, SPIDER, Schedule, Task
 
 
 class Event(models.Model):
-    """What happened to a task, a schedule or a node, written in the transaction in which it
+    """What happened to a task, a schedule, a node or a host, written in the transaction in which it
     happened. ``detail``: further facts."""
 
     class Kind(models.TextChoices):
@@ -20,12 +22,15 @@ class Event(models.Model):
         SCHEDULE_FAILED = "schedule_failed", _("schedule failed")  # it cannot start its spider
         NODE_OFFLINE = "node_offline", _("node offline")
         NODE_BACK = "node_back", _("node back")
+        HOST_HELD = "host_held", _("host held")  # nothing of it is fetched for long
+        HOST_RESUMED = "host_resumed", _("host resumed")
 
     task = models.ForeignKey(Task, models.CASCADE, null=True, blank=True, verbose_name=_("task"))
     schedule = models.ForeignKey(
         Schedule, models.CASCADE, null=True, blank=True, verbose_name=_("schedule")
     )
     node = models.CharField(_("node"), max_length=100, blank=True, default="", db_default="")
+    host = models.CharField(_("host"), max_length=HOST, blank=True, default="", db_default="")
     detail = models.JSONField(_("detail"), null=True, blank=True)
     kind = models.CharField(_("kind"), max_length=20, choices=Kind)
     outcome = models.CharField(
@@ -55,7 +60,7 @@ class Event(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.task_id or self.schedule or self.node}"
+        return f"{self.kind} {self.task_id or self.schedule or self.node or self.host}"
 
     @property
     def spider(self) -> str | None:

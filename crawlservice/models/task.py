@@ -42,6 +42,17 @@ class Task(models.Model):
     settings = models.JSONField(
         _("limits"), default=dict, blank=True, help_text=_("as the spider was published")
     )
+    published_limits = models.JSONField(
+        null=True,
+        editable=False,
+        help_text="the limits as the spider was published; null: they were not changed since",
+    )
+    limits_unsent = models.BooleanField(
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="its limits were changed, and Redis has not received them",
+    )
     state = models.CharField(
         _("state"), max_length=12, choices=State, default=State.RUNNING, db_index=True
     )

@@ -14,7 +14,8 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.outcome import NO_ERRORS
 from crawlframe.request import END_URL, ROOT_URL
 from crawlservice.connections.frontier import refusal
-from crawlservice.models import Event, Page, Schedule, Task
+from crawlservice.models import HELD, Event, Page, Schedule, Task
+from crawlservice.models import Host as HeldHost
 from crawlservice.monitoring import nodes
 from crawlservice.monitoring.nodes import Node
 from crawlservice.monitoring.ttl_cache import ttl_cache
@@ -47,7 +48,7 @@ class Overview:
     the latest first; ``known``: nodes, or None while Redis is unreachable. ``partial``: more than
     OPEN tasks are open, and the totals cover the latest OPEN. ``failing``: schedules that cannot
     start, at most SHOWN. ``refusal``: why Redis is not used although it answers. ``unreadable``:
-    rows of Redis that were set aside."""
+    rows of Redis that were set aside. ``held``: hosts that are held, the latest SHOWN."""
 
     totals: Totals
     running: list[Forecast]
@@ -58,6 +59,7 @@ class Overview:
     failing: list[Schedule]
     refusal: str = ""
     unreadable: int = 0
+    held: list[HeldHost] = field(default_factory=list)
 
     @property
     def troubled(self) -> list[Node]:
@@ -121,7 +123,10 @@ def snapshot() -> Overview:
     running = forecasts(found[:SHOWN])
     refused = refusal() if known is None else ""
     partial = len(tasks) > OPEN
-    return Overview(totals, running, _ended(), known, skew, partial, failing, refused, unreadable)
+    held = [*HeldHost.objects.filter(HELD).order_by("-pk")[:SHOWN]]
+    return Overview(
+        totals, running, _ended(), known, skew, partial, failing, refused, unreadable, held
+    )
 
 
 def _nodes() -> tuple[list[Node] | None, int]:

@@ -25,6 +25,7 @@ from crawlframe.node.task_finisher import end_tasks
 from crawlservice.connections import installation
 from crawlservice.connections.database import migrations
 from crawlservice.connections.watch import watch
+from crawlservice.hosts.chores import look_after
 from crawlservice.ledger.audit import strays
 from crawlservice.ledger.cancellation import Settler
 from crawlservice.ledger.reconcile import Reconciliation, align, replay
@@ -112,7 +113,7 @@ class Steward:
     def tick(self) -> None:
         """One round, if this steward leads. What fails waits for the next round. All chores need
         ``_check_nodes``; apart from that, none blocks another."""
-        problems = [self._attempt(self._check_migrations), self._attempt(self._check_nodes)]
+        problems = [*map(self._attempt, (self._check_migrations, self._check_nodes))]
         if not problems[-1]:
             if self._leading:
                 problems += map(self._attempt, self._chores())
@@ -142,6 +143,7 @@ class Steward:
         return [
             budgets.close_overdue,
             self._check_tasks,
+            lambda: look_after(self._frontier),
             lambda: schedules.start_due(self._still_here),
             self._deliver_webhooks,
             self._signals.keep_going,
@@ -274,9 +276,8 @@ class Steward:
         """Needed if the worker that came to it died or is of an older release, or with several
         partitions: counters may agree there though requests were lost, as in ``_end``."""
         if self._frontier.store.partitions > 1:
-            if not self._frontier.holds_last(task.pk):
-                return
-            if task.state != Task.State.CANCELLING and self._bring_back(task):
+            holds = self._frontier.holds_last(task.pk)
+            if not holds or (task.state != Task.State.CANCELLING and self._bring_back(task)):
                 return
         self._frontier.begin_last(task.pk)
 

@@ -96,6 +96,7 @@ UNFOLD = {
                         "permission": _may_view_pages,
                         "active": _shows_errors,
                     },
+                    _list("host", _("Hosts"), "language"),
                     _list("generation", _("Nodes"), "dns"),
                     _list("robotsfile", _("robots.txt"), "smart_toy"),
                 ],

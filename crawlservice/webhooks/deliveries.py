@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import orjson
 from django.conf import settings
@@ -169,6 +169,9 @@ def body(event: Event) -> bytes:
         told["schedule"] = {**_schedule(event.schedule), **(event.detail or {})}
     if event.node:
         told["node"] = {"name": event.node, **(event.detail or {}), "link": _link("generation")}
+    if event.host:
+        link = f"{_link('host')}?q={quote(event.host)}"
+        told["host"] = {"name": event.host, **(event.detail or {}), "link": link}
     return orjson.dumps(told)
 
 

@@ -29,11 +29,19 @@ class Program:
         return self._client.delete(_full(path))
 
     def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self._send("post", path, body, headers)
+
+    def put(self, path: str, body: Any) -> Any:
+        return self._send("put", path, body, {})
+
+    def patch(self, path: str, body: Any) -> Any:
+        return self._send("patch", path, body, {})
+
+    def _send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         text = body if isinstance(body, str | bytes) else json.dumps(body)
         kind = headers.pop("content-type", "application/json")
-        return self._client.post(
-            _full(path), text if body is not None else "", kind, headers=headers
-        )
+        send = getattr(self._client, method)
+        return send(_full(path), text if body is not None else "", kind, headers=headers)
 
 
 def _full(path: str) -> str:

@@ -20,7 +20,7 @@ from django.utils import timezone
 from crawlframe.frontier import Frontier
 from crawlservice.accounts import tokens
 from crawlservice.accounts.roles import ROLES
-from crawlservice.models import Event, Generation, Schedule, Task, Token
+from crawlservice.models import Event, Generation, Host, Schedule, Task, Token
 from crawlservice.tasks.submit import submit
 from tests.crawlservice.programs import FAR, Program, person, program
 from tests.crawlservice.test_api_tasks import ULM, error
@@ -36,6 +36,8 @@ READS = (
     "spiders",
     "spiders/shop",
     "nodes",
+    "hosts",
+    "hosts/shop.example",
     "schedules",
     "schedules/{schedule}",
     "eras",
@@ -56,6 +58,7 @@ STEERABLE = {
 
 @pytest.fixture
 def other(published: Frontier) -> Task:
+    Host.objects.create(name="shop.example")
     return submit("shop", {"city": "Ulm"}, user=person("submitter", "other"))
 
 
@@ -104,6 +107,36 @@ def test_who_may_steer_what(published: Frontier, role: str) -> None:
             assert status(answer) == (200 if allowed else 403), (scope, verb, whose)
             state = Task.objects.get(pk=task.pk).state
             assert (state == task.state) == (not allowed or verb == "resume")
+
+
+@pytest.mark.parametrize("role", ROLE_NAMES)
+def test_who_may_order_for_hosts(service: Frontier, role: str) -> None:
+    """Who may control tasks of others; tokens of scope operate."""
+    user = person(role)
+    for scope in SCOPES:
+        caller = program(user, scope)
+        may = scope == "operate" and role in ("operator", "administrator", "root")
+        for verb in ("pause", "resume", "forget-robots"):
+            answer = caller.post(f"hosts/shop.example/{verb}")
+            assert status(answer) == (200 if may else 403), (scope, verb)
+        answer = caller.put("hosts/shop.example/order", {"delay": 1.0})
+        assert status(answer) == (200 if may else 403), scope
+        assert status(caller.delete("hosts/shop.example/order")) == (200 if may else 403), scope
+
+
+@pytest.mark.parametrize("role", ROLE_NAMES)
+def test_who_may_change_limits(published: Frontier, role: str) -> None:
+    user = person(role)
+    users = {"own": user, "other": person("submitter", "other")}
+    for scope in SCOPES:
+        caller = program(user, scope)
+        may = STEERABLE.get((role, scope), set())
+        for whose, owner in users.items():
+            task = submit("shop", {"city": "Ulm"}, user=owner)
+            answer = caller.patch(f"tasks/{task.pk}", {"delay": 9.0})
+            assert status(answer) == (200 if whose in may else 403), (scope, whose)
+            changed = Task.objects.get(pk=task.pk).published_limits is not None
+            assert changed == (whose in may)
 
 
 def test_a_token_does_not_outlive_the_rights_of_its_user(other: Task) -> None:
@@ -226,6 +259,7 @@ OPEN = {
     "/readyz": "the same",
     "/i18n/setlang/": "chooses a language",
     "/api/v1/": "there is nothing",
+    "/.well-known/http-message-signatures-directory": "public keys, for sites that verify us",
 }
 VALUES: dict[str, str] = {"app_label": "crawlservice", "content_type_id": "1", "url": "x"}
 

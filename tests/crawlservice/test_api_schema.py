@@ -26,7 +26,7 @@ from schemathesis.specs.openapi.checks import (
 
 from crawlservice.accounts import tokens
 from crawlservice.api import events
-from crawlservice.models import Era, Page, Schedule, Task
+from crawlservice.models import Era, Host, Page, Schedule, Task
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
 CHECKED = [
@@ -50,6 +50,7 @@ def openapi(
     join("alpha", version="1f00c0ffee00", state="live")
     Era.objects.create(number=1, reason="the first")
     Schedule.objects.create(name="night", spider="shop", every=60)
+    Host.objects.create(name="shop.example", statuses={"200": 3})
     add_page(ended_task, b"c", items=[{"n": 3}])
     return schemathesis.openapi.from_wsgi(
         "/api/v1/openapi.json", get_wsgi_application(), headers=known()
@@ -92,4 +93,4 @@ def test_whatever_is_sent_the_answer_is_one_of_the_schema(
             case.call_and_validate(checks=CHECKED, headers=headers)
 
         send()
-    assert len(tried) == 19, tried
+    assert len(tried) == 27, tried

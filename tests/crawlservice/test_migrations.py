@@ -1,9 +1,10 @@
-"""Migrations 0010 to 0017: forward and back with rows, and beside processes with older code."""
+"""Migrations from 0010 on: forward and back with rows, and beside processes with older code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from crawlservice import migrations
 from crawlservice.models import Generation
 from crawlservice.models import Schedule as LatestSchedule
 from crawlservice.models import Webhook as LatestWebhook
@@ -19,6 +21,7 @@ from crawlservice.security.sealing import unseal
 from crawlservice.tasks.outcomes import arguments_hash
 
 BEFORE = "0009_words"
+LATEST = max(path.stem for path in Path(migrations.__file__).parent.glob("0*.py"))
 ULM = {"city": "Ulm"}
 
 

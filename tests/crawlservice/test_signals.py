@@ -26,6 +26,11 @@ pytestmark = pytest.mark.usefixtures("service")
 Received = list[tuple[str, dict[str, Any]]]
 
 
+NAMES = (
+    "task_ended", "schedule_failed", "node_offline", "node_back", "host_held", "host_resumed",
+)  # fmt: skip
+
+
 @pytest.fixture
 def installed(service: Frontier) -> None:
     check(service)
@@ -46,7 +51,7 @@ def received() -> Iterator[Received]:
         raise ValueError("a receiver of the team's own")
 
     connected = []
-    for name in ("task_ended", "schedule_failed", "node_offline", "node_back"):
+    for name in NAMES:
         signal = getattr(signals, name)
         for one in (broken, receiver(name)):
             signal.connect(one, weak=False)
@@ -72,15 +77,18 @@ def test_each_event_is_sent_once_from_the_first_look_on(received: Received) -> N
     Event.objects.create(schedule=schedule, kind="schedule_failed")
     Event.objects.create(node="alpha", kind="node_offline")
     Event.objects.create(node="alpha", kind="node_back")
-    assert send_new() == 4
+    Event.objects.create(host="shop.example", kind="host_held")
+    Event.objects.create(host="shop.example", kind="host_resumed")
+    assert send_new() == 6
     assert send_new() == 0
     names = [name for name, _ in received]
-    assert names == ["task_ended", "schedule_failed", "node_offline", "node_back"]
+    assert tuple(names) == NAMES
     told = received[0][1]
     assert (told["task"], told["task"].spider) == (ended, "books")
     assert (told["outcome"], told["reason"]) == ("finished_with_errors", "1 of 3")
     assert told["event"].task_id == ended.pk
     assert (received[1][1]["schedule"], received[2][1]["node"]) == (schedule, "alpha")
+    assert received[4][1]["host"] == received[5][1]["host"] == "shop.example"
 
 
 @pytest.mark.usefixtures("installed")

@@ -1,7 +1,8 @@
 -- A server, and a host that is asked as claim.lua does it: the decisions are those of _pace.lua,
--- which stands above this text. Times are ms. Deterministic for a seed.
+-- whose text stands above, in define_pace(). Times are ms. Deterministic for a seed.
 -- ARGV: kind of server, duration (s), seed; then what the kind needs.
 -- Returns the log: {sent at, answered at, status, ...} and {requests lost, those that waited}
+local pace = define_pace()
 local kind, duration, seed = ARGV[1], ARGV[2] * 1000, tonumber(ARGV[3])
 
 local function chance()  -- Park and Miller 1988: a value from 0 to 1
@@ -61,17 +62,17 @@ end
 
 local reply = servers[kind](tonumber(ARGV[4]) or -1)
 local concurrency, slots = 8, tonumber(ARGV[5]) or 1000
-local host = {r = 0, f = 0, u = 0, s = 0, p = 0, gap = 0, pace = new_pace()}
+local host = {r = 0, f = 0, u = 0, s = 0, p = 0, gap = 0, pace = pace.new_pace()}
 local now, next_time, flying, log, bound = 0, 0, {}, {}, 0
 
 local function claim()
   if now < next_time or now < host.r then return end
   local limit = host.p > 0 and 1 or math.min(concurrency, slots)
-  local gap = gap_of(host.pace)
-  local n = math.min(limit - #flying, batch_of(gap, next_time, now))
+  local gap = pace.gap_of(host.pace)
+  local n = math.min(limit - #flying, pace.batch_of(gap, next_time, now))
   if n <= 0 then return end
-  bound = held_up(next_time, now, gap) and bound + n or 0
-  next_time = next_after(next_time, now, gap, n, 0)
+  bound = pace.held_up(next_time, now, gap) and bound + n or 0
+  next_time = pace.next_after(next_time, now, gap, n, 0)
   if host.p > 0 then host.p = 2 end
   for _ = 1, n do
     local arrived = now + 1 + chance() * 3
@@ -91,8 +92,8 @@ local function report()
       log[#log + 1] = math.ceil(replied)
       log[#log + 1] = status
       host.drain = 0
-      if status == 200 then hear(host, ANSWERED, replied - sent, now, bound > 0)
-      else hear(host, REFUSED, named, now, false) end
+      if status == 200 then pace.hear(host, 1, replied - sent, now, bound > 0)
+      else pace.hear(host, 2, named, now, false) end
       bound = math.max(0, bound - 1)
       if host.drain > 0 then next_time = math.max(next_time, now + host.drain) end
     end

@@ -28,7 +28,8 @@ class Server:
     """What a simulated server saw."""
 
     def __init__(self, redis: Any, kind: str, seconds: int, seed: int, *more: int) -> None:
-        source = (LUA / "_pace.lua").read_text() + SIMULATION.read_text()
+        parts = "local function define_pace()", (LUA / "_pace.lua").read_text(), "end"
+        source = "\n".join([*parts, SIMULATION.read_text()])
         flat = redis.eval(source, 0, kind, seconds, seed, *more)
         self.log = sorted(map(Entry, flat[::3], flat[1::3], flat[2::3]))
 

@@ -59,7 +59,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "left_by = {}": [
             (("removed",), "second line: no verb calls it again after it has filled the list")
         ],
-        "if not call('ZSCORE', HOSTS, host) then": [
+        "if not held_up and not call('ZSCORE', HOSTS, host) then": [
             (("always",), "it saves calls: a host that is there is not moved (NX) and has lanes")
         ],
         "return hash < 0 and -hash or hash": [(("`<` becomes `<=`",), "-0 is 0")],
@@ -147,7 +147,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if wait < 0 or left < wait then wait = left end": [
             (("`<` becomes `<=` (2)",), "the same is put in place of the same")
         ],
-        "if state[2] or state[4] or state[5] then call('PERSIST', HOST(host)) end  -- it may have "
+        "if state[2] or state[4] or obeyed then call('PERSIST', HOST(host)) end  -- it may have "
         "been idle": [(("always",), SAVES)],
     },
     "complete.lua": {

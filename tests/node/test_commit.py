@@ -523,3 +523,47 @@ def until(true: Callable[[], bool], seconds: float = 20.0) -> bool:
     while not (answer := true()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return answer
+
+
+# -- statistics of hosts ---------------------------------------------------------------------------
+
+
+def test_statistics_of_hosts_are_written_with_the_last_outcomes(desk: Desk) -> None:
+    from crawlservice.models import Host
+
+    failed = desk.outcome("/b", verdict=Verdict.ERROR, reason="http_404", status=404)
+    desk.write(desk.outcome("/a", status=200, size=10, fetch_ms=5), failed)
+    host = Host.objects.get()
+    assert (host.pages, host.errors, host.statuses) == (2, 1, {"200": 1, "404": 1})
+
+
+def test_statistics_that_cannot_be_written_hold_up_nothing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crawlframe.ledger import LedgerAway
+    from crawlservice.models import Host
+
+    def away(hosts: Any) -> None:
+        raise LedgerAway("the table is locked")
+
+    monkeypatch.setattr(desk.ledger, "add_host_stats", away)
+    desk.write(desk.outcome("/a", status=200))
+    assert desk.rows() == {"/a": "done"}
+    assert not Host.objects.exists()
+
+
+def test_statistics_are_written_while_nothing_arrives(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crawlframe.node.worker import host_counters
+
+    monkeypatch.setattr(host_counters, "EVERY", 0.01)
+    added = threading.Event()
+    monkeypatch.setattr(desk.ledger, "add_host_stats", lambda hosts: added.set())
+    monkeypatch.setattr(desk.ledger, "commit", lambda outcomes: {})
+    committer = desk.committer()
+    committer.start()
+    committer.put(desk.outcome("/a", status=200))
+    assert added.wait(10)
+    committer.close()
+    committer.join()

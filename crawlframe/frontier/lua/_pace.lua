@@ -1,6 +1,7 @@
--- Pace: what the signals of fetches mean for their host. Nothing here calls Redis or looks at a clock:
+-- Pace: what the signals of fetches mean for their host. This is the body of a function, which is only
+-- called where there is such a host, as defining all this takes longer than a short script. Nothing here calls Redis or looks at a clock:
 -- a host is a table with the fields of its hash that matter (load_host in _signals.lua). Times are ms.
-local ANSWERED, REFUSED, UNREACHABLE, BLOCKED = 1, 2, 3, 4
+local ANSWERED, REFUSED, UNREACHABLE, BLOCKED = 1, 2, 3, 4  -- as in records.py
 
 -- The adaptive rate --------------------------------------------------------------------------------
 -- AIMD (Chiu and Jain 1989) in the form of CUBIC (RFC 9438), counted in requests in place of round
@@ -190,3 +191,8 @@ local function hear(host, kind, ms, now, bound)
     fail(host, math.max(LEAST_REST, math.min(4 * gap, MOST_FIRST)), ms, 'refused', now)
   end
 end
+
+return {
+  FIRST_RATE = FIRST_RATE, new_pace = new_pace, gap_of = gap_of, batch_of = batch_of,
+  next_after = next_after, held_up = held_up, hear = hear,
+}

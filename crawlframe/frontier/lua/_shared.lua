@@ -265,7 +265,8 @@ local function free_slots(freed)
     local address = address_of(host)
     if address then addresses[address] = true end
     local active = add_slots(host, -n, address)
-    if not call('ZSCORE', HOSTS, host) and not (address and call('ZSCORE', WAITING(address), host)) then
+    local held_up = address and call('ZSCORE', WAITING(address), host)
+    if not held_up and not call('ZSCORE', HOSTS, host) then
       if call('EXISTS', LANES(host)) == 1 then show_host(host, next_of(host))
       elseif active <= 0 then rest_host(host) end
     end

@@ -1,8 +1,13 @@
 -- Signals: what fetches say about their hosts, kept with the hosts. A signal is noted by the verb that
 -- frees the slot of its fetch, so it counts once, and all are applied by hear_signals(), which must
 -- come before free_slots().
-local PACE_FIELDS = {'rate', 'ceiling', 'part', 'k', 'span', 'calm', 'latency', 'deviation', 'base',
-  'lowest', 'seen', 'at', 'step'}
+local ANSWERED = 1
+local rules
+local function pace_rules()
+  rules = rules or define_pace()
+  return rules
+end
+
 local told, watching = {}, nil  -- host -> signals
 local moved = {}  -- host -> the address to which it was connected
 
@@ -13,7 +18,7 @@ function note_signal(id, host, kind, ms, address)
     if task and task.shares then moved[host] = address end
   end
   if not kind or kind == 0 then return end
-  local task = task_of(id)
+  local task = tasks[id] or task_of(id)
   if kind ~= ANSWERED then watching = true
   elseif watching == nil then watching = call('EXISTS', WATCHED) == 1 end
   if watching or task and task.auto then
@@ -21,79 +26,86 @@ function note_signal(id, host, kind, ms, address)
   end
 end
 
-local function load_pace(packed)
-  local pace = new_pace()
-  local readable, values = pcall(cmsgpack.unpack, packed or '\144')
-  if readable and type(values) == 'table' then
-    for i, field in ipairs(PACE_FIELDS) do pace[field] = tonumber(values[i]) or pace[field] end
+-- Returns hear_host(name, signals).
+local function define_hearing()
+  local pace = pace_rules()
+  local PACE_FIELDS = {'rate', 'ceiling', 'part', 'k', 'span', 'calm', 'latency', 'deviation', 'base',
+    'lowest', 'seen', 'at', 'step'}
+  local function load_pace(packed)
+    local mine = pace.new_pace()
+    local readable, values = pcall(cmsgpack.unpack, packed or '\144')
+    if readable and type(values) == 'table' then
+      for i, field in ipairs(PACE_FIELDS) do mine[field] = tonumber(values[i]) or mine[field] end
+    end
+    return mine
   end
-  return pace
-end
 
-local function pack_pace(pace)
-  local values = {}
-  for i, field in ipairs(PACE_FIELDS) do values[i] = pace[field] end
-  return cmsgpack.pack(values)
-end
+  local function pack_pace(mine)
+    local values = {}
+    for i, field in ipairs(PACE_FIELDS) do values[i] = mine[field] end
+    return cmsgpack.pack(values)
+  end
 
-local KEPT = {'r', 'f', 'u', 's', 'p', 'why', 'b'}  -- of a host that is watched
+  local KEPT = {'r', 'f', 'u', 's', 'p', 'why', 'b'}  -- of a host that is watched
 
-local function load_host(name, adaptive)
-  local values = call('HMGET', HOST(name), 'r', 'f', 'u', 's', 'p', 'why', 'b', 'c', 'w', 'n')
-  local host = {why = values[6] or nil, b = values[7] or nil, gap = 0, drain = 0}
-  for i = 1, 5 do host[KEPT[i]] = tonumber(values[i]) or 0 end
-  if adaptive or values[8] then host.pace = load_pace(values[8]) end
-  host.bound = tonumber(values[9]) or 0
-  host.next_time = tonumber(values[10]) or 0
-  return host
-end
+  local function load_host(name, adaptive)
+    local values = call('HMGET', HOST(name), 'r', 'f', 'u', 's', 'p', 'why', 'b', 'c', 'w', 'n')
+    local host = {why = values[6] or nil, b = values[7] or nil, gap = 0, drain = 0}
+    for i = 1, 5 do host[KEPT[i]] = tonumber(values[i]) or 0 end
+    if adaptive or values[8] then host.pace = load_pace(values[8]) end
+    host.bound = tonumber(values[9]) or 0
+    host.next_time = tonumber(values[10]) or 0
+    return host
+  end
 
-local function save_host(name, host, before)
-  local set, gone = {}, {}
-  for _, field in ipairs(KEPT) do
-    local value = host[field]
-    if value ~= before[field] then
-      if not value or value == 0 then gone[#gone + 1] = field
-      else
-        set[#set + 1] = field
-        set[#set + 1] = type(value) == 'number' and integer(value) or value
+  local function save_host(name, host, before)
+    local set, gone = {}, {}
+    for _, field in ipairs(KEPT) do
+      local value = host[field]
+      if value ~= before[field] then
+        if not value or value == 0 then gone[#gone + 1] = field
+        else
+          set[#set + 1] = field
+          set[#set + 1] = type(value) == 'number' and integer(value) or value
+        end
       end
     end
-  end
-  if host.pace then
-    for _, pair in ipairs({{'g', string.format('%.3f', gap_of(host.pace))}, {'c', pack_pace(host.pace)},
-      {'w', integer(host.bound)}}) do
-      set[#set + 1], set[#set + 2] = pair[1], pair[2]
+    if host.pace then
+      for _, pair in ipairs({{'g', string.format('%.3f', pace.gap_of(host.pace))}, {'c', pack_pace(host.pace)},
+        {'w', integer(host.bound)}}) do
+        set[#set + 1], set[#set + 2] = pair[1], pair[2]
+      end
     end
+    if host.drain > 0 then
+      set[#set + 1], set[#set + 2] = 'n', integer(math.max(host.next_time, now_ms() + host.drain))
+    end
+    if host.r > now_ms() or host.p > 0 then set[#set + 1], set[#set + 2] = 'x', 1 end
+    if #set > 0 then call('HSET', HOST(name), unpack(set)) end
+    if #gone > 0 then call('HDEL', HOST(name), unpack(gone)) end
   end
-  if host.drain > 0 then
-    set[#set + 1], set[#set + 2] = 'n', integer(math.max(host.next_time, now_ms() + host.drain))
-  end
-  if host.r > now_ms() or host.p > 0 then set[#set + 1], set[#set + 2] = 'x', 1 end
-  if #set > 0 then call('HSET', HOST(name), unpack(set)) end
-  if #gone > 0 then call('HDEL', HOST(name), unpack(gone)) end
-end
 
-local function is_watched(host) return host.f > 0 or host.u > 0 or host.p > 0 or host.b ~= nil end
+  local function is_watched(host) return host.f > 0 or host.u > 0 or host.p > 0 or host.b ~= nil end
 
-local function hear_host(name, signals)
-  local adaptive = false
-  for _, signal in ipairs(signals) do adaptive = adaptive or signal[4] end
-  local host = load_host(name, adaptive)
-  local before = {}
-  for _, field in ipairs(KEPT) do before[field] = host[field] end
-  for _, signal in ipairs(signals) do
-    local kind, ms, delay, auto = unpack(signal)
-    host.gap = delay
-    hear(host, kind, ms, now_ms(), auto and host.bound > 0)
-    if auto then host.bound = math.max(0, host.bound - 1) end
+  local function hear_host(name, signals)
+    local adaptive = false
+    for _, signal in ipairs(signals) do adaptive = adaptive or signal[4] end
+    local host = load_host(name, adaptive)
+    local before = {}
+    for _, field in ipairs(KEPT) do before[field] = host[field] end
+    for _, signal in ipairs(signals) do
+      local kind, ms, delay, auto = unpack(signal)
+      host.gap = delay
+      pace.hear(host, kind, ms, now_ms(), auto and host.bound > 0)
+      if auto then host.bound = math.max(0, host.bound - 1) end
+    end
+    save_host(name, host, before)
+    if is_watched(host) ~= is_watched(before) then
+      call(is_watched(host) and 'SADD' or 'SREM', WATCHED, name)
+    end
+    if host.r ~= before.r or host.why ~= before.why then mark_held(name) end
+    if (host.r ~= before.r or host.drain > 0) and call('ZSCORE', HOSTS, name) then bring_back(name) end
   end
-  save_host(name, host, before)
-  if is_watched(host) ~= is_watched(before) then
-    call(is_watched(host) and 'SADD' or 'SREM', WATCHED, name)
-  end
-  if host.r ~= before.r or host.why ~= before.why then mark_held(name) end
-  if (host.r ~= before.r or host.drain > 0) and call('ZSCORE', HOSTS, name) then bring_back(name) end
+  return hear_host
 end
 
 -- Its fetches that are not over are counted there from now on, the one that says so included.
@@ -117,11 +129,15 @@ local function hear_signals()
   local names = {}
   for name in pairs(told) do names[#names + 1] = name end
   if #names == 0 then return end
+  local hear_host
   local watched = call('SMISMEMBER', WATCHED, unpack(names))
   for i, name in ipairs(names) do
     local matters = watched[i] == 1
     for _, signal in ipairs(told[name]) do matters = matters or signal[1] ~= ANSWERED or signal[4] end
-    if matters then hear_host(name, told[name]) end
+    if matters then
+      hear_host = hear_host or define_hearing()
+      hear_host(name, told[name])
+    end
   end
   told = {}
 end

@@ -188,9 +188,13 @@ local function rules_of(host)
   }
 end
 
+local function knows_robots(host)
+  return (tonumber(call('HGET', HOST(host), 'ro')) or 0) > now
+end
+
 -- ms; one that has not answered yet is asked at the first rate.
 local function adaptive_gap(host)
-  return tonumber(call('HGET', HOST(host), 'g')) or 1000 / FIRST_RATE
+  return tonumber(call('HGET', HOST(host), 'g')) or 1000 / pace_rules().FIRST_RATE
 end
 
 -- An address in this claim: its slots that are taken, and its next time. `full` says which of the two
@@ -216,7 +220,7 @@ end
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
-  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ro', 'ip')
+  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ip')
   local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
   local rules = state[4] and rules_of(host) or FREE
   local resting, robots_wait = rules.till > now, rules.robots_wait > now
@@ -227,11 +231,10 @@ local function take(host, quota)
   -- Lanes that must wait do not hide others: requests of cancelled tasks wait for nothing.
   local most = (resting or robots_wait) and MAX_CHOSEN_LANES or MAX_LANES
   local members = call('ZRANGE', LANES(host), 0, most - 1)
-  local robots_known = (tonumber(state[5]) or 0) > now
-  local place = state[6] and address_of(host)
+  local place = state[5] and address_of(host)
   local address = place and load_address(place)
   local crowd, spacing = 0, 0  -- the strictest limits of the address, 0 = none
-  local got, gone, skipped, kept, limit, waits, asked = 0, 0, 0, 0, math.huge, false, false
+  local got, gone, skipped, kept, limit, waits, asked, obeyed = 0, 0, 0, 0, math.huge, false, false, false
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = id and task_of(id), member .. ':' .. host
@@ -250,8 +253,8 @@ local function take(host, quota)
         delay = rules.delay or task.delay
         local concurrency = rules.concurrency or task.concurrency
         if task.robots then
-          delay = math.max(delay, rules.robots_delay)
-          if not robots_known then concurrency = 1 end  -- this one brings the robots.txt
+          delay, obeyed = math.max(delay, rules.robots_delay), true
+          if not knows_robots(host) then concurrency = 1 end  -- this one brings the robots.txt
         end
         if rules.probation then concurrency = 1 end
         local homeless = task.shares and not address  -- this one only finds out the address
@@ -270,7 +273,7 @@ local function take(host, quota)
           n = math.min(n, room_at(address, crowd, spacing))
         end
         if delay > 0 then n = math.min(n, 1)
-        elseif gap then n = math.min(n, batch_of(gap, next_time, now)) end
+        elseif gap then n = math.min(n, pace_rules().batch_of(gap, next_time, now)) end
         if left < poorer and n > 0 then
           local due = math.min(room, call('LLEN', LANE(lane)))
           if n >= due then n, kept, left = due - 1, kept + 1, left + 1 end
@@ -295,9 +298,9 @@ local function take(host, quota)
         end
         if gap and some > 0 then
           -- The rate may only grow while it is what limits the host.
-          local bound = held_up(next_time, now, gap) and not empty
+          local bound = pace_rules().held_up(next_time, now, gap) and not empty
           if bound then call('HINCRBY', HOST(host), 'w', some) else call('HDEL', HOST(host), 'w') end
-          next_time, waits = next_after(next_time, now, gap, some, delay), true
+          next_time, waits = pace_rules().next_after(next_time, now, gap, some, delay), true
         elseif polite and some > 0 and delay > 0 then
           next_time, waits = now + delay, true
         end
@@ -306,7 +309,7 @@ local function take(host, quota)
   end
   if got > 0 then
     add_slots(host, got, place)
-    if state[2] or state[4] or state[5] then call('PERSIST', HOST(host)) end  -- it may have been idle
+    if state[2] or state[4] or obeyed then call('PERSIST', HOST(host)) end  -- it may have been idle
   end
   if turn ~= (tonumber(state[3]) or 0) then call('HSET', HOST(host), 't', turn) end
   if waits then

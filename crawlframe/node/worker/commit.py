@@ -19,6 +19,7 @@ from crawlframe.frontier.frontier import REFUSAL
 from crawlframe.frontier.records import REFUSED, Signal
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
 from crawlframe.node.task_finisher import TaskFinisher
+from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
 
@@ -60,6 +61,7 @@ class Committer(threading.Thread):
         self._put = self._done = 0  # outcomes; each is counted by one thread only
         self._confirming = False
         self._task_finisher = TaskFinisher(frontier, ledger)
+        self._host_counters = HostCounters()
         self._waits = ""  # the reason why the last attempt failed
 
     @property
@@ -108,9 +110,9 @@ class Committer(threading.Thread):
         while open_:
             batch: list[Outcome] = []
             try:
-                entry = self._inbox.get(timeout=self._task_finisher.left(time.monotonic()))
+                entry = self._inbox.get(timeout=self._left())
             except queue.Empty:
-                self._end_tasks()
+                self._do_due()
                 continue
             if isinstance(entry, Outcome):
                 self._gather()
@@ -128,10 +130,32 @@ class Committer(threading.Thread):
                 self._write(batch)
                 self._done += len(batch)
                 self._settled([outcome.rid for outcome in batch])
-            if self._task_finisher.left(time.monotonic()) == 0:
-                self._end_tasks()
+                self._host_counters.add(batch, time.monotonic())
+            self._do_due()
         self._end_tasks()
+        self._add_host_stats()
         self._ledger.close()
+
+    def _left(self) -> float | None:
+        """Seconds until something is due besides outcomes; None: nothing is."""
+        now = time.monotonic()
+        both = self._task_finisher.left(now), self._host_counters.left(now)
+        return min((left for left in both if left is not None), default=None)
+
+    def _do_due(self) -> None:
+        now = time.monotonic()
+        if self._task_finisher.left(now) == 0:
+            self._end_tasks()
+        if self._host_counters.left(now) == 0:
+            self._add_host_stats()
+
+    def _add_host_stats(self) -> None:
+        """At most once: a failure costs some statistics, and holds up nothing."""
+        if hosts := self._host_counters.take():
+            try:
+                self._ledger.add_host_stats(hosts)
+            except (LedgerAway, LedgerRefused) as error:
+                log.warning("statistics of %d hosts are dropped: %s", len(hosts), error)
 
     def _end_tasks(self) -> None:
         try:

@@ -1,19 +1,20 @@
-"""task: one task in full, once or until it ends."""
+"""task: one task in full, once or until it ends; or changes its limits."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from crawlservice.cli.report import report
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import watch
 from crawlservice.tasks import outcomes
+from crawlservice.tasks.limits import AUTO, Delay, change_limits
 from crawlservice.tasks.submit import get_task
 
 
 class Command(ServiceCommand):
-    help = "Shows one task."
+    help = "Shows one task, or changes its limits while it runs."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)
@@ -23,8 +24,22 @@ class Command(ServiceCommand):
             help="until it ends (Ctrl-C leaves); exits with 1 when it has failed, with 3 when it "
             "was cancelled",
         )
+        limits = parser.add_argument_group("limits, which change at once on all nodes")
+        limits.add_argument(
+            "--delay",
+            type=read_delay,
+            metavar="SECONDS",
+            help="between two requests to a host, or auto",
+        )
+        limits.add_argument("--concurrency", type=int, metavar="N", help="in flight per host")
+        limits.add_argument(
+            "--page-limit", type=int, metavar="N", help="pages of the task; 0: no limit"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        given = {name: options[name] for name in ("delay", "concurrency", "page_limit")}
+        if any(value is not None for value in given.values()):
+            change_limits(options["id"], {"command": True}, **given)
         task = get_task(options["id"])
         if options["follow"]:
             try:
@@ -34,3 +49,10 @@ class Command(ServiceCommand):
         self.console.print(report(task))
         if options["follow"]:
             outcomes.check(task)
+
+
+def read_delay(text: str) -> Delay:
+    try:
+        return AUTO if text == AUTO else float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is neither a number of seconds nor auto") from None

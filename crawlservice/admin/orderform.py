@@ -1,0 +1,109 @@
+"""Forms of orders for hosts, and of the limits of a task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from crawlservice.hosts.orders import MAX_CONCURRENCY, MAX_DELAY, Terms
+from crawlservice.models import NOTE, Host
+from crawlservice.tasks.limits import AUTO, MAX_PAGES, Delay
+
+TIME = "%Y-%m-%dT%H:%M"  # as browsers write it
+
+
+class NoForm(forms.Form):
+    """Only a confirmation."""
+
+
+class PauseForm(forms.Form):
+    """Until when, and why."""
+
+    until = forms.DateTimeField(
+        label=_("End"),
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"}),
+        help_text=_("in UTC; empty: it does not end by itself"),
+    )
+    note = forms.CharField(
+        label=_("Note"),
+        required=False,
+        max_length=NOTE,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text=_("why, for colleagues"),
+    )
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.cleaned_data["until"], self.cleaned_data["note"])
+
+
+class OrderForm(PauseForm):
+    delay = forms.FloatField(
+        label=_("Delay"),
+        required=False,
+        min_value=0,
+        max_value=MAX_DELAY,
+        widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}),
+        help_text=_("seconds between two requests, for all tasks and nodes; empty: as tasks have"),
+    )
+    concurrency = forms.IntegerField(
+        label=_("Concurrency"),
+        required=False,
+        min_value=1,
+        max_value=MAX_CONCURRENCY,
+        widget=UnfoldAdminIntegerFieldWidget(),
+        help_text=_("requests in flight, for all tasks and nodes; empty: as tasks have"),
+    )
+    field_order = ("delay", "concurrency", "until", "note")
+
+
+class LimitsForm(forms.Form):
+    """The limits of a task that can be changed while it runs."""
+
+    delay = forms.CharField(
+        label=_("Delay"),
+        widget=UnfoldAdminTextInputWidget(),
+        help_text=_("seconds between two requests to a host, or auto: as each host bears"),
+    )
+    concurrency = forms.IntegerField(
+        label=_("Concurrency"),
+        min_value=1,
+        max_value=MAX_CONCURRENCY,
+        widget=UnfoldAdminIntegerFieldWidget(),
+        help_text=_("requests in flight per host"),
+    )
+    page_limit = forms.IntegerField(
+        label=_("Page limit"),
+        min_value=0,
+        max_value=MAX_PAGES,
+        widget=UnfoldAdminIntegerFieldWidget(),
+        help_text=_("0: no limit. Links that were left out before stay left out"),
+    )
+
+    def clean_delay(self) -> Delay:
+        text = self.cleaned_data["delay"].strip()
+        if text == AUTO:
+            return AUTO
+        try:
+            return float(text)
+        except ValueError:
+            raise forms.ValidationError(_("Enter a number of seconds, or auto.")) from None
+
+
+def ordered(host: Host) -> dict[str, Any]:
+    """The initial values of an OrderForm."""
+    until = host.order_until
+    return {
+        "delay": host.delay,
+        "concurrency": host.concurrency,
+        "until": until.strftime(TIME) if until else "",
+        "note": host.note,
+    }

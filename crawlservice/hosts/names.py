@@ -1,0 +1,47 @@
+"""Names of hosts: ``host`` or ``host:port``, in the form that they have in links."""
+
+from __future__ import annotations
+
+import re
+
+from crawlframe.errors import BadRequest, CrawlframeError
+from crawlframe.links import host_of, normalise
+from crawlservice.models import HOST, Host
+
+_FOREIGN = re.compile(r"[\s/?#@\\\0]")
+
+
+class BadHost(CrawlframeError):
+    """This is no name of a host."""
+
+
+class UnknownHost(CrawlframeError):
+    """Nothing was fetched of this host, and nobody has ordered anything for it."""
+
+
+def check_name(given: str) -> str:
+    """The name as links have it: in lower case, international names in their ASCII form, without
+    the port 80. Raises BadHost."""
+    name = given.strip()
+    problem = BadHost(
+        f"{given[:300]!r} is not a host; give one as it is in links, such as example.com or "
+        "example.com:8080, without https:// and path"
+    )
+    if not name or _FOREIGN.search(name):
+        raise problem
+    try:
+        found = host_of(normalise(f"http://{name}/"))
+    except BadRequest:
+        raise problem from None
+    if not found or len(found) > HOST:
+        raise problem
+    return found
+
+
+def get_host(given: str) -> Host:
+    """The host of this name. Raises BadHost and UnknownHost."""
+    name = check_name(given)
+    host = Host.objects.select_related("ordered_by").filter(name=name).first()
+    if host is None:
+        raise UnknownHost(f"nothing is known of the host {name}; it has not been fetched from yet")
+    return host

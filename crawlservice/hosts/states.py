@@ -1,0 +1,189 @@
+"""States of hosts: what database and frontier know of each, and in which condition it is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from redis import RedisError
+
+from crawlframe.errors import CrawlframeError
+from crawlframe.frontier.hosts import HostState
+from crawlservice.connections.frontier import frontier
+from crawlservice.models import Host
+
+LONG = 3600.0  # seconds of rest from which a host counts as held
+SHORT = 1.0  # seconds below which a host that waits for its delay counts as crawling
+LAST = datetime.max.replace(tzinfo=UTC).timestamp() - 86_400  # seconds since the epoch
+
+
+class Condition(StrEnum):
+    """The word that is shown for a host: the first one that is true."""
+
+    UNKNOWN = "unknown"  # Redis is unreachable
+    PAUSED = "paused"  # by an operator
+    HELD = "held"  # it blocks, or has asked for a long wait
+    RESTING = "resting"  # it refused or was unreachable
+    ROBOTS = "robots"  # requests wait for its robots.txt
+    WAITING = "waiting"  # for its delay, or for a free worker
+    CRAWLING = "crawling"
+    IDLE = "idle"  # nothing waits and nothing is in flight
+
+
+@dataclass(frozen=True)
+class HostNow:
+    """A host at this instant. ``state`` is empty unless ``live``: Redis has answered. ``now``:
+    seconds since the epoch."""
+
+    host: Host
+    state: HostState
+    live: bool
+    now: float
+
+    @property
+    def condition(self) -> Condition:
+        state = self.state
+        if not self.live:
+            return Condition.UNKNOWN
+        if state.why == "paused":
+            return Condition.PAUSED
+        if state.why in ("blocked", "asked") or self.rest > LONG:
+            return Condition.HELD
+        if self.rest > 0:
+            return Condition.RESTING
+        if state.why == "robots":
+            return Condition.ROBOTS
+        left = state.next_at - self.now
+        if state.queued and left >= SHORT:
+            return Condition.WAITING
+        if state.in_flight or (state.queued and left > 0):
+            return Condition.CRAWLING
+        return Condition.WAITING if state.queued else Condition.IDLE
+
+    @property
+    def rest(self) -> float:
+        """Seconds for which it rests; 0: it does not. ``inf``: until somebody resumes it."""
+        return max(0.0, self.state.resting_until - self.now)
+
+    @property
+    def until(self) -> datetime | None:
+        """When the present condition ends by itself; None: that is not known, or never."""
+        state = self.state
+        match self.condition:
+            case Condition.PAUSED | Condition.HELD | Condition.RESTING:
+                return moment(state.resting_until)
+            case Condition.ROBOTS:
+                return moment(state.robots_wait)
+            case Condition.WAITING if state.next_at > self.now:
+                return moment(state.next_at)
+        return None
+
+    @property
+    def gap(self) -> float | None:
+        """Seconds between two requests in force: of the adaptive rate, an order or the tasks; None:
+        no task has requests of it."""
+        return self.state.gap if self.state.gap is not None else self.state.delay
+
+    @property
+    def allowed(self) -> float | None:
+        """Requests per second that the delay allows; None: it sets no limit."""
+        return 1 / self.gap if self.gap else None
+
+    @property
+    def rate(self) -> float:
+        """Fetches per second in the last minute."""
+        return self.host.rate(self.now)
+
+    @property
+    def robots_until(self) -> datetime | None:
+        """Until when its robots.txt is known; None: it is not."""
+        until = self.state.robots_until
+        return moment(until) if until > self.now else None
+
+    @property
+    def robots_wait(self) -> datetime | None:
+        """Until when requests that obey robots.txt wait; None: they do not."""
+        wait = self.state.robots_wait
+        return moment(wait) if wait > self.now else None
+
+
+def read(hosts: Iterable[Host]) -> list[HostNow]:
+    """The state of each host: one round trip to Redis for all together."""
+    hosts = [*hosts]
+    states = _states([host.name for host in hosts])
+    now = time.time()
+    live = states is not None
+    found = states or {}
+    return [HostNow(host, found.get(host.name) or HostState(), live, now) for host in hosts]
+
+
+def described(now: HostNow) -> dict[str, Any]:
+    """Everything about the host, for programs."""
+    host, state = now.host, now.state
+    return {
+        "id": host.pk,
+        "name": host.name,
+        "condition": now.condition.value,
+        "why": state.why or host.held_why,
+        "until": now.until,
+        "live": now.live,
+        "queued": state.queued,
+        "in_flight": state.in_flight,
+        "rate": round(now.rate, 3),
+        "allowed": None if now.allowed is None else round(now.allowed, 3),
+        "gap": now.gap,
+        "adaptive": state.gap is not None,
+        "concurrency_in_force": state.concurrency,
+        "blocks": state.blocks,
+        "block_window": state.pages,
+        "address": state.address,
+        "robots_until": now.robots_until,
+        "robots_wait": now.robots_wait,
+        "robots_delay": state.robots_delay,
+        "first_at": host.first_at,
+        "last_at": host.last_at,
+        "pages": host.pages,
+        "errors": host.errors,
+        "bytes": host.bytes,
+        "statuses": host.statuses,
+        "latency_ms": host.latency_ms,
+        "last_status": host.last_status,
+        "last_reason": host.last_reason,
+        "held_since": host.held_since,
+        "delay": host.delay,
+        "concurrency": host.concurrency,
+        "paused": host.paused,
+        "order_until": host.order_until,
+        "note": host.note,
+        "ordered_by": host.ordered_by.get_username() if host.ordered_by else None,
+        "ordered_at": host.ordered_at,
+    }
+
+
+def tasks_of(host: Host) -> dict[int, int]:
+    """Tasks that have ready requests of the host, and how many; empty if Redis is unreachable."""
+    try:
+        return frontier().hosts.tasks(host.name)
+    except (RedisError, CrawlframeError):
+        return {}
+
+
+def moment(seconds: float) -> datetime | None:
+    """An instant of the frontier; None if it never comes."""
+    if math.isinf(seconds) or not 0 < seconds < LAST:
+        return None
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _states(names: list[str]) -> dict[str, HostState] | None:
+    if not names:
+        return {}
+    try:
+        return frontier().hosts.states(names)
+    except (RedisError, CrawlframeError):
+        return None
