@@ -38,6 +38,7 @@ class Cluster:
         self._env = {
             "CRAWLFRAME_LEASE": str(LEASE),
             "CRAWLFRAME_BEAT": str(LEASE / 5),
+            "CRAWLFRAME_RESOLVER": f"{PACKAGE}.names:resolve",
             "PYTHONPATH": str(work),
             **(env or {}),
         }
@@ -46,11 +47,11 @@ class Cluster:
         self._starts = self._edits = 0
         self._lists = count(1)
 
-    def submit(self, urls: Iterable[str]) -> int:
+    def submit(self, urls: Iterable[str], spider: str = SPIDER) -> int:
         """The number of a new task that crawls these URLs."""
         file = self._work / f"urls{next(self._lists)}"
         file.write_text("\n".join(urls))
-        return self._submit(file)
+        return self._submit(spider, file)
 
     def state(self, task: int) -> str:
         """The state of a task in the database, such as "running"."""
@@ -136,9 +137,9 @@ class Cluster:
         )  # fmt: skip
         self._nodes[name] = self._stack.enter_context(node)
 
-    def _submit(self, file: Path) -> int:
+    def _submit(self, spider: str, file: Path) -> int:
         """The number of a new task of the spider with this file of URLs."""
-        return self._any().submit(SPIDER, file=file)
+        return self._any().submit(spider, file=file)
 
     def _any(self) -> Node:
         return self._nodes[max(self._nodes)]

@@ -12,13 +12,16 @@ from benchmarks.lab.node import migrated
 from benchmarks.lab.postgres import Postgres
 from benchmarks.lab.redis import RedisServer
 from benchmarks.politeness import manners
-from benchmarks.politeness.cluster import Cluster
+from benchmarks.politeness.cluster import SPIDER, Cluster
+from benchmarks.politeness.spiders.names import ADDRESS
+from benchmarks.politeness.spiders.polite import Shared
 from benchmarks.politeness.world import ROBOTS, Entry, Host, World
 
 Place = tuple[str, str]  # host and path
 SECONDS, QUICK_SECONDS = 60.0, 12.0  # that the delays alone take
 DISTURBED = (0.2, 0.4, 0.7)  # parts of that after which something happens to the nodes
 LOOK_EVERY = 0.2  # seconds between two looks into the log
+AT_LEAST = 0.95  # of what the delay of an address allows
 FORBIDDEN = "/private/"
 
 
@@ -30,6 +33,7 @@ class Trial(NamedTuple):
     hosts: list[Host]
     places: list[Place]
     judge: Callable[[Sequence[Entry]], list[str]]
+    spider: str = SPIDER
 
 
 def undergo(
@@ -43,7 +47,8 @@ def undergo(
     is done so many seconds after the start, but not before every host was asked for a page: the
     robots.txt that a node is fetching when it is lost must be fetched again, by another."""
     tasks = {
-        trial.name: cluster.submit(world.url(*place) for place in trial.places) for trial in trials
+        trial.name: cluster.submit((world.url(*place) for place in trial.places), trial.spider)
+        for trial in trials
     }
     started = time.monotonic()
     hosts = {host.name for trial in trials for host in trial.hosts}
@@ -89,8 +94,18 @@ def conduct(trials: Sequence[Trial], work: Path, quick: bool) -> dict[str, list[
 
 def all_of_them(quick: bool) -> list[Trial]:
     if quick:
-        return [crawl_delays(10, QUICK_SECONDS), robots(20, 3), redirects(6, 3, 4)]
-    return [crawl_delays(100, SECONDS), robots(200, 5), redirects(30, 6, 15)]
+        return [
+            crawl_delays(10, QUICK_SECONDS),
+            robots(20, 3),
+            redirects(6, 3, 4),
+            shared_addresses(20, 2, QUICK_SECONDS),
+        ]
+    return [
+        crawl_delays(100, SECONDS),
+        robots(200, 5),
+        redirects(30, 6, 15),
+        shared_addresses(200, 4, SECONDS),
+    ]
 
 
 def crawl_delays(
@@ -170,6 +185,38 @@ def redirects(
 
     title = f"{chains} chains of {hops} redirects over {hosts} hosts with a delay of {delay:g} s"
     return Trial("redirects", title, servers, [path[0] for path in paths], judge)
+
+
+def shared_addresses(
+    names: int,
+    addresses: int,
+    seconds: float,
+    jitter: float = manners.JITTER,
+    share: float = AT_LEAST,
+) -> Trial:
+    """``names`` on ``addresses``, with as many pages as the addresses allow in ``seconds``, of
+    which each gets at least ``share``. ``jitter``: see ``manners.too_close``."""
+    servers = [
+        Host(f"n{number}.a{number % addresses}.test", ADDRESS.format(number % addresses + 1))
+        for number in range(names)
+    ]
+    pages = max(1, int(seconds / Shared.settings["ip_delay"] * addresses / names))
+    places = [(one.name, f"/page/{number}") for number in range(pages) for one in servers]
+
+    def judge(log: Sequence[Entry]) -> list[str]:
+        delay = Shared.settings["ip_delay"]
+        together = [one for each in manners.by_address(log, servers).values() for one in each]
+        return [
+            *manners.too_close(
+                together, dict.fromkeys({one.host for one in together}, delay), jitter
+            ),
+            *manners.crowded(log, servers, Shared.settings["ip_concurrency"]),
+            *manners.too_slow(log, servers, delay, share),
+            *manners.unanswered(log, places),
+        ]
+
+    title = f"{names} names on {addresses} addresses"
+    return Trial("addresses", title, servers, places, judge, Shared.name)
 
 
 def _address(net: int, number: int) -> str:

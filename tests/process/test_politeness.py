@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from benchmarks.politeness import trials, verdicts
-from benchmarks.politeness.cluster import SPIDER, Cluster
+from benchmarks.politeness.cluster import Cluster
 from benchmarks.politeness.limits import Bucket, Limit, Outage, Quota
 from benchmarks.politeness.scenes import HOUR, Goals, Scene
 from benchmarks.politeness.world import Host, World
@@ -29,8 +29,8 @@ JITTER = 0.4  # seconds: a busy machine may send one request that late, and the 
 class OurCluster(Cluster):
     """Tasks are submitted by this process, which has no need of another one for that."""
 
-    def _submit(self, file: Path) -> int:
-        return submit(SPIDER, {"file": str(file)}).pk
+    def _submit(self, spider: str, file: Path) -> int:
+        return submit(spider, {"file": str(file)}).pk
 
 
 @pytest.fixture
@@ -87,6 +87,7 @@ def test_delays_robots_txt_and_redirects_of_many_hosts(cluster: Cluster, tmp_pat
         trials.crawl_delays(6, 5.0, 1.0, 1.5, JITTER),
         trials.robots(8, 2),
         trials.redirects(4, 3, 4, jitter=JITTER),
+        trials.shared_addresses(12, 2, 4.0, jitter=JITTER, share=0.0),
     ]
     servers = [host for trial in some for host in trial.hosts]
     with World(servers, tmp_path / "log") as world:

@@ -1,4 +1,4 @@
-"""A spider with the default settings, which are the polite ones."""
+"""Spiders with the default settings, which are the polite ones."""
 
 from __future__ import annotations
 
@@ -20,3 +20,10 @@ class Polite(Spider):
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield {"url": response.url}
+
+
+class Shared(Polite):
+    """With limits of an address and none of its names."""
+
+    name = "shared"
+    settings = {"delay": 0.0, "ip_delay": 0.1, "ip_concurrency": 2}
