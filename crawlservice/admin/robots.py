@@ -88,7 +88,7 @@ class RobotsFileAdmin(ReadOnly):
     def delay(self, row: RobotsFile) -> str:
         return f"{row.crawl_delay:g} s" if row.crawl_delay else "-"
 
-    @admin.display(description=_("read"))
+    @admin.display(description=_("last read"))
     def read(self, row: RobotsFile) -> SafeString | str:
         return moment(row.read_at)
 

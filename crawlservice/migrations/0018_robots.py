@@ -82,7 +82,7 @@ class Migration(migrations.Migration):
                     models.SmallIntegerField(blank=True, null=True, verbose_name="HTTP status"),
                 ),
                 ("body", models.TextField(blank=True, default="", verbose_name="text")),
-                ("read_at", models.DateTimeField(blank=True, null=True, verbose_name="read")),
+                ("read_at", models.DateTimeField(blank=True, null=True, verbose_name="last read")),
                 (
                     "known_until",
                     models.DateTimeField(blank=True, null=True, verbose_name="known until"),

@@ -25,7 +25,7 @@ class RobotsFile(models.Model):
     status = models.CharField(_("state"), max_length=11, choices=State, default=State.PENDING)
     http_status = models.SmallIntegerField(_("HTTP status"), null=True, blank=True)
     body = models.TextField(_("text"), blank=True, default="")
-    read_at = models.DateTimeField(_("read"), null=True, blank=True)
+    read_at = models.DateTimeField(_("last read"), null=True, blank=True)
     known_until = models.DateTimeField(_("known until"), null=True, blank=True)
     unreachable_since = models.DateTimeField(_("unreachable since"), null=True, blank=True)
     reason = models.CharField(_("reason"), max_length=60, blank=True, default="")

@@ -41,6 +41,7 @@ def test_pages_answers_and_problems_are_counted() -> None:
         outcome("/1", url=ROOT_URL),
         outcome("/1/end", url=END_URL),
         outcome(verdict=Verdict.ERROR, reason="cancelled"),
+        outcome(verdict=Verdict.ERROR, reason="robots"),
         outcome(verdict=Verdict.PARK, reason="no such callback"),
         outcome(verdict=Verdict.DEFER, reason="memory"),
     ],
@@ -49,6 +50,13 @@ def test_what_says_nothing_of_a_host_is_left_out(kept_out: Outcome) -> None:
     counters = HostCounters()
     counters.add([kept_out], 0.0)
     assert counters.take() == {}
+
+
+def test_a_page_that_was_fetched_and_then_excluded_is_no_error() -> None:
+    counters = HostCounters()
+    counters.add([outcome(verdict=Verdict.ERROR, reason="noindex", status=200, fetch_ms=5)], 0.0)
+    found = counters.take()["a.example"]
+    assert (found.pages, found.errors, found.statuses, found.last_reason) == (1, 0, {200: 1}, "")
 
 
 def test_they_are_due_some_seconds_after_the_first() -> None:

@@ -29,6 +29,8 @@ class HostCounters:
             # Not the first and the last request of a task, whose hosts are no hosts of URLs.
             if outcome.host[:1] == "/" or outcome.cancelled or outcome.verdict in UNCOUNTED:
                 continue
+            if outcome.excluded and outcome.status is None:
+                continue  # it was not fetched
             stats = hosts.get(outcome.host)
             if stats is None:
                 if len(hosts) >= MAX_HOSTS:
@@ -55,8 +57,8 @@ def _count(stats: HostStats, outcome: Outcome) -> None:
     if answered:
         stats.fetch_ms += outcome.fetch_ms
         stats.bytes += outcome.size
-    if outcome.reason:
+    if outcome.reason and not outcome.excluded:
         stats.last_reason = outcome.reason
     if outcome.verdict.final:
         stats.pages += 1
-        stats.errors += outcome.verdict is Verdict.ERROR
+        stats.errors += outcome.verdict is Verdict.ERROR and not outcome.excluded
