@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from crawlframe.robots.reading import MAX_FILE, Fetched
 from crawlframe.robots.rules import MAX_BYTES, Rules, read_text
-from crawlframe.robots.state import RobotsState, Status
+from crawlframe.robots.state import SILENT, RobotsState, Status
 
 HOUR, DAY = 3600.0, 86_400.0  # seconds
 MIN_AGE, MAX_AGE = HOUR, DAY  # for which a file counts; the server's max-age within these
 FIRST_WAIT, LONGEST_WAIT = 60.0, HOUR  # between two attempts to read one that is unreachable
+RETRY_WAIT = 2.0  # the same, where nothing answered: requests fail of that, and use up their tries
 PATIENCE = 30 * DAY  # after which one that was unreachable all the time counts as missing
 READ = (Status.RULES, Status.NO_RULES, Status.NOT_TEXT)
 TOO_MANY = 429
@@ -51,7 +52,8 @@ def _unreachable(before: RobotsState, got: Fetched, now: float) -> RobotsState:
     """A copy that was read before goes on counting, however old. Without one, nothing may be
     fetched until it can be read, or PATIENCE is over."""
     since = before.unreachable_since or now
-    wait = min(LONGEST_WAIT, now - since + FIRST_WAIT)  # doubles: 60 s, 120 s, 240 s
+    first = RETRY_WAIT if got.status is None and got.reason in SILENT else FIRST_WAIT
+    wait = min(LONGEST_WAIT, now - since + first)  # doubles: 60 s, 120 s, 240 s
     wait = max(wait, min(got.retry_after, MAX_AGE))
     reason = got.reason or f"http_{got.status}"
     why = got.detail or f"the server answered {got.status}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+# Reasons of errors that mean that nothing answered.
+SILENT = ("dns", "connect", "tls", "timeout", "connection_lost")
 MAX_ORIGIN = 300  # characters; a DNS name has at most 253
 
 

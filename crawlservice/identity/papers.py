@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 
 from crawlframe.errors import ConfigError
 from crawlframe.identity.credentials import Credential
@@ -53,5 +54,13 @@ def identity_here() -> tuple[Identity, str]:
         identity.load(StoredPapers().read())
     except (DatabaseError, ConfigError) as error:
         identity.load(Papers())
-        return identity, f"the request is neither signed nor logged in: {error}"
+        if settings.CRAWLFRAME.bot_auth or not _has_no_tables():
+            return identity, f"the request is neither signed nor logged in: {error}"
     return identity, ""
+
+
+def _has_no_tables() -> bool:
+    """Whether the database is one that nothing has migrated, so that it has no credentials."""
+    with suppress(DatabaseError):
+        return HostCredential._meta.db_table not in connection.introspection.table_names()
+    return False

@@ -220,6 +220,7 @@ def limits_as_written(task: Task) -> dict[str, Any]:
     known = [name for name in SpiderSettings.__struct_fields__ if name in task.settings]
     written = {name: task.settings[name] for name in dict.fromkeys([*known, *task.settings])}
     adaptive = written.pop("adaptive", False)
+    written.pop("robots", None)  # it is shown elsewhere
     if "ip_delay" in written:
         written["ip_delay"] = _seconds(written["ip_delay"])
     if "delay" in written:  # stored in milliseconds, as the frontier counts

@@ -44,6 +44,7 @@ class GraphCrawl:
             spider="graph",
             settings={
                 "delay": 0,
+                "robots": False,
                 "concurrency": 1000,
                 "page_limit": page_limit,
                 "host_page_limit": host_page_limit,

@@ -14,7 +14,7 @@ import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -175,7 +175,8 @@ def test_no_trace_is_left_anywhere(
     seen.append(str(refused.value))
     # How it goes on: the task ends, events are made, the journal is written.
     task = Task.objects.get(pk=one["id"])
-    end({task.pk: Counts("finished", 0, 0, 0, *[0] * 5)}, 0)
+    with transaction.atomic():
+        end({task.pk: Counts("finished", 0, 0, 0, *[0] * 5)}, 0)
     Event.objects.create(
         kind=Event.Kind.SCHEDULE_FAILED, schedule=schedule, detail={"problem": "p"}
     )

@@ -31,7 +31,7 @@ def test_a_task_is_recorded_and_its_root_request_admitted(published: Frontier) -
     row = Task.objects.get()
     assert (row.pk, row.spider, row.priority, row.state) == (task.pk, "shop", 7, "running")
     assert row.arguments == {"city": "Ulm", "pages": 3}
-    assert limits_of(row) == TaskLimits(7, 1500, 3, 101)  # 100 pages and the start
+    assert limits_of(row) == TaskLimits(7, 1500, 3, 101, robots=True)  # 100 pages and the start
     assert unpack_admissions(row.seeds) == [root_admission(task.pk, 7)]
     counts = published.counts(task.pk)
     assert counts is not None

@@ -135,7 +135,8 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
                 "rounded up, at least one request is left for each host that is left",
             )
         ],
-        "got = got + take(host, math.ceil((want - got) / (#due - i + 1)))": [
+        "local quota, address = "
+        "math.ceil((want - got) / (#due - i + 1)), string.match(host, '^@(.*)$')": [
             (
                 ("`math.ceil` becomes `math.floor`",),
                 "shares are rounded otherwise, the sum is the same",

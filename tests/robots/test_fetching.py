@@ -23,7 +23,7 @@ from crawlframe.response import Response
 from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, Fetched, read
 from crawlframe.robots.rules import MAX_BYTES, Rules
-from crawlframe.robots.state import RobotsState, Status
+from crawlframe.robots.state import SILENT, RobotsState, Status
 from crawlframe.spider import SpiderSettings
 from tests.fetch.conftest import Exchange, Site
 
@@ -205,7 +205,7 @@ def test_what_an_answer_means(site: Site, case: Case) -> None:
     assert case.told in state.note
     if case.private == WAITS:
         assert not state.is_known(NOW)
-        assert state.next_try == NOW + 60
+        assert state.next_try == NOW + (2 if state.reason in SILENT else 60)
         assert state.reason
     else:
         assert state.is_known(NOW + 3600)

@@ -30,7 +30,7 @@ from crawlframe.response import Response
 from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, Fetched, read
 from crawlframe.robots.rules import ALLOW_ALL, LARGE, Rules, origin_of
-from crawlframe.robots.state import MAX_ORIGIN, RobotsState, Status
+from crawlframe.robots.state import MAX_ORIGIN, SILENT, RobotsState, Status
 from crawlframe.robots.token import product_token
 from crawlframe.spider import SpiderSettings
 
@@ -42,7 +42,6 @@ SHORTLY = 0.25  # seconds to wait while another worker reads it
 RECHECK = 600.0  # seconds after which a worker looks again at what the database has
 WATCH_EVERY = 1.0  # seconds between two looks for files that were forgotten
 MAX_CACHED = 2_000  # parsed files kept in a worker
-NO_ANSWER = ("dns", "connect", "tls", "timeout", "connection_lost")
 
 
 class Wait(BaseException):
@@ -178,7 +177,7 @@ class RobotsGuard:
         if state.is_due(now):  # another worker reads it
             raise Wait(url, SHORTLY, shortly=True)
         left = state.next_try - now
-        if state.reason in NO_ANSWER:
+        if state.reason in SILENT:
             raise RobotsUnread(origin, state.reason, state.note, left)
         await self._store.hold(host_of(url), left)
         raise Wait(url, left)
