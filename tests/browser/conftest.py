@@ -23,8 +23,11 @@ __all__ = ("join", "look", "odd_env", "published", "service", "shop", "web")
 
 TIMEOUT_MS = 60_000  # ms
 BOSS, PASSWORD = "boss", "geheim-4711"
-VIOLATIONS = """
+# Run before the scripts of a page. Polling every few seconds is made ten times as frequent.
+BEFORE = """
 window.violations = [];
+const later = window.setTimeout;
+window.setTimeout = (what, ms, ...rest) => later(what, ms >= 1000 ? ms / 10 : ms, ...rest);
 document.addEventListener("securitypolicyviolation", event =>
     window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
 """
@@ -79,7 +82,7 @@ def open_page(boss: User) -> Iterator[Callable[[str], Page]]:
         def open_(address: str) -> Page:
             page = stack.enter_context(chromium()).new_page()
             page.set_default_timeout(TIMEOUT_MS)
-            page.add_init_script(VIOLATIONS)
+            page.add_init_script(BEFORE)
             page.goto(address)
             page.fill("input[name=username]", BOSS)
             page.fill("input[name=password]", PASSWORD)

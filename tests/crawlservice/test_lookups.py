@@ -77,7 +77,7 @@ def rows(ended_task: Task) -> Task:
     return ended_task
 
 
-@pytest.mark.parametrize("orm", ["sqlite"], indirect=True)  # no row is asked for
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)  # no row is asked for
 @pytest.mark.parametrize("site", REGISTRY, ids=lambda site: site.model.__name__)
 def test_every_list_takes_declared_look_ups_only(site: Any, rows: Task) -> None:
     assert isinstance(site, DeclaredLookups)

@@ -327,3 +327,42 @@ def test_what_was_learned_outlives_an_era(bench: Bench) -> None:
     assert bench.claim() == []
     recover(bench)
     assert len(bench.claim()) == 1
+
+
+# -- delays ----------------------------------------------------------------------------------------
+
+
+def next_in(bench: Bench, now: int) -> int:
+    """Milliseconds after ``now`` at which the next request may go."""
+    return int(bench.redis.hget(bench.key("HOST", HOST), "n")) - now
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_delay_counts_from_when_the_request_was_sent(bench: Bench, adaptive: bool) -> None:
+    limits = TaskLimits(delay=2000, adaptive=adaptive)
+    bench.frontier.open_task(1, limits, bench.requests(3))
+    (one,) = bench.claim()
+    time.sleep(0.3)  # the worker was late
+    now = bench.now()
+    tell(bench, ANSWERED, 10, one)
+    assert 1990 <= next_in(bench, now) <= 2100
+    assert bench.redis.zscore(bench.key("HOSTS"), HOST) == now + next_in(bench, now)
+
+
+def test_a_delay_is_not_shortened(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(delay=2000), bench.requests(3))
+    (one,) = bench.claim()
+    before = int(bench.redis.hget(bench.key("HOST", HOST), "n"))
+    time.sleep(0.1)
+    tell(bench, ANSWERED, 10_000, one)  # it took longer than it was held
+    assert int(bench.redis.hget(bench.key("HOST", HOST), "n")) == before
+
+
+def test_the_delay_of_robots_txt_counts_from_then_too(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(adaptive=True, robots=True), bench.requests(3))
+    bench.frontier.hosts.robots(HOST, time.time() + 1000, delay=3.0)
+    (one,) = bench.claim()
+    time.sleep(0.3)
+    now = bench.now()
+    tell(bench, ANSWERED, 10, one)
+    assert 2990 <= next_in(bench, now) <= 3100

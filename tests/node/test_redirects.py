@@ -96,7 +96,7 @@ class Way:
             spider,
             self.web,
             settings=HERE,
-            fetched=lambda claimed: self.over.append(claimed.host),
+            fetched=lambda claimed, signal: self.over.append(claimed.host),
             moves=moves,
         )
 
@@ -245,7 +245,7 @@ def test_a_status_at_the_end_of_a_chain() -> None:
 
 
 def test_a_retry_is_one_of_the_hop() -> None:
-    way = Way({f"{A}/": (302, f"{B}/"), f"{B}/": 503})
+    way = Way({f"{A}/": (302, f"{B}/"), f"{B}/": 500})
     last = way.run(Request(f"{A}/"))
     assert (last.verdict, last.host) == (Verdict.RETRY, "b.example")
     assert hops_of(last.record) == [Hop(302, f"{B}/")]

@@ -11,7 +11,7 @@ end
 local told, watching = {}, nil  -- host -> signals
 local moved = {}  -- host -> the address to which it was connected
 
--- Answers matter only to hosts with an adaptive rate, and to those that are watched.
+-- Answers matter only to hosts with a delay or an adaptive rate, and to those that are watched.
 function note_signal(id, host, kind, ms, address)
   if address and address ~= '' then
     local task = task_of(id)
@@ -21,7 +21,7 @@ function note_signal(id, host, kind, ms, address)
   local task = tasks[id] or task_of(id)
   if kind ~= ANSWERED then watching = true
   elseif watching == nil then watching = call('EXISTS', WATCHED) == 1 end
-  if watching or task and task.auto then
+  if watching or task and (task.auto or task.delay > 0) then
     append(told, host, {kind, ms, task and task.delay or 0, task and task.auto})
   end
 end
@@ -49,12 +49,13 @@ local function define_hearing()
   local KEPT = {'r', 'f', 'u', 's', 'p', 'why', 'b'}  -- of a host that is watched
 
   local function load_host(name, adaptive)
-    local values = call('HMGET', HOST(name), 'r', 'f', 'u', 's', 'p', 'why', 'b', 'c', 'w', 'n')
-    local host = {why = values[6] or nil, b = values[7] or nil, gap = 0, drain = 0}
+    local values = call('HMGET', HOST(name), 'r', 'f', 'u', 's', 'p', 'why', 'b', 'c', 'w', 'n', 'rd', 'od')
+    local host = {why = values[6] or nil, b = values[7] or nil, gap = 0, drain = 0, spaced = 0}
     for i = 1, 5 do host[KEPT[i]] = tonumber(values[i]) or 0 end
     if adaptive or values[8] then host.pace = load_pace(values[8]) end
     host.bound = tonumber(values[9]) or 0
     host.next_time = tonumber(values[10]) or 0
+    host.robots_delay, host.ordered = tonumber(values[11]) or 0, tonumber(values[12])
     return host
   end
 
@@ -76,12 +77,19 @@ local function define_hearing()
         set[#set + 1], set[#set + 2] = pair[1], pair[2]
       end
     end
-    if host.drain > 0 then
-      set[#set + 1], set[#set + 2] = 'n', integer(math.max(host.next_time, now_ms() + host.drain))
+    local next_time = math.max(host.next_time, host.spaced, host.drain > 0 and now_ms() + host.drain or 0)
+    if next_time > host.next_time then
+      set[#set + 1], set[#set + 2] = 'n', integer(math.ceil(next_time))
     end
     if host.r > now_ms() or host.p > 0 then set[#set + 1], set[#set + 2] = 'x', 1 end
     if #set > 0 then call('HSET', HOST(name), unpack(set)) end
     if #gone > 0 then call('HDEL', HOST(name), unpack(gone)) end
+  end
+
+  -- A worker may send a request later than it was claimed: the delay counts from then.
+  local function space(host, ms, delay)
+    local spacing = math.max(host.ordered or delay, host.robots_delay)
+    if ms >= 0 and spacing > 0 then host.spaced = math.max(host.spaced, now_ms() - ms + spacing) end
   end
 
   local function is_watched(host) return host.f > 0 or host.u > 0 or host.p > 0 or host.b ~= nil end
@@ -97,13 +105,15 @@ local function define_hearing()
       host.gap = delay
       pace.hear(host, kind, ms, now_ms(), auto and host.bound > 0)
       if auto then host.bound = math.max(0, host.bound - 1) end
+      if kind == ANSWERED then space(host, ms, delay) end
     end
     save_host(name, host, before)
     if is_watched(host) ~= is_watched(before) then
       call(is_watched(host) and 'SADD' or 'SREM', WATCHED, name)
     end
     if host.r ~= before.r or host.why ~= before.why then mark_held(name) end
-    if (host.r ~= before.r or host.drain > 0) and call('ZSCORE', HOSTS, name) then bring_back(name) end
+    local later = host.r ~= before.r or host.drain > 0 or host.spaced > host.next_time
+    if later and call('ZSCORE', HOSTS, name) then bring_back(name) end
   end
   return hear_host
 end
@@ -133,7 +143,9 @@ local function hear_signals()
   local watched = call('SMISMEMBER', WATCHED, unpack(names))
   for i, name in ipairs(names) do
     local matters = watched[i] == 1
-    for _, signal in ipairs(told[name]) do matters = matters or signal[1] ~= ANSWERED or signal[4] end
+    for _, signal in ipairs(told[name]) do
+      matters = matters or signal[1] ~= ANSWERED or signal[3] > 0 or signal[4]
+    end
     if matters then
       hear_host = hear_host or define_hearing()
       hear_host(name, told[name])

@@ -1,0 +1,1 @@
+"""How polite Crawlframe, Scrapy and Crawlee are to simulated servers on loopback addresses."""
