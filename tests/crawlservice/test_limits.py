@@ -37,7 +37,8 @@ def test_limits_are_recorded_and_hold_at_once(published: Frontier, task: Task) -
     assert in_force(published, task) == expected
     task.refresh_from_db()
     assert (task.settings["delay"], task.settings["page_limit"]) == (250, 7)
-    assert task.published_limits == {"delay": 1500, "concurrency": 3, "page_limit": 100}
+    published_limits = {"delay": 1500, "concurrency": 3, "page_limit": 100}
+    assert task.published_limits == {**published_limits, "adaptive": False, "robots": True}
     assert not task.limits_unsent
     (entry,) = Action.objects.all()
     assert (entry.verb, entry.task_id) == ("change limits", task.pk)
