@@ -22,7 +22,7 @@ class CredentialForm(forms.ModelForm):
     """The secret is entered, and again when it would go to another host."""
 
     secret = forms.CharField(
-        label=_("password or token"),
+        label=_("Password or token"),
         required=False,
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
@@ -55,7 +55,10 @@ class CredentialForm(forms.ModelForm):
             return cleaned
         sent = (host, cleaned["scheme"], cleaned["http"])
         if kept and (sent[:2] != self._before[:2] or (sent[2] and not self._before[2])):
-            self.add_error("secret", _("Enter it again: it would be sent in another way."))
+            self.add_error(
+                "secret",
+                _("Enter it again: this change would send it to another host or in another way."),
+            )
         if secret == MASK:
             self.add_error("secret", _("This is a mask. Enter the password or token itself."))
         cleaned["host"] = host

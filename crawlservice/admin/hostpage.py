@@ -55,25 +55,25 @@ DECISIONS = {
         Decision(
             "pause", _("Pause"), "pause", PauseForm,
             lambda name, who, form: orders.pause(name, who, form.terms),
-            _("Nothing of it is fetched, by any task, until it is resumed. Its requests wait."),
+            _("No task fetches anything from it until it is resumed. Its requests wait."),
         ),
         Decision(
             "resume", _("Resume"), "play_arrow", NoForm,
             lambda name, who, form: orders.resume(name, who),
-            _("Ends its pause, and its rest if it refused, blocked or was unreachable."),
+            _("Ends its pause, and the rest after it refused, blocked or was unreachable."),
         ),
         Decision(
-            "order", _("Order"), "tune", OrderForm,
+            "order", _("Set limits"), "tune", OrderForm,
             lambda name, who, form: orders.order(
                 name, who, delay=form.cleaned_data["delay"],
                 concurrency=form.cleaned_data["concurrency"], terms=form.terms,
             ),
-            _("Delay and concurrency of this host, in place of those of all tasks."),
+            _("An order: delay and concurrency of this host, in place of those of all tasks."),
         ),
         Decision(
             "clear", _("Clear order"), "close", NoForm,
             lambda name, who, form: orders.clear(name, who),
-            _("The limits of each task hold again. A pause ends, too."),
+            _("The limits of each task apply again. A pause ends, too."),
         ),
         Decision(
             "forget-robots", _("Forget robots.txt"), "refresh", NoForm,
@@ -160,7 +160,7 @@ def _done(request: HttpRequest, host: Host, decision: Decision, form: forms.Form
         form.add_error(None, str(error))
         return False
     else:
-        text = _("{host}: {what} is in force on all nodes")
+        text = _("“{what}” took effect for {host} on all nodes")
         messages.success(request, str(text).format(host=host.name, what=decision.text))
     return True
 

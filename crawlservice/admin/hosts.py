@@ -23,7 +23,7 @@ from crawlservice.display import badge
 from crawlservice.hosts import orders
 from crawlservice.hosts.lists import Which, chosen, named
 from crawlservice.hosts.states import HostNow, read
-from crawlservice.hosts.words import LABELS, clock_time, speed, why
+from crawlservice.hosts.words import LABELS, speed, why
 from crawlservice.models import Host
 
 DONE: dict[str, str | Promise] = {
@@ -149,7 +149,7 @@ class HostAdmin(ReadOnly):
             return str(_("unreachable"))
         if now.robots_until is None:
             return "-"
-        return str(_("until {time}")).format(time=clock_time(now.robots_until, now.now))
+        return str(_("known"))
 
     # -- actions ----------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ VERBS = {
     "login failed": _("login failed"),
     "logout": _("logout"),
     "make setup link": _("make setup link"),
-    "order": _("order for"),
+    "order": _("set limits of"),
     "pause": _("pause"),
     "prune": _("prune"),
     "reconcile": _("reconcile"),

@@ -52,7 +52,9 @@ class OrderForm(PauseForm):
         min_value=0,
         max_value=MAX_DELAY,
         widget=UnfoldAdminDecimalFieldWidget(attrs={"step": "any"}),
-        help_text=_("seconds between two requests, for all tasks and nodes; empty: as tasks have"),
+        help_text=_(
+            "seconds between two requests, for all tasks and nodes; empty: as each task says"
+        ),
     )
     concurrency = forms.IntegerField(
         label=_("Concurrency"),
@@ -60,7 +62,7 @@ class OrderForm(PauseForm):
         min_value=1,
         max_value=MAX_CONCURRENCY,
         widget=UnfoldAdminIntegerFieldWidget(),
-        help_text=_("requests in flight, for all tasks and nodes; empty: as tasks have"),
+        help_text=_("requests in flight, for all tasks and nodes; empty: as each task says"),
     )
     field_order = ("delay", "concurrency", "until", "note")
 
@@ -71,7 +73,9 @@ class LimitsForm(forms.Form):
     delay = forms.CharField(
         label=_("Delay"),
         widget=UnfoldAdminTextInputWidget(),
-        help_text=_("seconds between two requests to a host, or auto: as each host bears"),
+        help_text=_(
+            "seconds between two requests to a host, or auto: as fast as each host can take"
+        ),
     )
     concurrency = forms.IntegerField(
         label=_("Concurrency"),
@@ -85,7 +89,7 @@ class LimitsForm(forms.Form):
         min_value=0,
         max_value=MAX_PAGES,
         widget=UnfoldAdminIntegerFieldWidget(),
-        help_text=_("0: no limit. Links that were left out before stay left out"),
+        help_text=_("0: no limit. Links that were left out before are not brought back"),
     )
 
     def clean_delay(self) -> Delay:

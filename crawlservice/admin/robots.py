@@ -63,7 +63,9 @@ class RobotsFileAdmin(ReadOnly):
     def has_forget_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("crawlservice.steer_task")
 
-    @admin.action(description=_("Forget, so that they are read again"), permissions=["forget"])
+    @admin.action(
+        description=_("Forget selected files, so that they are read again"), permissions=["forget"]
+    )
     def forget(self, request: HttpRequest, chosen: QuerySet[RobotsFile]) -> None:
         origins = [*chosen.order_by("origin").values_list("origin", flat=True)]
         try:
@@ -72,9 +74,9 @@ class RobotsFileAdmin(ReadOnly):
             self.message_user(request, str(error), messages.ERROR)
             return
         record("forget robots", **by(request), origins=origins)
-        text = ngettext("{n} robots.txt was forgotten", "{n} robots.txt were forgotten", n).format(
-            n=n
-        )
+        text = ngettext(
+            "{n} robots.txt file was forgotten", "{n} robots.txt files were forgotten", n
+        ).format(n=n)
         self.message_user(request, text, messages.SUCCESS)
 
     @admin.display(description=_("state"))
@@ -92,7 +94,7 @@ class RobotsFileAdmin(ReadOnly):
     def read(self, row: RobotsFile) -> SafeString | str:
         return moment(row.read_at)
 
-    @admin.display(description=_("counts until"))
+    @admin.display(description=_("valid until"))
     def counts_until(self, row: RobotsFile) -> SafeString | str:
         return moment(row.known_until)
 
@@ -100,7 +102,7 @@ class RobotsFileAdmin(ReadOnly):
     def unreachable(self, row: RobotsFile) -> SafeString | str:
         return moment(row.unreachable_since)
 
-    @admin.display(description=_("asked again"))
+    @admin.display(description=_("next read"))
     def due(self, row: RobotsFile) -> SafeString | str:
         return moment(row.next_try or row.known_until)
 

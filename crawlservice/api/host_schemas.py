@@ -63,7 +63,7 @@ class HostOut(BaseModel):
     address: str = Field(description="IP address of the last connection")
     robots_until: datetime | None = Field(description="until when its robots.txt is known")
     robots_wait: datetime | None = Field(
-        description="until when requests that obey robots.txt wait"
+        description="when its robots.txt is tried again; requests that obey it wait until then"
     )
     robots_delay: float = Field(description="seconds that its robots.txt asks for")
     first_at: datetime

@@ -78,7 +78,7 @@ class TaskLimitsIn(Given):
     """The limits that change; the others stay."""
 
     delay: Annotated[float, Field(ge=0, le=MAX_DELAY)] | Literal["auto"] | None = Field(
-        None, description="seconds between two requests to a host; auto: as each host bears"
+        None, description="seconds between two requests to a host; auto: what each host can take"
     )
     concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] | None = Field(
         None, description="requests in flight per host"

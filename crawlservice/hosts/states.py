@@ -56,9 +56,9 @@ class HostNow:
             return Condition.HELD
         if self.rest > 0:
             return Condition.RESTING
-        if state.why == "robots":
+        if state.why == "robots" and self.robots_until is None:
             return Condition.ROBOTS
-        left = state.next_at - self.now
+        left = self.next_at - self.now
         if state.queued and left >= SHORT:
             return Condition.WAITING
         if state.in_flight or (state.queued and left > 0):
@@ -79,9 +79,16 @@ class HostNow:
                 return moment(state.resting_until)
             case Condition.ROBOTS:
                 return moment(state.robots_wait)
-            case Condition.WAITING if state.next_at > self.now:
-                return moment(state.next_at)
+            case Condition.WAITING if self.next_at > self.now:
+                return moment(self.next_at)
         return None
+
+    @property
+    def next_at(self) -> float:
+        """Seconds since the epoch before which its delay allows no request. The first page waits
+        the delay after robots.txt, too."""
+        known = self.robots_until is not None
+        return max(self.state.next_at, self.state.robots_wait if known else 0.0)
 
     @property
     def gap(self) -> float | None:
@@ -107,9 +114,10 @@ class HostNow:
 
     @property
     def robots_wait(self) -> datetime | None:
-        """Until when requests that obey robots.txt wait; None: they do not."""
+        """When its robots.txt is tried again, for which requests that obey it wait; None: they do
+        not."""
         wait = self.state.robots_wait
-        return moment(wait) if wait > self.now else None
+        return moment(wait) if wait > self.now and self.robots_until is None else None
 
 
 def read(hosts: Iterable[Host]) -> list[HostNow]:

@@ -35,13 +35,14 @@ def why(now: HostNow) -> str:
         case Condition.PAUSED:
             return until or _("until an operator resumes it")
         case Condition.HELD | Condition.RESTING:
-            return f"{_reason(now)} {until or _('until an operator resumes it')}".strip()
+            end = until or _("until an operator resumes it")
+            return _("{reason}, {end}").format(reason=_reason(now), end=end)
         case Condition.ROBOTS:
             return _("its robots.txt cannot be read; the next try is at {time}").format(
                 time=clock_time(now.until, now.now) if now.until else "?"
             )
         case Condition.WAITING:
-            left = now.state.next_at - now.now
+            left = now.next_at - now.now
             if left > 0:
                 return _("for its delay, {seconds} s more").format(seconds=f"{left:.1f}")
             return _("for a free worker")

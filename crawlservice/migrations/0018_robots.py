@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
                             ("pending", "not read yet"),
                             ("rules", "rules"),
                             ("no_rules", "no rules"),
-                            ("not_text", "not a text"),
+                            ("not_text", "not text"),
                             ("unreachable", "unreachable"),
                             ("given_up", "given up"),
                         ],
@@ -85,7 +85,7 @@ class Migration(migrations.Migration):
                 ("read_at", models.DateTimeField(blank=True, null=True, verbose_name="last read")),
                 (
                     "known_until",
-                    models.DateTimeField(blank=True, null=True, verbose_name="known until"),
+                    models.DateTimeField(blank=True, null=True, verbose_name="valid until"),
                 ),
                 (
                     "unreachable_since",

@@ -15,7 +15,7 @@ class RobotsFile(models.Model):
         PENDING = Status.PENDING, _("not read yet")
         RULES = Status.RULES, _("rules")
         NO_RULES = Status.NO_RULES, _("no rules")
-        NOT_TEXT = Status.NOT_TEXT, _("not a text")
+        NOT_TEXT = Status.NOT_TEXT, _("not text")
         UNREACHABLE = Status.UNREACHABLE, _("unreachable")
         GIVEN_UP = Status.GIVEN_UP, _("given up")
 
@@ -26,7 +26,7 @@ class RobotsFile(models.Model):
     http_status = models.SmallIntegerField(_("HTTP status"), null=True, blank=True)
     body = models.TextField(_("text"), blank=True, default="")
     read_at = models.DateTimeField(_("last read"), null=True, blank=True)
-    known_until = models.DateTimeField(_("known until"), null=True, blank=True)
+    known_until = models.DateTimeField(_("valid until"), null=True, blank=True)
     unreachable_since = models.DateTimeField(_("unreachable since"), null=True, blank=True)
     reason = models.CharField(_("reason"), max_length=60, blank=True, default="")
     next_try = models.DateTimeField(_("next try"), null=True, blank=True)

@@ -42,5 +42,9 @@ register.filter("condition", condition_badge)
 def bar(known: Forecast) -> dict[str, Any]:
     """A task's progress in words, and as a bar if it is known."""
     whole = max(1, known.total or 0)
-    nf, ne = (100 * n / whole for n in (known.progress.nf, known.progress.errors))
-    return {"known": known, "nf": round(nf, 2), "ne": round(ne, 2)}
+    progress = known.progress
+    nf, ne, nx = (100 * n / whole for n in (progress.nf, progress.errors, progress.excluded))
+    return {
+        "known": known, "nf": round(nf, 2), "ne": round(ne, 2),
+        "nx": round(nx, 2), "ended": round(nf + ne, 2),
+    }  # fmt: skip

@@ -299,6 +299,7 @@ def test_webhooks_and_the_stream_name_the_host(service: Frontier) -> None:
         (HostState(why="blocked", trial=True), "held"),
         (HostState(why="paused", resting_until=math.inf), "paused"),
         (HostState(why="robots", robots_wait=160.0), "robots"),
+        (HostState(queued=5, why="robots", robots_wait=160.0, robots_until=900.0), "waiting"),
     ],
 )
 def test_the_condition_is_the_first_one_that_is_true(state: HostState, condition: str) -> None:

@@ -65,10 +65,10 @@ def test_states_are_told_in_plain_words(admin: Client, published: Frontier) -> N
     page = look(admin)
     found = dict(zip(cells(page, "name"), cells(page, "condition"), strict=True))
     words = {
-        "a": "restingafter a refusal (429 or 503) until ",
-        "b": "heldit blocks until an operator resumes it",
-        "c": "heldit asked for a long wait until 20",
-        "d": "restingafter time-outs or refused connections until ",
+        "a": "restingafter a refusal (429 or 503), until ",
+        "b": "heldit blocks, until an operator resumes it",
+        "c": "heldit asked for a long wait, until 20",
+        "d": "restingafter time-outs or refused connections, until ",
         "e": "pauseduntil an operator resumes it",
         "f": "robots.txtits robots.txt cannot be read; the next try is at ",
         NAME: "waitingfor its delay, ",
@@ -191,7 +191,7 @@ def test_decisions_are_confirmed_and_take_effect(published: Frontier) -> None:
     assert "in place of those of all tasks" in look(browser, place(host, "order"))
     assert not Host.objects.get().ordered_at
     page = browser.post(place(host, "order"), data, follow=True).content.decode()
-    assert f"{NAME}: Order is in force on all nodes" in page
+    assert f"“Set limits” took effect for {NAME} on all nodes" in page
     order = published.hosts.states([NAME])[NAME].order
     assert order is not None
     assert (order.delay, order.concurrency) == (2.5, None)
@@ -240,7 +240,7 @@ def test_the_dashboard_names_held_hosts(admin: Client, published: Frontier) -> N
     look_after(published)
     overview.snapshot.clear()
     page = look(admin, "/admin/")
-    assert "A host is held:" in page
+    assert "Held host:" in page
     assert place(Host.objects.get()) in page
 
 
@@ -292,4 +292,4 @@ def test_the_words_are_translated_lazily(service: Frontier) -> None:
     hold(service, NAME, "blocked")
     now = read(Host.objects.all())[0]
     with translation.override("en"):
-        assert why(now) == "it blocks until an operator resumes it"
+        assert why(now) == "it blocks, until an operator resumes it"

@@ -84,7 +84,7 @@ def test_who_may_forget(
     may: bool,
 ) -> None:
     client = as_role(role)
-    assert ("Forget, so that" in listed(client)) == may
+    assert ("Forget selected files" in listed(client)) == may
     before = published.hosts.robots_forgotten()
     published.hosts.robots("down.example:8080", wait=60.0)
     chosen = [files[0].pk, files[1].pk]
