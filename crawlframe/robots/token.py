@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _PRODUCT = re.compile(r"[A-Za-z0-9_-]+")
 # "Mozilla/5.0 (compatible; Examplebot/2.1; ...)": the product that says who it is.
 _COMPATIBLE = re.compile(r"mozilla/[^(]*\(compatible;\s*([A-Za-z0-9_-]+)", re.I)
 
 
+@lru_cache(maxsize=256)
 def product_token(user_agent: str) -> str:
     """Returns the first product name of a User-Agent in lower case, such as ``crawlframe``; "*" if
     it has none, to which only the rules for all crawlers apply."""
