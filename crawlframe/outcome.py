@@ -65,6 +65,7 @@ class Outcome:
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
     redirects: list[Hop] = field(default_factory=list)  # those of earlier claims too
+    usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
     items: list[bytes] = field(default_factory=list)  # JSON
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)

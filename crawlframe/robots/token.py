@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 _PRODUCT = re.compile(r"[A-Za-z0-9_-]+")
@@ -18,3 +19,12 @@ def product_token(user_agent: str) -> str:
         return compatible[1].lower()
     product = _PRODUCT.match(user_agent.strip())
     return product[0].lower() if product else "*"
+
+
+def user_agent_of(*headers: Mapping[str, str]) -> str:
+    """Returns the User-Agent that the first of these headers have; "" if none has one."""
+    for some in headers:
+        for name, value in some.items():
+            if name.lower() == "user-agent":
+                return str(value)
+    return ""

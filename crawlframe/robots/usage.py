@@ -1,9 +1,9 @@
 """Usage: what a page says about its use: X-Robots-Tag, meta robots, Content-Signal and TDMRep.
 
-Nothing is parsed for a page that says nothing: headers are looked up by name, and a head is searched
-for the names of its ``<meta>`` elements first. Where two statements differ, "no" counts; only those
-of TDMRep have an order. Sources: Google's "Robots meta tag, data-nosnippet, and X-Robots-Tag
-specifications", contentsignals.org, and the TDM Reservation Protocol (W3C CG, 2024)."""
+Nothing is parsed for a page that says nothing: headers are looked up by name, and a head is
+searched for the names of its ``<meta>`` elements first. Where two statements differ, "no" counts;
+only those of TDMRep have an order. Sources: Google's specification of the robots meta tag and of
+X-Robots-Tag, contentsignals.org, and the TDM Reservation Protocol (W3C CG, 2024)."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Worker:
             self.web,
             settings=conf,
             robots=self.guard,
-            fetched=lambda claimed: self.freed.append(claimed.rid),
+            fetched=lambda claimed, signal: self.freed.append(claimed.rid),
             clock=lambda: self.clock,
         )
 

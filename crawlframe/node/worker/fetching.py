@@ -24,6 +24,7 @@ from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
 from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
+from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
 from crawlframe.record import Hop, with_hops
 from crawlframe.request import Request
@@ -49,11 +50,14 @@ class Fetching:
         clock: Callable[[], float] = time.perf_counter,
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
+        user_agent: str = "",
     ) -> None:
-        """``robots``: of spiders that obey robots.txt; None: it is not asked for."""
+        """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
+        that of requests whose spider names none."""
         self._downloader = downloader
         self._robots = robots
         self._moves = moves
+        self._terms = Terms(user_agent)
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
@@ -159,6 +163,7 @@ class Fetching:
         judge.check()
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
+        self._terms.read(response, sent, outcome, crawl.settings)
         return response
 
     def _check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | None:

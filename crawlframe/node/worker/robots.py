@@ -31,7 +31,7 @@ from crawlframe.robots.judge import judge
 from crawlframe.robots.reading import MAX_FILE, Fetched, read
 from crawlframe.robots.rules import ALLOW_ALL, LARGE, Rules, origin_of
 from crawlframe.robots.state import MAX_ORIGIN, RobotsState, Status
-from crawlframe.robots.token import product_token
+from crawlframe.robots.token import product_token, user_agent_of
 from crawlframe.spider import SpiderSettings
 
 log = logging.getLogger(__name__)
@@ -108,7 +108,8 @@ class RobotsGuard:
 
     def check_for(self, request: Request, settings: SpiderSettings) -> RobotsCheck:
         """Returns the check of the URLs that are sent for a request."""
-        return RobotsCheck(self, request, settings, self._user_agent(request, settings))
+        own = user_agent_of(request.headers, settings.headers) or settings.user_agent
+        return RobotsCheck(self, request, settings, own or self._settings.user_agent)
 
     async def rules_for(
         self, url: str, user_agent: str, request: Request, settings: SpiderSettings
@@ -151,13 +152,6 @@ class RobotsGuard:
         self._loading.pop(key, None)
         if not done.cancelled():
             done.exception()  # whoever waited for it has it
-
-    def _user_agent(self, request: Request, settings: SpiderSettings) -> str:
-        for headers in (request.headers, settings.headers):
-            for name, value in headers.items():
-                if name.lower() == "user-agent":
-                    return str(value)
-        return settings.user_agent or self._settings.user_agent
 
     async def _load(self, url: str, origin: str, token: str, user_agent: str, via: str) -> Rules:
         turn = await self._store.turn(origin, LEASE)

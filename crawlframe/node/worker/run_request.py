@@ -80,7 +80,9 @@ class RequestRunner:
         self._sieve = sieve
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
-        self._fetching = Fetching(downloader, self.callbacks, fetched, clock, robots, moves)
+        self._fetching = Fetching(
+            downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent
+        )
         self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 

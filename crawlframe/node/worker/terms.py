@@ -1,0 +1,28 @@
+"""Terms: what a page says about its use, recorded for the ledger."""
+
+from __future__ import annotations
+
+from crawlframe.outcome import Outcome
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.robots.token import product_token, user_agent_of
+from crawlframe.robots.usage import read_usage
+from crawlframe.spider import SpiderSettings
+
+
+class Terms:
+    """Reads the pages of one worker. ``user_agent``: that of requests whose spider names none."""
+
+    def __init__(self, user_agent: str) -> None:
+        self._user_agent = user_agent
+
+    def read(
+        self, response: Response, sent: Request, outcome: Outcome, settings: SpiderSettings
+    ) -> None:
+        """Sets ``usage`` of a response and of its outcome. ``sent``: the request as it was sent."""
+        agent = user_agent_of(sent.headers, settings.headers) or settings.user_agent
+        token = product_token(agent or self._user_agent)
+        usage = read_usage(response.headers, response.body, token, response.robots.signals)
+        if usage is not None:
+            response.usage = usage
+            outcome.usage = usage.as_json()
