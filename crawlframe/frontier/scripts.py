@@ -14,13 +14,7 @@ LUA = Path(__file__).parent / "lua"
 READING = {"audit", "hosts", "known", "leases"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
-HEARING = {
-    "claim",
-    "complete",
-    "redirect",
-    "release",
-    "retry",
-}  # verbs that receive signals of fetches
+HEARING = {"claim", "complete", "redirect", "release", "retry"}  # verbs that receive signals of fetches
 
 
 @cache

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import pytest
 from multidict import CIMultiDict
 
+from crawlframe.errors import FetchError, SpiderError
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.rules import Rules
-from crawlframe.spider import Spider
+from crawlframe.spider import Spider, read_settings
 from tests.node.runner import HTML, URL, Ready, Tasks, items
 
 
@@ -97,3 +99,59 @@ def test_a_page_that_no_callback_gets_has_no_record() -> None:
     outcome = page(fields={"X-Robots-Tag": "noindex"}, status=404)
     assert outcome.verdict is Verdict.ERROR
     assert outcome.usage is None
+
+
+# -- purpose ---------------------------------------------------------------------------------------
+
+
+class Trainer(Reader):
+    name = "trainer"
+    settings: ClassVar[dict[str, Any]] = {"purpose": "ai-train", "retries": 2}
+
+    def sorry(self, error: FetchError) -> Iterator[Any]:
+        yield {"reason": error.reason, "url": error.request.url}
+
+
+@pytest.mark.parametrize(
+    ("fields", "robots"),
+    [
+        ({"Content-Signal": "search=yes, ai-train=no"}, ""),
+        ({"X-Robots-Tag": "noai"}, ""),
+        ({"tdm-reservation": "1"}, ""),
+        ({}, "User-agent: *\nContent-Signal: ai-train=no\nAllow: /"),
+    ],
+)
+def test_a_page_that_denies_the_purpose_ends_before_the_callback(
+    fields: dict[str, str], robots: str
+) -> None:
+    outcome = page(fields=fields, spider=Trainer, robots=robots)
+    assert (outcome.verdict, outcome.reason, outcome.items) == (Verdict.ERROR, "usage", [])
+    assert outcome.excluded
+    assert outcome.usage is not None
+    assert "denies ai-train (" in outcome.detail
+    assert (outcome.status, outcome.attempts) == (200, 0)
+
+
+def test_its_errback_is_called() -> None:
+    denied = {"Content-Signal": "ai-train=no"}
+    outcome = page(fields=denied, spider=Trainer, errback="sorry")
+    assert items(outcome) == [{"reason": "usage", "url": URL}]
+    assert outcome.excluded
+
+
+def test_a_page_that_denies_other_uses_is_taken() -> None:
+    fields = {"Content-Signal": "ai-input=no, search=no, ai-train=yes", "X-Robots-Tag": "noindex"}
+    assert items(page(fields=fields, spider=Trainer)) == [{"denied": False}]
+    assert items(page(fields={"Content-Signal": "ai-train=no"})) == [{"denied": True}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"purpose": "ads"}, "purpose"),
+        ({"purpose": "ai-train", "robots": False}, "purpose needs robots"),
+    ],
+)
+def test_a_purpose_that_cannot_be_obeyed_is_refused(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SpiderError, match=problem):
+        read_settings(type("Bad", (Reader,), {"settings": settings}))

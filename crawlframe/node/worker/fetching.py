@@ -75,7 +75,7 @@ class Fetching:
     ) -> Response | None:
         """Returns the response for the callback. None: the outcome has ended, and the request waits
         without an attempt being counted, or goes to another host. Raises FetchError, StatusError
-        for an unhandled status, MiddlewareFailed and JudgementFailed."""
+        for an unhandled status, UsageDenied, MiddlewareFailed and JudgementFailed."""
         url = outcome.redirects[-1].url if outcome.redirects else request.url
         if claimed.homeless and (address := await self._downloader.address_of(url)):
             outcome.signal = Signal(address=address)

@@ -1,7 +1,8 @@
-"""Terms: what a page says about its use, recorded for the ledger."""
+"""Terms: what a page says about its use, recorded for the ledger, and obeyed."""
 
 from __future__ import annotations
 
+from crawlframe.errors import UsageDenied
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -19,10 +20,14 @@ class Terms:
     def read(
         self, response: Response, sent: Request, outcome: Outcome, settings: SpiderSettings
     ) -> None:
-        """Sets ``usage`` of a response and of its outcome. ``sent``: the request as it was sent."""
+        """Sets ``usage`` of a response and of its outcome. ``sent``: the request as it was sent.
+        Raises UsageDenied if the page denies the spider's purpose."""
         agent = user_agent_of(sent.headers, settings.headers) or settings.user_agent
         token = product_token(agent or self._user_agent)
         usage = read_usage(response.headers, response.body, token, response.robots.signals)
         if usage is not None:
             response.usage = usage
             outcome.usage = usage.as_json()
+            if settings.purpose and usage.denies(settings.purpose):
+                said = "; ".join(f"{source}: {text}" for source, text in usage.said)
+                raise UsageDenied(f"{response.url} denies {settings.purpose} ({said})")
