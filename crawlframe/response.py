@@ -13,7 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode
 from crawlframe.errors import BadRequest, NotJson, TooDeep
-from crawlframe.href import href_of
+from crawlframe.href import Nofollow, href_of
 from crawlframe.links import join, join_all
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
@@ -49,6 +49,7 @@ class Response:
 
     robots: Rules = ALLOW_ALL
     usage: Usage | None = None
+    nofollow: Nofollow | None = None  # set if the spider obeys it
 
     def __init__(
         self,
@@ -248,13 +249,16 @@ class Response:
 
     def links(self) -> list[str]:
         """Return the absolute, normalised URLs of all http(s) links (``<a>``, ``<area>``) of an
-        HTML page, in document order, without duplicates and fragments. Cheaper than a selector."""
+        HTML page, in document order, without duplicates and fragments. Cheaper than a selector.
+        With ``obey_nofollow``, those with rel=nofollow are left out, here and in follow_all."""
         if self.kind != "html":
             return []
         # One simple selector takes less than half the time of three with the names.
         nodes = [(node.tag, node) for node in self.tree.css("[href]")]
         if "base_url" not in self.__dict__:  # to look for it is a walk through the page
             self.base_url = self._base(next((node for tag, node in nodes if tag == "base"), None))
+        if self.nofollow is not None:
+            nodes = self.nofollow.kept([one for one in nodes if one[0] in _LINKS])
         hrefs = dict.fromkeys([node.attrs["href"] for tag, node in nodes if tag in _LINKS])
         urls = dict.fromkeys(self._join_all([href for href in hrefs if href]))
         urls.pop(None, None)
@@ -295,6 +299,8 @@ class Response:
         for link in links:
             url = joined.get(link) if type(link) is str else None
             if url is None:
+                if self.nofollow is not None and self.nofollow.refuses(link):
+                    continue
                 try:
                     url = self._join(href_of(link))
                 except BadRequest:

@@ -50,6 +50,8 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     robots: bool = True  # obey the robots.txt of each host
     # What the pages are for: those that deny it end before the callback.
     purpose: Literal["search", "ai-input", "ai-train"] | None = None
+    obey_nofollow: bool = False  # do not follow what a page marks as nofollow
+    obey_noindex: bool = False  # do not store items of pages that say noindex
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 

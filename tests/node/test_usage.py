@@ -155,3 +155,137 @@ def test_a_page_that_denies_other_uses_is_taken() -> None:
 def test_a_purpose_that_cannot_be_obeyed_is_refused(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(SpiderError, match=problem):
         read_settings(type("Bad", (Reader,), {"settings": settings}))
+
+
+# -- nofollow and noindex --------------------------------------------------------------------------
+
+LINKS = b"""<a href=/1>1</a> <a href=/2 rel="ugc NoFollow">2</a> <a href=/3 rel=nofollow>3</a>
+<a href=/3>3, once more</a> <area href=/4 rel=nofollow> <link href=/5 rel=nofollow>
+<a href=mailto:x rel=external>x</a> <a rel=nofollow>no link</a> <a href=/2 rel=nofollow>2</a>"""
+PLAIN = ["/1", "/3"]
+ALL = ["/1", "/2", "/3", "/4"]
+
+
+class Follower(Reader):
+    name = "follower"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(response.links())
+
+    def nodes(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(response.tree.css("[href]"))
+
+    def css(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="[href]")
+
+    def tags(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(response.soup.select("[href]"))
+
+    def texts(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="a::attr(href), area::attr(href)")
+
+    def explicit(self, response: Response) -> Iterator[Any]:
+        yield response.follow(response.tree.css_first("[rel]"))
+        yield Request("http://shop.example/3", dont_filter=True)
+
+    def twice(self, response: Response) -> Iterator[Any]:
+        yield {"links": [*response.links(), *response.links()]}
+
+
+class Obedient(Follower):
+    name = "obedient"
+    settings: ClassVar[dict[str, Any]] = {"obey_nofollow": True, "obey_noindex": True}
+
+
+def paths(outcome: Outcome) -> list[str]:
+    urls = [Request.decode(admission.record).url for admission in outcome.follow_ups]
+    return sorted(url.removeprefix("http://shop.example") for url in urls)
+
+
+def counters(outcome: Outcome) -> dict[str, int]:
+    return outcome.stats.counters if outcome.stats else {}
+
+
+@pytest.mark.parametrize(
+    ("callback", "taken", "refused"),
+    [
+        ("parse", PLAIN, 2),
+        ("nodes", PLAIN, 4),
+        ("css", PLAIN, 4),
+        ("tags", PLAIN, 4),
+        ("texts", ALL, 0),
+        ("explicit", ["/2", "/3"], 0),
+    ],
+)
+def test_links_with_rel_nofollow_are_not_followed(
+    callback: str, taken: list[str], refused: int
+) -> None:
+    outcome = page(LINKS, spider=Obedient, callback=callback)
+    assert paths(outcome) == taken
+    assert counters(outcome) == ({"unfollowed/nofollow": refused} if refused else {})
+
+
+@pytest.mark.parametrize("callback", ["parse", "texts"])
+def test_they_are_followed_unless_the_spider_obeys(callback: str) -> None:
+    outcome = page(LINKS, spider=Follower, callback=callback)
+    assert paths(outcome) == ALL
+    assert outcome.stats is None
+
+
+def test_a_link_counts_once() -> None:
+    outcome = page(LINKS, spider=Obedient, callback="twice")
+    assert counters(outcome) == {"unfollowed/nofollow": 2}
+
+
+@pytest.mark.parametrize("callback", ["parse", "explicit"])
+def test_of_a_page_that_says_nofollow_no_request_is_taken(callback: str) -> None:
+    body = b"<meta name=robots content=nofollow><a href=/1>1</a><a href=/2 rel=next>2</a>"
+    outcome = page(body, spider=Obedient, callback=callback)
+    assert (outcome.verdict, paths(outcome)) == (Verdict.DONE, [])
+    assert counters(outcome) == {"unfollowed/nofollow": 2}
+    assert len(paths(page(body, spider=Follower, callback=callback))) == 2
+
+
+passed: list[Any] = []
+
+
+def keep(item: Any, response: Response | None) -> Any:
+    passed.append(item)
+    return item
+
+
+class Keeper(Follower):
+    name = "keeper"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"n": 1}
+        yield from response.follow_all(response.links())
+        yield {"n": 2}
+
+    def wrong(self, response: Response) -> Iterator[Any]:
+        yield "no item"
+
+
+class Forgetful(Keeper):
+    name = "forgetful"
+    settings: ClassVar[dict[str, Any]] = {"obey_noindex": True}
+
+
+@pytest.mark.parametrize("pipelines", [[], [keep]])
+def test_of_a_page_that_says_noindex_no_item_is_stored(pipelines: list[Any]) -> None:
+    body = b"<meta name=robots content=noindex><a href=/1 rel=nofollow>1</a>"
+    spider = type("Own", (Forgetful,), {"pipelines": pipelines})
+    passed.clear()
+    outcome = page(body, spider=spider)
+    assert (outcome.verdict, outcome.items) == (Verdict.DONE, [])
+    assert paths(outcome) == ["/1"], "its links are followed"
+    assert counters(outcome) == {"dropped/noindex": 2}
+    assert passed == []
+    assert page(body, spider=spider, callback="wrong").reason == "callback"
+    assert len(page(spider=spider).items) == 2
+    assert len(page(body, spider=Keeper).items) == 2
+
+
+def test_a_page_that_has_become_unavailable_is_not_stored() -> None:
+    fields = HTML | {"X-Robots-Tag": "unavailable_after: 2020-01-01"}
+    assert page(fields=fields, spider=Forgetful).items == []

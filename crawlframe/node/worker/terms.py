@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from crawlframe.budgets import NOFOLLOW
 from crawlframe.errors import UsageDenied
+from crawlframe.href import Nofollow
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -20,8 +24,11 @@ class Terms:
     def read(
         self, response: Response, sent: Request, outcome: Outcome, settings: SpiderSettings
     ) -> None:
-        """Sets ``usage`` of a response and of its outcome. ``sent``: the request as it was sent.
-        Raises UsageDenied if the page denies the spider's purpose."""
+        """Sets ``usage`` of a response and of its outcome, and which of its links are refused.
+        ``sent``: the request as it was sent. Raises UsageDenied if the page denies the spider's
+        purpose."""
+        if settings.obey_nofollow:
+            response.nofollow = Nofollow(partial(outcome.refuse_link, NOFOLLOW))
         agent = user_agent_of(sent.headers, settings.headers) or settings.user_agent
         token = product_token(agent or self._user_agent)
         usage = read_usage(response.headers, response.body, token, response.robots.signals)
@@ -31,3 +38,8 @@ class Terms:
             if settings.purpose and usage.denies(settings.purpose):
                 said = "; ".join(f"{source}: {text}" for source, text in usage.said)
                 raise UsageDenied(f"{response.url} denies {settings.purpose} ({said})")
+
+
+def denies(response: Response | None, what: str) -> bool:
+    """Whether a page says "no" to something of ABOUT."""
+    return response is not None and response.usage is not None and response.usage.denies(what)
