@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request, make_rid
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Page, Task
+from crawlservice.models import Action, Page, Task
+from crawlservice.tasks.usage_filter import BadUsageFilter, read_filters
 from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import login
 
@@ -53,3 +59,89 @@ def test_the_admin_shows_it_as_text(ended_task: Task, add_page: Callable[..., Pa
     assert "X-Robots-Tag: noai" in shown
     assert "&lt;script&gt;alert" in shown
     assert "<script>alert" not in shown
+
+
+# -- filters ---------------------------------------------------------------------------------------
+
+PAGES: dict[str, dict[str, Any] | None] = {
+    "silent": None,
+    "other": {"index": "yes", "said": []},
+    "granted": {"ai-train": "yes", "index": "no", "said": []},
+    "denied": {"ai-train": "no", "said": [["meta robots", "noai"]]},
+}
+
+
+@pytest.fixture
+def task(published: object, add_page: Callable[..., Page]) -> Task:
+    task = Task.objects.create(spider="shop", seeds=b"")
+    for name, usage in PAGES.items():
+        add_page(task, name.encode(), items=[{"page": name}, {"page": name}], usage=usage)
+    return task
+
+
+FILTERS = pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([], [*PAGES]),
+        (["ai-train!=no"], ["silent", "other", "granted"]),
+        (["ai-train=no"], ["denied"]),
+        (["ai-train=yes"], ["granted"]),
+        (["AI-Train != yes"], ["silent", "other", "denied"]),
+        (["ai-train!=no", "index!=no"], ["silent", "other"]),
+        (["ai-train=no", "ai-train=yes"], []),
+        (["tdm!=no"], [*PAGES]),
+    ],
+)
+
+
+@FILTERS
+def test_items_are_exported_by_what_their_pages_say(
+    task: Task, filters: list[str], expected: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "items.jsonl"
+    options = ["--usage", ",".join(filters)] if filters else []
+    call_command("export", str(task.pk), "-o", str(path), *options)
+    lines = [json.loads(line)["page"] for line in path.read_text().splitlines()]
+    assert lines == [name for name in expected for _ in "ab"]
+    assert Action.objects.latest("pk").detail.get("usage", "") == ",".join(filters)
+
+
+@FILTERS
+@pytest.mark.usefixtures("service")
+def test_the_api_selects_by_what_pages_say(
+    task: Task, filters: list[str], expected: list[str]
+) -> None:
+    api = program(person("operator"), "read")
+    query = urlencode({"usage": ",".join(filters)} if filters else {})
+    twice = [name for name in expected for _ in "ab"]
+    found = api.get(f"tasks/{task.pk}/items?{query}").json()["items"]
+    assert [item["data"]["page"] for item in found] == twice
+    found = api.get(f"tasks/{task.pk}/pages?{query}").json()["pages"]
+    assert [page["url"].rpartition("/")[2] for page in found] == expected
+    pieces = api.get(f"tasks/{task.pk}/export?{query}").streaming_content
+    lines = b"".join(pieces).splitlines()
+    assert [json.loads(line)["page"] for line in lines] == twice
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("ai-train", "is not of the form NAME=yes"),
+        ("ai-train=maybe", "is not of the form"),
+        ("ai-train=no,", "usage '' is not of the form"),
+        ("train!=no", "'train' is none of search, ai-input, ai-train"),
+        ("ai-trian=no", "did you mean 'ai-train'?"),
+    ],
+)
+@pytest.mark.usefixtures("service")
+def test_a_filter_that_is_none_is_refused(task: Task, text: str, problem: str) -> None:
+    with pytest.raises(BadUsageFilter, match=re.escape(problem)):
+        read_filters(text)
+    answer = program(person("operator"), "read").get(
+        f"tasks/{task.pk}/export?{urlencode({'usage': text})}"
+    )
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (422, "invalid")
+    assert problem in error["message"]
+    with pytest.raises(CommandError, match=re.escape(problem)):
+        call_command("export", str(task.pk), "-o", "-", "--usage", text)
