@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+    from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage
 
 MAX_LINK = 1 << 16  # characters; no server takes longer ones
@@ -49,6 +50,7 @@ class Response:
 
     robots: Rules = ALLOW_ALL
     usage: Usage | None = None
+    reservation: Reservation | None = None  # what the tdmrep.json says that was asked
     nofollow: Nofollow | None = None  # set if the spider obeys it
 
     def __init__(

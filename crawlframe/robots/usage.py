@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from multidict import CIMultiDictProxy, istr
 
 from crawlframe.robots.signals import NO_SIGNALS, Signals, read_signals
+from crawlframe.robots.tdmrep import Reservation
 
 MAX_HEAD = 32 << 10  # bytes at the start of a page in which <meta> elements are looked for
 MAX_METAS = 200  # elements of a head that are read
@@ -75,12 +76,14 @@ def read_usage(
     body: bytes,
     token: str,
     signals: Signals = NO_SIGNALS,
+    reservation: Reservation | None = None,
     now: datetime | None = None,
 ) -> Usage | None:
     """Returns what a page says to a crawler; None if it says nothing.
 
-    ``token``: the crawler's product token. ``signals``: those that robots.txt has for it. ``now``:
-    for pages that are unavailable after some day."""
+    ``token``: the crawler's product token. ``signals``: those that robots.txt has for it.
+    ``reservation``: that of the tdmrep.json. ``now``: for pages that are unavailable after some
+    day."""
     metas: Sequence[tuple[str, str]] = ()
     kind = headers.get(_TYPE)
     if kind is None or "html" in kind or "HTML" in kind:
@@ -90,6 +93,7 @@ def read_usage(
     if not (
         metas
         or signals
+        or reservation
         or _ROBOTS in headers
         or _SIGNAL in headers
         or _RESERVATION in headers
@@ -99,6 +103,8 @@ def read_usage(
     found = _Found(token, now or datetime.now(UTC))
     if signals:
         found.signals("robots.txt", signals)
+    if reservation:
+        found.reservation(reservation)
     found.headers(headers)
     found.metas(metas)
     return found.usage()
@@ -142,6 +148,10 @@ class _Found:
             self._allow(signals)
             words = (f"{use}={'yes' if yes else 'no'}" for use, yes in signals.items())
             self._say(source, ", ".join(words))
+
+    def reservation(self, reservation: Reservation) -> None:
+        self._reserve("tdmrep.json", ["1" if reservation.reserved else "0"])
+        self._say("tdmrep.json policy", reservation.policy)
 
     def _directives(self, source: str, directives: list[str]) -> None:
         for directive in directives:

@@ -10,6 +10,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlframe.robots.rules import Rules
 from crawlframe.robots.signals import NO_SIGNALS, read_signals
+from crawlframe.robots.tdmrep import Reservation
 from crawlframe.robots.usage import (
     ABOUT,
     MAX_HEAD,
@@ -25,10 +26,14 @@ HTML = ("Content-Type", "text/html; charset=utf-8")
 
 
 def usage_of(
-    *headers: tuple[str, str], body: bytes = b"", signals: Any = NO_SIGNALS, token: str = "newsbot"
+    *headers: tuple[str, str],
+    body: bytes = b"",
+    signals: Any = NO_SIGNALS,
+    token: str = "newsbot",
+    reservation: Reservation | None = None,
 ) -> Usage | None:
     fields = CIMultiDictProxy(CIMultiDict([*headers]))
-    return read_usage(fields, body, token, signals, NOW)
+    return read_usage(fields, body, token, signals, reservation, NOW)
 
 
 def verdict(usage: Usage | None) -> str:
@@ -252,3 +257,25 @@ def test_hostile_heads_end(piece: bytes) -> None:
 def test_signals() -> None:
     assert read_signals("search=yes,ai-train=no,search=no") == {"search": False, "ai-train": False}
     assert read_signals("") == {}
+
+
+@pytest.mark.parametrize(
+    ("reserved", "headers", "expected"),
+    [
+        (True, [], RESERVED),
+        (False, [], "+tdm"),
+        (True, [("tdm-reservation", "0")], "+tdm"),
+        (False, [("tdm-reservation", "1")], RESERVED),
+    ],
+)
+def test_a_header_counts_before_the_file(
+    reserved: bool, headers: list[tuple[str, str]], expected: str
+) -> None:
+    said = Reservation(reserved, "https://a.example/p")
+    usage = usage_of(*headers, reservation=said)
+    assert verdict(usage) == expected
+    assert usage is not None
+    assert usage.said[:2] == (
+        ("tdmrep.json", str(int(reserved))),
+        ("tdmrep.json policy", "https://a.example/p"),
+    )

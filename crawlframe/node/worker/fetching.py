@@ -24,6 +24,7 @@ from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
 from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
+from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
 from crawlframe.record import Hop, with_hops
@@ -56,6 +57,7 @@ class Fetching:
         that of requests whose spider names none."""
         self._downloader = downloader
         self._robots = robots
+        self._tdm = None if robots is None else TdmGuard(robots)
         self._moves = moves
         self._terms = Terms(user_agent)
         self._callbacks = callbacks
@@ -105,6 +107,8 @@ class Fetching:
             response = await judge.of(asked, transfer, self._clock)
             if check is not None:
                 response.robots = check.rules
+                if isinstance(check, TdmCheck):
+                    response.reservation = check.reservations.find(response.url)
             return response
 
         async def next_hop() -> Response:
@@ -166,10 +170,13 @@ class Fetching:
         self._terms.read(response, sent, outcome, crawl.settings)
         return response
 
-    def _check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | None:
-        if self._robots is None or not crawl.settings.robots:
+    def _check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | TdmCheck | None:
+        if self._robots is None or self._tdm is None or not crawl.settings.robots:
             return None
-        return self._robots.check_for(request, crawl.settings)
+        check = self._robots.check_for(request, crawl.settings)
+        if crawl.settings.purpose is None:
+            return check
+        return TdmCheck(check, self._tdm, request.downloader or crawl.settings.downloader)
 
     def _new_address(self, host: str, response: Response) -> str:
         """The address of the host, if it is not the one that was reported last."""

@@ -31,7 +31,9 @@ class Terms:
             response.nofollow = Nofollow(partial(outcome.refuse_link, NOFOLLOW))
         agent = user_agent_of(sent.headers, settings.headers) or settings.user_agent
         token = product_token(agent or self._user_agent)
-        usage = read_usage(response.headers, response.body, token, response.robots.signals)
+        usage = read_usage(
+            response.headers, response.body, token, response.robots.signals, response.reservation
+        )
         if usage is not None:
             response.usage = usage
             outcome.usage = usage.as_json()
