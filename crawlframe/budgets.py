@@ -21,6 +21,7 @@ URL_LENGTH = "url_length"
 REPEATED_SEGMENTS = "repeated_segments"
 QUERY_PERMUTATIONS = "query_permutations"
 TRAP = "trap"
+NOFOLLOW = "nofollow"  # obey_nofollow
 # Reasons for which a task is closed.
 BYTE_LIMIT = "byte_limit"
 TIME_LIMIT = "time_limit"

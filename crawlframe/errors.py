@@ -251,6 +251,12 @@ class RobotsForbidden(Excluded):
     reason = "robots"
 
 
+class UsageDenied(Excluded):
+    """The page denies the purpose of the spider."""
+
+    reason = "usage"
+
+
 class RobotsUnread(FetchError):
     """Nothing answered when the robots.txt of the origin was asked for, so nothing of it may be
     fetched. ``reason`` is that of the failure, such as "dns"."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from crawlframe.budgets import DEPTH_LIMIT, UNFOLLOWED, ByteBudget, TrapSighting
+from crawlframe.budgets import DEPTH_LIMIT, NOFOLLOW, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
 from crawlframe.items import encode_item, is_item, no_item
 from crawlframe.links import host_of
 from crawlframe.record import Hop
 from crawlframe.request import Admission, Request, make_rid
-from crawlframe.stats import PageStats
+from crawlframe.stats import DROPPED, PageStats
 
 if TYPE_CHECKING:
     from crawlframe.pipelines import Pipelines
@@ -23,7 +23,8 @@ MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
 # Reasons of requests that politeness ended: without a fetch, or before the callback.
-EXCLUDED = frozenset({"robots", "usage", "noindex"})
+EXCLUDED = frozenset({"robots", "usage"})
+DROPPED_NOINDEX = DROPPED + "noindex"  # counts items of pages that say noindex
 NO_ERRORS = EXCLUDED | {CANCELLED}  # reasons of rows that are not counted as errors
 
 
@@ -65,6 +66,7 @@ class Outcome:
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
     redirects: list[Hop] = field(default_factory=list)  # those of earlier claims too
+    usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
     items: list[bytes] = field(default_factory=list)  # JSON
     follow_ups: list[Admission] = field(default_factory=list)
     fingerprints: list[bytes] = field(default_factory=list)
@@ -91,6 +93,12 @@ class Outcome:
         if self.stats is None:
             self.stats = PageStats()
         self.stats.inc(UNFOLLOWED + reason, 1)
+
+    def drop_item(self, counter: str) -> None:
+        """Counts an item that is not stored."""
+        if self.stats is None:
+            self.stats = PageStats()
+        self.stats.inc(counter, 1)
 
     @property
     def target(self) -> str:
@@ -137,16 +145,20 @@ class Collector:
         response: Response | None = None,
         ends: bool = False,
         limits: LinkCheck | None = None,
+        nofollow: bool = False,
+        noindex: bool = False,
     ) -> None:
         """``depth`` is the depth of the requests yielded here; ``allowed`` returns whether a URL
         may be followed; ``known`` are fingerprints of this task that the ledger has recorded.
         ``follow`` is the spider's own; it and the pipelines are called with ``response``. If
         ``ends`` is true, the task takes no more requests. ``limits`` are asked about new
-        links."""
+        links. ``nofollow``: no request is taken; ``noindex``: no item is; both are counted."""
         self._outcome = outcome
         self._priority = priority
         self._depth = depth
-        self._too_deep = bool(depth_limit) and depth > depth_limit
+        too_deep = bool(depth_limit) and depth > depth_limit
+        self._refused = DEPTH_LIMIT if too_deep else NOFOLLOW if nofollow else ""
+        self._noindex = noindex
         self._allowed = allowed
         self._known, self._known_too = known
         self._change = follow
@@ -168,7 +180,11 @@ class Collector:
             if request is not None:
                 self._follow(request)
         elif thing is not None:
-            if self._pipelines:
+            if self._noindex:
+                if not is_item(thing):
+                    raise no_item(thing)
+                self._outcome.drop_item(DROPPED_NOINDEX)
+            elif self._pipelines:
                 self._process(thing, self._pipelines)
             else:
                 self._store(thing)
@@ -197,9 +213,7 @@ class Collector:
             self._store(item)
 
     def _drop(self, drop: DropItem, pipelines: Pipelines) -> None:
-        if self._outcome.stats is None:
-            self._outcome.stats = PageStats()
-        self._outcome.stats.inc(pipelines.counter_of(drop.reason), 1)
+        self._outcome.drop_item(pipelines.counter_of(drop.reason))
 
     def _store(self, thing: Any) -> None:
         item = encode_item(thing)
@@ -233,8 +247,8 @@ class Collector:
             )
         if not request.dont_filter and self._allowed is not None and not self._allowed(request.url):
             return
-        if self._too_deep:
-            outcome.refuse_link(DEPTH_LIMIT)
+        if self._refused:
+            outcome.refuse_link(self._refused)
             return
         fingerprint = request.fingerprint()
         if request.dont_filter:

@@ -13,6 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode
 from crawlframe.errors import BadRequest, NotJson, TooDeep
+from crawlframe.href import Nofollow, href_of
 from crawlframe.links import join, join_all
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from bs4 import BeautifulSoup
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+    from crawlframe.robots.tdmrep import Reservation
+    from crawlframe.robots.usage import Usage
 
 MAX_LINK = 1 << 16  # characters; no server takes longer ones
 _LINKS = ("a", "area")
@@ -38,12 +42,16 @@ class Response:
     ``headers`` are case-insensitive; ``getall`` returns repeated ones. ``elapsed``: seconds, those
     of the last hop if each was a fetch of its own. ``address``: the server's IP address, or "".
     ``robots`` is the robots.txt that was asked: ``sitemaps``, ``crawl_delay``, ``allows(url)``.
+    ``usage`` is what the page says about its use: ``denies("ai-train")``; None if nothing.
 
     Parsers run only when they are used: ``tree`` (selectolax, the fastest), ``css``/``xpath``/
     ``selector`` (parsel, as in Scrapy) and ``soup`` (BeautifulSoup, the slowest). They raise
     TooDeep or TooComplex for a page whose parsing would take too long."""
 
     robots: Rules = ALLOW_ALL
+    usage: Usage | None = None
+    reservation: Reservation | None = None  # what the tdmrep.json says that was asked
+    nofollow: Nofollow | None = None  # set if the spider obeys it
 
     def __init__(
         self,
@@ -243,13 +251,16 @@ class Response:
 
     def links(self) -> list[str]:
         """Return the absolute, normalised URLs of all http(s) links (``<a>``, ``<area>``) of an
-        HTML page, in document order, without duplicates and fragments. Cheaper than a selector."""
+        HTML page, in document order, without duplicates and fragments. Cheaper than a selector.
+        With ``obey_nofollow``, those with rel=nofollow are left out, here and in follow_all."""
         if self.kind != "html":
             return []
         # One simple selector takes less than half the time of three with the names.
         nodes = [(node.tag, node) for node in self.tree.css("[href]")]
         if "base_url" not in self.__dict__:  # to look for it is a walk through the page
             self.base_url = self._base(next((node for tag, node in nodes if tag == "base"), None))
+        if self.nofollow is not None:
+            nodes = self.nofollow.kept([one for one in nodes if one[0] in _LINKS])
         hrefs = dict.fromkeys([node.attrs["href"] for tag, node in nodes if tag in _LINKS])
         urls = dict.fromkeys(self._join_all([href for href in hrefs if href]))
         urls.pop(None, None)
@@ -261,7 +272,7 @@ class Response:
         ``url`` is a URL, absolute or relative; or a parsel selector of an element with ``href`` or
         ``src`` or of an attribute; or a node of ``tree``; or a tag of ``soup``. ``options`` are
         passed to Request. Raises BadRequest if it is not an http(s) link."""
-        target = self.urljoin(_href(url))
+        target = self.urljoin(href_of(url))
         return Request(target, callback, **options) if options else Request.plain(target, callback)
 
     def follow_all(
@@ -290,8 +301,10 @@ class Response:
         for link in links:
             url = joined.get(link) if type(link) is str else None
             if url is None:
+                if self.nofollow is not None and self.nofollow.refuses(link):
+                    continue
                 try:
-                    url = self._join(_href(link))
+                    url = self._join(href_of(link))
                 except BadRequest:
                     continue
                 if url is None:
@@ -319,25 +332,6 @@ class Response:
 
     def __repr__(self) -> str:
         return f"<Response {self.status} {self.url}>"
-
-
-def _href(link: Any) -> str:
-    """The address in a string, parsel selector, selectolax node or BeautifulSoup tag."""
-    if isinstance(link, str):
-        return link
-    if isinstance(link, list):  # a SelectorList too
-        raise BadRequest("follow takes one link; use follow_all for a list")
-    root = getattr(link, "root", None)  # of a selector: an element, or the text of an attribute
-    if isinstance(root, str):
-        return root
-    for name in ("attrib", "attributes", "attrs"):
-        attributes = getattr(link, name, None)
-        if isinstance(attributes, Mapping):
-            address = attributes.get("href") or attributes.get("src")
-            if isinstance(address, str):
-                return address
-            raise BadRequest(f"{link!r} has no href")
-    raise BadRequest(f"a link must be a URL, selector, node or tag, not {type(link).__name__}")
 
 
 def _encode_query(link: str, encoding: str) -> str:

@@ -48,6 +48,10 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
     max_redirects: int = 10
     cookies: bool = True
     robots: bool = True  # obey the robots.txt of each host
+    # What the pages are for: those that deny it end before the callback.
+    purpose: Literal["search", "ai-input", "ai-train"] | None = None
+    obey_nofollow: bool = False  # do not follow what a page marks as nofollow
+    obey_noindex: bool = False  # do not store items of pages that say noindex
     # Part of the pages above which errors make a task failed; 0.5 = half, unset: that of the node.
     failed_share: float | msgspec.UnsetType = msgspec.UNSET
 
@@ -64,6 +68,8 @@ class SpiderSettings(Budgets, frozen=True, forbid_unknown_fields=True, omit_defa
         for name in ("concurrency", "timeout", "max_body"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0")
+        if self.purpose and not self.robots:
+            raise ValueError("purpose needs robots, because robots.txt says what pages are for")
         if self.failed_share is not msgspec.UNSET and not 0 <= self.failed_share <= 1:
             raise ValueError("failed_share must be from 0 to 1")
         if self.downloader not in ("curl", "requests"):

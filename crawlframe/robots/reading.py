@@ -47,12 +47,15 @@ class Fetched(NamedTuple):
     detail: str = ""
 
 
-async def read(origin: str, transfer: Callable[[str], Awaitable[Answer]]) -> Fetched:
-    """Reads the robots.txt of an origin. ``transfer`` fetches one URL without following redirects.
+async def read(
+    origin: str, transfer: Callable[[str], Awaitable[Answer]], path: str = PATH
+) -> Fetched:
+    """Reads the robots.txt of an origin, or the file of another path. ``transfer`` fetches one URL
+    without following redirects.
 
     Raises PrivateAddress and BadUrl for the origin itself: no request of it can be sent, whatever
     its robots.txt says."""
-    url, hops = origin + PATH, 0
+    url, hops = origin + path, 0
     while True:
         try:
             response = await transfer(url)

@@ -1,5 +1,5 @@
-"""Rules: what a robots.txt allows one crawler. Protego reads it; here are its limits, and which
-groups are ours."""
+"""Rules: what a robots.txt allows one crawler. Protego reads it; here are its limits, which groups
+are ours, and their Content-Signal lines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from protego import Protego
 
 from crawlframe.errors import BadRequest
 from crawlframe.links import normalise
+from crawlframe.robots.signals import NO_SIGNALS, Signals, read_signals
 
 MAX_BYTES = 500 << 10  # of a robots.txt that are read; RFC 9309, 2.5, asks for at least as many
 LARGE = 32 << 10  # characters, above which a hostile file could take milliseconds for one URL
@@ -26,6 +27,9 @@ _AGENT_LINE = re.compile(r"(\s*user[- ]?agent\b\s*:?\s*)(\S.*)", re.I)
 _AGENT = re.compile(r"([a-z_-]*)[a-z0-9_-]*")  # the group: what is a name by RFC 9309
 # The directives that Protego reads, with its misspellings.
 _KNOWN_LINE = re.compile(r"\s*(?:user|allow|di[as]|site|crawl|request|visit|host)", re.I)
+_SIGNAL_LINE = re.compile(r"\s*content-signal\s*:([^#]*)", re.I)
+_HAS_SIGNALS = re.compile(r"^\s*content-signal", re.I | re.M)
+_SITEMAP_LINE = re.compile(r"\s*site", re.I)  # belongs to no group
 _NOT_OURS = "0"  # no crawler has this name
 _TAG = re.compile(r"\s*<(?:!|\?|/?[A-Za-z])")
 _CONTROLS = re.compile(r"[\x01-\x08\x0e-\x1f\x7f\ufffd]")
@@ -42,7 +46,8 @@ class Text(NamedTuple):
 
 
 class Rules:
-    """The rules of one robots.txt for one crawler."""
+    """The rules of one robots.txt for one crawler. ``signals``: what its Content-Signal lines say
+    to that crawler."""
 
     def __init__(self, origin: str = "", text: str = "", token: str = "*") -> None:
         """``text``: as ``read_text`` returns it, "" for none. ``token``: of the crawler."""
@@ -50,6 +55,7 @@ class Rules:
         self._origin = origin
         self._token = token
         self._protego = Protego.parse(_ours(text, token)) if text else None
+        self.signals = _signals(text, token) if _HAS_SIGNALS.search(text) else NO_SIGNALS
 
     def allows(self, url: str) -> bool:
         """Returns whether the URL may be fetched. Raises BadRequest for one of another origin, of
@@ -142,11 +148,39 @@ def _ours(text: str, token: str) -> str:
             continue
         found = _AGENT_LINE.match(line)
         if found and not found[2].startswith(("*", "#")):
-            name = _AGENT.match(found[2].lower())
-            mine = name is not None and token in (name[0], name[1])
-            line = found[1] + (token if mine else _NOT_OURS)
+            line = found[1] + (token if _names(found[2], token) else _NOT_OURS)
         lines.append(line)
     return "\n".join(lines)
+
+
+def _names(value: str, token: str) -> bool:
+    """Whether a user-agent line names the crawler."""
+    name = _AGENT.match(value.lower())
+    return name is not None and token in (name[0], name[1])
+
+
+def _signals(text: str, token: str) -> Signals:
+    """What Content-Signal lines say to the crawler: those of its own groups, else those of the
+    groups for all. Such a line ends the list of the crawlers of its group, as a rule does."""
+    own: dict[str, bool] = {}
+    general: dict[str, bool] = {}
+    is_own = is_general = has_own = listing = False
+    for line in text.split("\n"):
+        if agent := _AGENT_LINE.match(line):
+            if not listing:
+                is_own = is_general = False
+            listing = True
+            is_own = is_own or _names(agent[2], token)
+            is_general = is_general or agent[2].startswith("*")
+            has_own = has_own or is_own
+        elif found := _SIGNAL_LINE.match(line):
+            listing = False
+            for group, meant in ((own, is_own), (general, is_general)):
+                for use, allowed in read_signals(found[1]).items() if meant else ():
+                    group[use] = group.get(use, True) and allowed
+        elif _KNOWN_LINE.match(line) and not _SITEMAP_LINE.match(line):
+            listing = False
+    return own if has_own else general
 
 
 def _urls(links: Iterable[str]) -> dict[str, None]:

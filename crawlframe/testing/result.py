@@ -23,7 +23,8 @@ class Result:
     ``items`` are as they are stored: decoded JSON, after the pipelines. ``requests`` are those that
     would be queued, as a node decodes them, without those that ``follow``, ``allowed_domains`` and
     limits such as ``depth_limit`` dropped, each once. ``dropped`` has the number of items that
-    pipelines dropped, by reason; ``unfollowed`` the number of links that limits dropped, by limit;
+    pipelines or ``obey_noindex`` dropped, by reason; ``unfollowed`` the number of links that limits
+    or ``obey_nofollow`` dropped, by reason;
     ``stats`` and ``maxima`` what self.stats counted, by name.
     ``closing`` is the reason of CloseTask, "" if it was not raised.
 

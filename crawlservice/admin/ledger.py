@@ -41,8 +41,8 @@ class PageAdmin(ReadOnly):
     search_help_text = _("Part of the URL")
     actions = ("retry",)
     fields = (
-        "task_number", "shown_url", "shown_redirects", "shown_state", "reason", "status",
-        "shown_detail", "callback",
+        "task_number", "shown_url", "shown_redirects", "shown_usage", "shown_state", "reason",
+        "status", "shown_detail", "callback",
         "version", "depth", "attempts", "deliveries", "size", "fetch_ms", "shown_items",
         "created_at", "rid",
     )  # fmt: skip
@@ -82,6 +82,11 @@ class PageAdmin(ReadOnly):
     def shown_redirects(self, page: Page) -> SafeString | str:
         hops = [(status, link_to(url)) for status, url in page.redirects or ()]
         return format_html_join(SafeString("<br>"), "{} → {}", hops) if hops else "-"
+
+    @admin.display(description=_("usage"))
+    def shown_usage(self, page: Page) -> SafeString | str:
+        said = (page.usage or {}).get("said", ())
+        return format_html_join(SafeString("<br>"), "{}: {}", said) if said else "-"
 
     @admin.display(description=_("detail"))
     def shown_detail(self, page: Page) -> SafeString | str:

@@ -26,6 +26,7 @@ from crawlservice.hosts.names import BadHost, UnknownHost
 from crawlservice.monitoring.lives import UnknownNode
 from crawlservice.tasks.export import ExportError
 from crawlservice.tasks.submit import RedisNotUpdated, UnknownTask, WrongState
+from crawlservice.tasks.usage_filter import BadUsageFilter
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (BadHost, 422, "invalid", ""),
     (WrongState, 409, "wrong_state", ""),
     (ExportError, 422, "export", ""),
+    (BadUsageFilter, 422, "invalid", ""),
     (RedisNotUpdated, 202, "not_told", ""),
     (OtherInstallation, 503, "other_installation", ""),
     # The messages of the next three may name servers.

@@ -10,11 +10,12 @@ from ninja import Query, Router
 
 from crawlservice.api.auth import Bearer
 from crawlservice.api.errors import READING
-from crawlservice.api.paging import After, Id, Limit, oldest_first
+from crawlservice.api.paging import After, Id, Limit, Usage, oldest_first
 from crawlservice.api.schemas import ItemOut, ItemsOut
 from crawlservice.api.tasks import load_task
 from crawlservice.models import Item
 from crawlservice.tasks import export
+from crawlservice.tasks.usage_filter import of_items, read_filters
 
 router = Router(tags=["items and pages"])
 
@@ -29,12 +30,13 @@ OFFERED = {name: kind for name, kind in TYPES.items() if f".{name}" in export.FO
 
 @router.get("/tasks/{task_id}/items", auth=READ, response={200: ItemsOut, **READING})
 def list_items(
-    request: HttpRequest, task_id: Id, after: After = None, limit: Limit = 100
+    request: HttpRequest, task_id: Id, after: After = None, limit: Limit = 100, usage: Usage = None
 ) -> ItemsOut:
     """Items in the order they were stored. A running task may get more; those stored at the same
     moment as the last item of a page may come before it."""
     load_task(task_id)
-    found, following = oldest_first(Item.objects.all(), after, limit, task=task_id)
+    rows = of_items(Item.objects.all(), read_filters(usage))
+    found, following = oldest_first(rows, after, limit, task=task_id)
     return ItemsOut(
         items=[ItemOut.model_validate(item, from_attributes=True) for item in found], next=following
     )
@@ -57,12 +59,14 @@ def export_items(
     request: HttpRequest,
     task_id: Id,
     format: Annotated[Literal[tuple(OFFERED)], Query()] = "jsonl",  # type: ignore[valid-type]
+    usage: Usage = None,
 ) -> StreamingHttpResponse:
-    """All items as a file, streamed. In CSV, cells that a spreadsheet would run as a formula get a
-    leading apostrophe."""
+    """All items, or those that `usage` means, as a file, streamed. In CSV, cells that a spreadsheet
+    would run as a formula get a leading apostrophe."""
     task = load_task(task_id)
-    pieces = export.stream(task, f".{format}")
-    request.auth.record("export", task, format=format)  # type: ignore[attr-defined]
+    pieces = export.stream(task, f".{format}", read_filters(usage))
+    details = {} if usage is None else {"usage": usage}
+    request.auth.record("export", task, format=format, **details)  # type: ignore[attr-defined]
     name = f"{task.spider}-{task.pk}.{format}"
     return StreamingHttpResponse(
         pieces,

@@ -10,10 +10,11 @@ from ninja import Query, Router
 
 from crawlservice.api.auth import Bearer
 from crawlservice.api.errors import READING
-from crawlservice.api.paging import After, Id, Limit, oldest_first
+from crawlservice.api.paging import After, Id, Limit, Usage, oldest_first
 from crawlservice.api.schemas import PageOut, PagesOut
 from crawlservice.api.tasks import load_task
 from crawlservice.models import Page
+from crawlservice.tasks.usage_filter import of_pages, read_filters
 
 router = Router(tags=["items and pages"])
 
@@ -26,12 +27,13 @@ def list_pages(
     task_id: Id,
     state: Annotated[Literal["done", "error"] | None, Query()] = None,
     rid: Annotated[UUID | None, Query(description="id of one request, as in its items")] = None,
+    usage: Usage = None,
     after: After = None,
     limit: Limit = 100,
 ) -> PagesOut:
     """Requests that ended, in the order they ended: done, or error with its reason."""
     load_task(task_id)
-    rows = Page.objects.defer("follow_ups", "request")
+    rows = of_pages(Page.objects.defer("follow_ups", "request"), read_filters(usage))
     if state is not None:
         rows = rows.filter(state=state)
     if rid is not None:

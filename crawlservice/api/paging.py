@@ -8,6 +8,7 @@ from django.db.models import Model, QuerySet
 from ninja import Path, Query
 
 from crawlservice.tasks.task_rows import of_task
+from crawlservice.tasks.usage_filter import FORM
 
 M = TypeVar("M", bound=Model)
 
@@ -20,6 +21,13 @@ Id = Annotated[int, Path(ge=1, le=LARGEST)]
 After = Annotated[
     int | None,
     Query(ge=0, le=LARGEST, description="`next` of the previous page; omit it for the first"),
+]
+Usage = Annotated[
+    str | None,
+    Query(
+        description=f"what the page says about its use, such as `ai-train!=no`: {FORM}; of "
+        "several, separated by commas, all must hold"
+    ),
 ]
 Limit = Annotated[int, Query(ge=1, le=LIMIT, description="maximum number of rows")]
 

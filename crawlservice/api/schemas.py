@@ -194,6 +194,10 @@ class PageOut(BaseModel):
     redirects: list[tuple[int, str]] | None = Field(
         description="status and URL of each redirect; `url` is the first one, which was requested"
     )
+    usage: dict[str, Any] | None = Field(
+        description="what the page says about its use: `yes` or `no` for search, ai-input, "
+        "ai-train, tdm, index and follow, as far as it mentions them; `said`: source and words"
+    )
 
 
 class PagesOut(BaseModel):

@@ -23,6 +23,7 @@ from crawlframe.errors import CrawlframeError
 from crawlframe.frontier import Frontier
 from crawlframe.frontier.hosts import HostOrder
 from crawlframe.frontier.wording import error_text
+from crawlframe.robots.tdmrep import PATH as TDM_FILE
 from crawlservice.accounts import journal
 from crawlservice.connections import clock
 from crawlservice.connections.frontier import frontier
@@ -186,8 +187,8 @@ def _send(there: Frontier, pk: int) -> None:
 
 def _forget_robots(there: Frontier, name: str) -> None:
     there.hosts.forget_robots([name])
-    origins = [f"{scheme}://{name}" for scheme in ("http", "https")]
-    RobotsFile.objects.filter(origin__in=origins).delete()
+    files = [f"{scheme}://{name}{file}" for scheme in ("http", "https") for file in ("", TDM_FILE)]
+    RobotsFile.objects.filter(origin__in=files).delete()
     there.hosts.forget_robots([name])  # a worker may have looked in between
 
 

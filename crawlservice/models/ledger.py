@@ -63,6 +63,12 @@ class Page(models.Model):
         blank=True,
         help_text=_("statuses and URLs that the request was redirected to; 20 at most"),
     )
+    usage = models.JSONField(
+        _("usage"),
+        null=True,
+        blank=True,
+        help_text=_("what the page says about its use; empty if it says nothing"),
+    )
 
     class Meta:
         verbose_name = _("page")

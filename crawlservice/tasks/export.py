@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,6 +17,7 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.models import Item, Task
 from crawlservice.tasks.parquet import check_installed, parquet
 from crawlservice.tasks.task_rows import of_task
+from crawlservice.tasks.usage_filter import UsageFilter, of_items
 
 STDOUT = Path("-")
 CHUNK = 2000  # items in memory at a time
@@ -75,15 +76,21 @@ def _check_place(path: Path) -> None:
 
 
 def export(
-    task: Task, path: Path, chosen: str | None = None, *, stdout: BinaryIO | None = None
+    task: Task,
+    path: Path,
+    chosen: str | None = None,
+    *,
+    stdout: BinaryIO | None = None,
+    usage: Sequence[UsageFilter] = (),
 ) -> int:
-    """Writes all items of a task; returns how many. ``path`` and ``chosen``: see ``check_target``.
+    """Writes the items of a task, all or those whose pages ``usage`` means; returns how many.
+    ``path`` and ``chosen``: see ``check_target``.
 
     A file appears only when it is complete. Raises ExportError, and BrokenPipeError when the reader
     of
     the standard output has gone."""
     write = FORMATS[check_target(path, chosen)]
-    items = Items(task)
+    items = Items(task, usage)
     try:
         if path == STDOUT:
             out = stdout or sys.stdout.buffer
@@ -123,18 +130,21 @@ def _unwritable(path: Path, error: Exception) -> ExportError:
     return ExportError(f"{place_of(path)} cannot be written: {reason}")
 
 
-def stream(task: Task, suffix: str) -> Iterator[bytes]:
-    """The file, in pieces. ``suffix`` is one of FORMATS. Raises ParquetMissing."""
+def stream(task: Task, suffix: str, usage: Sequence[UsageFilter] = ()) -> Iterator[bytes]:
+    """The file, in pieces. ``suffix`` is one of FORMATS; ``usage`` as for ``export``. Raises
+    ParquetMissing."""
     if suffix == ".parquet":
         check_installed()
-    return FORMATS[suffix](Items(task).chunks)
+    return FORMATS[suffix](Items(task, usage).chunks)
 
 
 class Items:
     """The items that a task has now. Items stored later do not appear, so that reading them twice
     gives the same. ``given``: how many there were the last time."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, usage: Sequence[UsageFilter] = ()) -> None:
+        """``usage``: only those of pages that it means."""
+        self._usage = usage
         self.given = 0
         self._task = task.pk
         newest = of_task(Item.objects.all(), task.pk, newest=True)
@@ -143,7 +153,8 @@ class Items:
     def chunks(self) -> Iterator[list[Any]]:
         """All items in chunks, read again each time."""
         self.given = after = 0
-        until = Item.objects.filter(pk__lte=self._last).values_list("pk", "data")
+        meant = of_items(Item.objects.filter(pk__lte=self._last), self._usage)
+        until = meant.values_list("pk", "data")
         while some := [*of_task(until, self._task, after=after)[:CHUNK]]:
             after = some[-1][0]
             self.given += len(some)

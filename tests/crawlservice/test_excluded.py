@@ -40,7 +40,7 @@ EXCLUDED = {"state": "error", "fetch_ms": 0, "status": None}
 def polite_task(ended_task: Task, add_page: Callable[..., Page]) -> Task:
     """start -> a (done), b (http_404), and 20 requests that were excluded for three reasons."""
     for n in range(20):
-        reason = ("robots", "usage", "noindex")[n % 3]
+        reason = ("robots", "usage")[n % 2]
         add_page(ended_task, b"x%d" % n, reason=reason, **EXCLUDED)
     ended_task.created_at = timezone.now() - timedelta(seconds=10)
     ended_task.finished_at = timezone.now()
@@ -56,7 +56,7 @@ def shown(thing: Any) -> str:
     return capture.get()
 
 
-@pytest.mark.parametrize("reason", ["robots", "usage", "noindex"])
+@pytest.mark.parametrize("reason", ["robots", "usage"])
 def test_a_row_and_redis_agree(published: Frontier, reason: str) -> None:
     task = submit("shop", {"city": "Ulm"})
     (seed,) = published.claim(1, 1, 1).requests

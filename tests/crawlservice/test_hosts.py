@@ -24,7 +24,7 @@ from crawlservice.hosts.names import BadHost, UnknownHost, check_name, get_host
 from crawlservice.hosts.orders import BadOrder, Terms
 from crawlservice.hosts.states import Condition, HostNow, read
 from crawlservice.ledger.recovery import renew
-from crawlservice.models import Action, Event, Host
+from crawlservice.models import Action, Event, Host, RobotsFile
 from crawlservice.steward.steward import Steward
 from crawlservice.tasks.submit import RedisNotUpdated
 from crawlservice.webhooks.deliveries import body
@@ -111,6 +111,15 @@ def test_forget_robots_closes_the_gate_again(service: Frontier) -> None:
     orders.forget_robots(NAME, WHO)
     assert service.hosts.states([NAME])[NAME].robots_until < time.time()
     assert told() == [("forget robots", {"host": NAME, "command": True})]
+
+
+def test_forget_robots_forgets_all_files_of_the_host(service: Frontier) -> None:
+    for origin in (f"http://{NAME}", f"https://{NAME}", "http://other.example"):
+        for file in ("", "/.well-known/tdmrep.json"):
+            RobotsFile.objects.create(origin=origin + file)
+    orders.forget_robots(NAME, WHO)
+    left = RobotsFile.objects.order_by("pk").values_list("origin", flat=True)
+    assert [*left] == ["http://other.example", "http://other.example/.well-known/tdmrep.json"]
 
 
 @pytest.mark.parametrize(

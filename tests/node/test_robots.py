@@ -475,3 +475,95 @@ def test_a_large_file_is_parsed_in_a_thread(cluster: Cluster) -> None:
         assert (await worker.run(f"{ORIGIN}/private")).reason == "robots"
 
     run(job)
+
+
+# -- tdmrep.json, for spiders with a purpose -------------------------------------------------------
+
+TDM = f"{ORIGIN}/.well-known/tdmrep.json"
+
+
+class Trainer(Polite):
+    name = "trainer"
+    settings: ClassVar[dict[str, Any]] = {"purpose": "ai-train"}
+
+
+def test_a_spider_with_a_purpose_asks_for_reservations(cluster: Cluster) -> None:
+    async def job() -> None:
+        worker = Worker(cluster, Trainer)
+        worker.web.pages[TDM] = '[{"location": "/page", "tdm-reservation": 1}]'
+        for asked in ([ROBOTS], [ROBOTS, TDM]):
+            outcome = await worker.run()
+            assert (outcome.verdict, outcome.attempts) == (Verdict.RELEASE, 0)
+            assert worker.web.urls == asked
+        denied = await worker.run()
+        assert (denied.reason, denied.excluded) == ("usage", True)
+        assert denied.usage is not None
+        assert denied.usage["said"] == [["tdmrep.json", "1"]]
+        assert (await worker.run(f"{ORIGIN}/free")).verdict is Verdict.DONE
+        other = Worker(cluster, Trainer)
+        assert (await other.run()).reason == "usage"
+        assert TDM not in other.web.urls, "it is read once by the cluster"
+
+    run(job)
+
+
+def test_a_spider_without_a_purpose_does_not(cluster: Cluster) -> None:
+    async def job() -> None:
+        worker = Worker(cluster)
+        await worker.run()
+        assert (await worker.run()).verdict is Verdict.DONE
+        assert worker.web.urls == [ROBOTS, URL]
+
+    run(job)
+
+
+def test_reservations_that_cannot_be_read_do_not_hold_a_page_up(cluster: Cluster) -> None:
+    async def job() -> None:
+        worker = Worker(cluster, Trainer)
+        worker.web.pages[TDM] = ConnectError("refused")
+        await worker.run()
+        await worker.run()
+        assert (await worker.run()).verdict is Verdict.DONE
+
+    run(job)
+
+
+def test_while_another_worker_reads_them_a_page_waits(cluster: Cluster) -> None:
+    async def job() -> None:
+        worker = Worker(cluster, Trainer)
+        await worker.run()
+        cluster.leases[TDM] = cluster.now + 40
+        assert (await worker.run()).verdict is Verdict.DEFER
+        cluster.now += 41
+        assert (await worker.run()).verdict is Verdict.RELEASE
+        assert (await worker.run()).verdict is Verdict.DONE
+
+    run(job)
+
+
+def test_reservations_that_were_forgotten_are_read_again(cluster: Cluster) -> None:
+    async def job() -> None:
+        worker = Worker(cluster, Trainer)
+        worker.web.pages[TDM] = '[{"location": "/", "tdm-reservation": 1}]'
+        for _ in range(3):
+            outcome = await worker.run()
+        assert outcome.reason == "usage"
+        worker.web.pages[TDM] = "[]"
+        del cluster.states[TDM]
+        assert (await worker.run()).reason == "usage"
+        worker.guard.forget_before(7)
+        assert (await worker.run()).verdict is Verdict.RELEASE
+        assert (await worker.run()).verdict is Verdict.DONE
+
+    run(job)
+
+
+def test_a_turn_ends_where_no_request_may_be_sent(cluster: Cluster) -> None:
+    async def job() -> None:
+        worker = Worker(cluster, Trainer)
+        await worker.run()
+        worker.web.pages[TDM] = PrivateAddress("10.0.0.1")
+        assert (await worker.run()).reason == "private_address"
+        assert TDM not in cluster.leases
+
+    run(job)

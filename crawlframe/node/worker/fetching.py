@@ -24,6 +24,8 @@ from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
 from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
+from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
+from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
 from crawlframe.record import Hop, with_hops
 from crawlframe.request import Request
@@ -49,11 +51,15 @@ class Fetching:
         clock: Callable[[], float] = time.perf_counter,
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
+        user_agent: str = "",
     ) -> None:
-        """``robots``: of spiders that obey robots.txt; None: it is not asked for."""
+        """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
+        that of requests whose spider names none."""
         self._downloader = downloader
         self._robots = robots
+        self._tdm = None if robots is None else TdmGuard(robots)
         self._moves = moves
+        self._terms = Terms(user_agent)
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
@@ -71,7 +77,7 @@ class Fetching:
     ) -> Response | None:
         """Returns the response for the callback. None: the outcome has ended, and the request waits
         without an attempt being counted, or goes to another host. Raises FetchError, StatusError
-        for an unhandled status, MiddlewareFailed and JudgementFailed."""
+        for an unhandled status, UsageDenied, MiddlewareFailed and JudgementFailed."""
         url = outcome.redirects[-1].url if outcome.redirects else request.url
         if claimed.homeless and (address := await self._downloader.address_of(url)):
             outcome.signal = Signal(address=address)
@@ -101,6 +107,8 @@ class Fetching:
             response = await judge.of(asked, transfer, self._clock)
             if check is not None:
                 response.robots = check.rules
+                if isinstance(check, TdmCheck):
+                    response.reservation = check.reservations.find(response.url)
             return response
 
         async def next_hop() -> Response:
@@ -159,12 +167,16 @@ class Fetching:
         judge.check()
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
+        self._terms.read(response, sent, outcome, crawl.settings)
         return response
 
-    def _check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | None:
-        if self._robots is None or not crawl.settings.robots:
+    def _check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | TdmCheck | None:
+        if self._robots is None or self._tdm is None or not crawl.settings.robots:
             return None
-        return self._robots.check_for(request, crawl.settings)
+        check = self._robots.check_for(request, crawl.settings)
+        if crawl.settings.purpose is None:
+            return check
+        return TdmCheck(check, self._tdm, request.downloader or crawl.settings.downloader)
 
     def _new_address(self, host: str, response: Response) -> str:
         """The address of the host, if it is not the one that was reported last."""

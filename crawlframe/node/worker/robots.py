@@ -28,10 +28,10 @@ from crawlframe.node.worker.task_source import on_commit_thread
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.robots.judge import judge
-from crawlframe.robots.reading import MAX_FILE, Fetched, read
+from crawlframe.robots.reading import MAX_FILE, PATH, Fetched, read
 from crawlframe.robots.rules import ALLOW_ALL, LARGE, Rules, origin_of
 from crawlframe.robots.state import MAX_ORIGIN, SILENT, RobotsState, Status
-from crawlframe.robots.token import product_token
+from crawlframe.robots.token import product_token, user_agent_of
 from crawlframe.spider import SpiderSettings
 
 log = logging.getLogger(__name__)
@@ -99,15 +99,16 @@ class RobotsGuard:
     ) -> None:
         self._settings = settings
         self._downloader = downloader
-        self._store = store
-        self._clock = clock
+        self.store = store
+        self.clock = clock
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
         self._loading: dict[tuple[str, str], asyncio.Future[Rules]] = {}
-        self._forgotten = -1
+        self.forgotten = -1
 
     def check_for(self, request: Request, settings: SpiderSettings) -> RobotsCheck:
         """Returns the check of the URLs that are sent for a request."""
-        return RobotsCheck(self, request, settings, self._user_agent(request, settings))
+        own = user_agent_of(request.headers, settings.headers) or settings.user_agent
+        return RobotsCheck(self, request, settings, own or self._settings.user_agent)
 
     async def rules_for(
         self, url: str, user_agent: str, request: Request, settings: SpiderSettings
@@ -119,7 +120,7 @@ class RobotsGuard:
             return ALLOW_ALL
         key = (origin, token)
         known = self._known.get(key)
-        if known is not None and known.until > self._clock():
+        if known is not None and known.until > self.clock():
             self._known.move_to_end(key)
             return known.rules
         loading = self._loading.get(key)
@@ -138,12 +139,12 @@ class RobotsGuard:
         while True:
             await asyncio.sleep(WATCH_EVERY)
             if self._known:
-                self.forget_before(await self._store.forgotten())
+                self.forget_before(await self.store.forgotten())
 
     def forget_before(self, number: int | None) -> None:
         """Looks at the database again for all files, if the number differs from the last one."""
-        if number is not None and number != self._forgotten:
-            self._forgotten = number
+        if number is not None and number != self.forgotten:
+            self.forgotten = number
             self._known.clear()
 
     def _loaded(self, key: tuple[str, str], done: asyncio.Future[Rules]) -> None:
@@ -151,27 +152,20 @@ class RobotsGuard:
         if not done.cancelled():
             done.exception()  # whoever waited for it has it
 
-    def _user_agent(self, request: Request, settings: SpiderSettings) -> str:
-        for headers in (request.headers, settings.headers):
-            for name, value in headers.items():
-                if name.lower() == "user-agent":
-                    return str(value)
-        return settings.user_agent or self._settings.user_agent
-
     async def _load(self, url: str, origin: str, token: str, user_agent: str, via: str) -> Rules:
-        turn = await self._store.turn(origin, LEASE)
+        turn = await self.store.turn(origin, LEASE)
         state, now = turn.state, turn.now
         if turn.mine:
-            began = self._clock()
+            began = self.clock()
             try:
-                got = await self._read(origin, user_agent, via)
+                got = await self.read_file(origin, PATH, user_agent, via)
             except (PrivateAddress, BadUrl):
-                await self._store.save(origin, state)
+                await self.store.save(origin, state)
                 raise
-            now += self._clock() - began
+            now += self.clock() - began
             state = judge(state, got, now, token, self._settings.max_crawl_delay)
             _log(origin, turn.state, state)
-            await self._store.save(origin, state)
+            await self.store.save(origin, state)
         if state.is_known(now):
             return await self._take(url, token, state, now, turn.mine)
         if state.is_due(now):  # another worker reads it
@@ -179,10 +173,11 @@ class RobotsGuard:
         left = state.next_try - now
         if state.reason in SILENT:
             raise RobotsUnread(origin, state.reason, state.note, left)
-        await self._store.hold(host_of(url), left)
+        await self.store.hold(host_of(url), left)
         raise Wait(url, left)
 
-    async def _read(self, origin: str, user_agent: str, via: str) -> Fetched:
+    async def read_file(self, origin: str, path: str, user_agent: str, via: str) -> Fetched:
+        """Reads a file of an origin, within TIMEOUT. Raises as ``read`` does."""
         limits = SpiderSettings(timeout=TIMEOUT, max_body=MAX_FILE, cookies=False, downloader=via)
 
         async def transfer(url: str) -> Response:
@@ -191,9 +186,9 @@ class RobotsGuard:
 
         try:
             async with asyncio.timeout(TIMEOUT):
-                return await read(origin, transfer)
+                return await read(origin, transfer, path)
         except TimeoutError:
-            why = f"{origin}/robots.txt was not complete within {TIMEOUT:g} s"
+            why = f"{origin}{path} was not complete within {TIMEOUT:g} s"
             return Fetched(reason="timeout", detail=why)
 
     async def _take(
@@ -209,9 +204,9 @@ class RobotsGuard:
         else:
             rules = Rules(origin, state.text, token)
         delay = min(rules.crawl_delay, self._settings.max_crawl_delay)
-        opened = await self._store.open(host, state.known_until, delay, now)
+        opened = await self.store.open(host, state.known_until, delay, now)
         left = min(RECHECK, state.known_until - now)
-        self._known[origin, token] = _Known(rules, self._clock() + left)
+        self._known[origin, token] = _Known(rules, self.clock() + left)
         if len(self._known) > MAX_CACHED:
             self._known.popitem(last=False)
         if fresh or (opened and delay):
@@ -230,19 +225,19 @@ class RobotsCheck:
         self._guard = guard
         self._request = request
         self._settings = settings
-        self._user_agent = user_agent
+        self.user_agent = user_agent
 
     async def __call__(self, url: str) -> None:
         """Raises RobotsForbidden, and what ``RobotsGuard.rules_for`` raises."""
         self.rules = await self._guard.rules_for(
-            url, self._user_agent, self._request, self._settings
+            url, self.user_agent, self._request, self._settings
         )
         if self.rules.large:
             allowed = await asyncio.to_thread(self.rules.allows, url)
         else:
             allowed = self.rules.allows(url)
         if not allowed:
-            token = product_token(self._user_agent)
+            token = product_token(self.user_agent)
             raise RobotsForbidden(f"{origin_of(url)}/robots.txt forbids {url} to {token}")
 
 

@@ -39,10 +39,12 @@ from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
 from crawlframe.node.worker.task_source import TaskSource
+from crawlframe.node.worker.terms import denies
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
 from crawlframe.record import hops_of, read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
+from crawlframe.robots.usage import FOLLOW, INDEX
 from crawlframe.stats import RUNNING
 from crawlframe.task_life import Summary
 
@@ -80,7 +82,9 @@ class RequestRunner:
         self._sieve = sieve
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
-        self._fetching = Fetching(downloader, self.callbacks, fetched, clock, robots, moves)
+        self._fetching = Fetching(
+            downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent
+        )
         self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
@@ -244,6 +248,8 @@ class RequestRunner:
             response=response,
             ends=isinstance(got, Summary),
             limits=crawl.links,
+            nofollow=crawl.settings.obey_nofollow and denies(response, FOLLOW),
+            noindex=crawl.settings.obey_noindex and denies(response, INDEX),
         )
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:

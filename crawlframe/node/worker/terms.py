@@ -1,0 +1,47 @@
+"""Terms: what a page says about its use, recorded for the ledger, and obeyed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from crawlframe.budgets import NOFOLLOW
+from crawlframe.errors import UsageDenied
+from crawlframe.href import Nofollow
+from crawlframe.outcome import Outcome
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.robots.token import product_token, user_agent_of
+from crawlframe.robots.usage import read_usage
+from crawlframe.spider import SpiderSettings
+
+
+class Terms:
+    """Reads the pages of one worker. ``user_agent``: that of requests whose spider names none."""
+
+    def __init__(self, user_agent: str) -> None:
+        self._user_agent = user_agent
+
+    def read(
+        self, response: Response, sent: Request, outcome: Outcome, settings: SpiderSettings
+    ) -> None:
+        """Sets ``usage`` of a response and of its outcome, and which of its links are refused.
+        ``sent``: the request as it was sent. Raises UsageDenied if the page denies the spider's
+        purpose."""
+        if settings.obey_nofollow:
+            response.nofollow = Nofollow(partial(outcome.refuse_link, NOFOLLOW))
+        agent = user_agent_of(sent.headers, settings.headers) or settings.user_agent
+        token = product_token(agent or self._user_agent)
+        usage = read_usage(
+            response.headers, response.body, token, response.robots.signals, response.reservation
+        )
+        if usage is not None:
+            response.usage = usage
+            outcome.usage = usage.as_json()
+            if settings.purpose and usage.denies(settings.purpose):
+                said = "; ".join(f"{source}: {text}" for source, text in usage.said)
+                raise UsageDenied(f"{response.url} denies {settings.purpose} ({said})")
+
+
+def denies(response: Response | None, what: str) -> bool:
+    """Whether a page says "no" to something of ABOUT."""
+    return response is not None and response.usage is not None and response.usage.denies(what)

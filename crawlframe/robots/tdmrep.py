@@ -1,0 +1,101 @@
+"""tdmrep.json: for which pages of an origin the rights to text and data mining are reserved (TDM
+Reservation Protocol, W3C CG, 2024, "TDM file on the origin server")."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import orjson
+
+from crawlframe.robots.judge import DAY, HOUR
+from crawlframe.robots.reading import Fetched
+from crawlframe.robots.rules import MAX_BYTES
+from crawlframe.robots.state import RobotsState, Status
+
+PATH = "/.well-known/tdmrep.json"
+MAX_RULES = 1_000  # of a file that are read
+
+_ESCAPED_UNRESERVED = re.compile(r"%(?:2[DE]|3\d|[46][1-9A-F]|[57]\d|[57]A|5F|7E)", re.I)
+
+
+class Reservation(NamedTuple):
+    """What a file says of a page. ``policy`` is a URL, or ""."""
+
+    reserved: bool
+    policy: str = ""
+
+
+class TdmRules:
+    """The rules of one file. What is no rule is ignored."""
+
+    def __init__(self, text: str = "") -> None:
+        self._rules: list[tuple[list[str], bool, Reservation]] = []
+        for rule in _list_of(text)[:MAX_RULES]:
+            if not isinstance(rule, dict):
+                continue
+            location, reserved = rule.get("location"), rule.get("tdm-reservation")
+            policy = rule.get("tdm-policy", "")
+            if isinstance(location, str) and location and reserved in (0, 1, "0", "1"):
+                whole = location.endswith("$")
+                parts = _plain(location.removesuffix("$")).split("*")
+                said = Reservation(int(reserved) == 1, policy if isinstance(policy, str) else "")
+                self._rules.append((parts, whole, said))
+
+    def find(self, url: str) -> Reservation | None:
+        """Returns what the first rule says that matches a normalised URL; None if none does."""
+        if not self._rules:
+            return None
+        path = _plain("/" + url.split("/", 3)[3])
+        return next((said for parts, whole, said in self._rules if _fits(path, parts, whole)), None)
+
+
+def judge_file(got: Fetched, now: float) -> RobotsState:
+    """Returns what is known after an attempt to read the file: what cannot be read has no rules. A
+    failure counts for an hour, anything else for a day, or as long as the server says."""
+    age = DAY if got.max_age is None else min(DAY, max(HOUR, got.max_age))
+    if got.status == 200 and not got.lost:
+        text = got.body[:MAX_BYTES].decode("utf-8-sig", "replace").replace("\0", "")
+        if _list_of(text):
+            return RobotsState(Status.RULES, 200, text, now, now + age)
+        note = f"it is no list of rules in JSON, or has more than {MAX_BYTES:,} bytes"
+        return RobotsState(Status.NOT_TEXT, 200, "", now, now + age, note=note)
+    failed = got.status is None or got.status >= 500 or got.status == 429
+    note = got.detail or f"the server answered {got.status}"
+    until = now + (HOUR if failed else age)
+    return RobotsState(Status.NO_RULES, got.status, "", now, until, note=note)
+
+
+def _list_of(text: str) -> list[Any]:
+    try:
+        rules = orjson.loads(text or "[]")
+    except orjson.JSONDecodeError:
+        return []
+    return rules if isinstance(rules, list) else []
+
+
+def _plain(path: str) -> str:
+    """A path without escapes that mean nothing."""
+    return _ESCAPED_UNRESERVED.sub(lambda escape: unquote(escape[0]), path)
+
+
+def _fits(path: str, parts: list[str], whole: bool) -> bool:
+    """Whether a path begins like a pattern, given as the texts between its asterisks. The first
+    place is always good enough, so the time is linear; the last text of a whole one ends it."""
+    first, *others = parts
+    if not path.startswith(first):
+        return False
+    if not others:
+        return not whole or path == first
+    last = others.pop() if whole else ""
+    at = len(first)
+    for part in others:
+        at = path.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return len(path) - at >= len(last) and path.endswith(last)
+
+
+NO_TDM_RULES = TdmRules()
