@@ -20,7 +20,12 @@ class Shared(Spider):
     """``each`` pages of each of ``names`` names."""
 
     name = "shared"
-    settings = {"delay": 0, "ip_concurrency": CONCURRENCY, "ip_delay": DELAY}
+    settings = {
+        "delay": 0,
+        "robots": False,
+        "ip_concurrency": CONCURRENCY,
+        "ip_delay": DELAY,
+    }
 
     def start(self, port: int, names: int, each: int) -> Iterator[Request]:
         for page in range(each):
