@@ -29,8 +29,10 @@ class Terms:
         purpose."""
         if settings.obey_nofollow:
             response.nofollow = Nofollow(partial(outcome.refuse_link, NOFOLLOW))
-        agent = user_agent_of(sent.headers, settings.headers) or settings.user_agent
-        token = product_token(agent or self._user_agent)
+        agent = settings.user_agent or self._user_agent
+        if sent.headers or settings.headers:
+            agent = user_agent_of(sent.headers, settings.headers) or agent
+        token = product_token(agent)
         usage = read_usage(
             response.headers, response.body, token, response.robots.signals, response.reservation
         )
