@@ -132,7 +132,6 @@ def test_limits_are_stored_with_the_task(bounded: Task) -> None:
     assert limits_as_written(bounded) == {
         "byte_limit": 1000, "time_limit": 3600, "host_page_limit": 3, "url_length": 0,
         "traps": "stop", "delay": 2.5, "concurrency": 8, "page_limit": 7,
-        "robots": True,
     }  # fmt: skip
     limits = limits_of(bounded)
     assert (limits.page_limit, limits.host_page_limit) == (8, 3)

@@ -54,7 +54,7 @@ def test_what_says_nothing_of_a_host_is_left_out(kept_out: Outcome) -> None:
 
 def test_a_page_that_was_fetched_and_then_excluded_is_no_error() -> None:
     counters = HostCounters()
-    counters.add([outcome(verdict=Verdict.ERROR, reason="noindex", status=200, fetch_ms=5)], 0.0)
+    counters.add([outcome(verdict=Verdict.ERROR, reason="usage", status=200, fetch_ms=5)], 0.0)
     found = counters.take()["a.example"]
     assert (found.pages, found.errors, found.statuses, found.last_reason) == (1, 0, {200: 1}, "")
 

@@ -10,7 +10,7 @@ from crawlframe import Request, Response, Spider
 
 class Hopping(Spider):
     name = "hopping"
-    settings = {"delay": 1.0, "retries": 5}
+    settings = {"delay": 1.0, "retries": 5, "robots": False}
 
     def start(self, url: str) -> Iterator[Request]:
         yield Request(url)
