@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -160,7 +161,8 @@ def test_the_chart_tells_rates_and_gaps(admin: Client) -> None:
     sample(7200, 0)
     sample(5000, 0)
     points = admin.get("/admin/overview/chart/").json()["points"]
-    assert points["pages"] == [5.0, None, 1.0, 0.0]
+    near = partial(pytest.approx, rel=0.1)  # each sample is taken a little later
+    assert points["pages"] == [near(5.0), None, near(1.0), 0.0]
     assert points["nf"] == [65, 65, 78, 70]
     day = admin.get("/admin/overview/chart/?span=day").json()["points"]
     assert day["at"][0] < points["at"][0]
