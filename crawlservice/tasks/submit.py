@@ -116,12 +116,12 @@ def _seeds(task: Task) -> list[Admission]:
 
 def _published(settings: SpiderSettings) -> dict[str, Any]:
     """The part of a spider's settings that is stored with its task."""
-    adaptive = settings.delay == "auto"
+    delay = settings.min_delay if settings.delay == "auto" else settings.delay
     kept: dict[str, Any] = {
-        "delay": round(1000 * (settings.min_delay if settings.delay == "auto" else settings.delay)),
+        "delay": round(1000 * delay),
         "concurrency": settings.concurrency,
         "page_limit": settings.page_limit,
-        "adaptive": adaptive,
+        "adaptive": settings.delay == "auto",
         "robots": settings.robots,
     }
     defaults = SpiderSettings()

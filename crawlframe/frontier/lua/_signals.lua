@@ -18,7 +18,7 @@ function note_signal(id, host, kind, ms, address)
     if task and task.shares then moved[host] = address end
   end
   if not kind or kind == 0 then return end
-  local task = tasks[id] or task_of(id)
+  local task = task_of(id)
   if kind ~= ANSWERED then watching = true
   elseif watching == nil then watching = call('EXISTS', WATCHED) == 1 end
   if watching or task and (task.auto or task.delay > 0) then
