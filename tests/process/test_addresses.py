@@ -18,7 +18,6 @@ from tests.process.spiders.shared import ADDRESSES, CONCURRENCY, DELAY
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.long,  # at times one of its requests does not end: a known defect
     pytest.mark.parametrize("database", ["sqlite"], indirect=True),
 ]
 LATENCY = 0.02  # seconds
@@ -89,7 +88,6 @@ def test_names_on_one_address_share_its_limits(
     nodes = [start_manage("runcrawler", "--node", f"node{n}", "--workers", 2) for n in range(2)]
     wait_for(lambda: len(look.frontier.leases.nodes()) == 2)
     pk = submit("shared", port=servers.port, names=NAMES, each=EACH)
-    wait_for(lambda: look.counts(pk).nf > NAMES * EACH)
     task = look.wait(pk)
     assert (task.nf, task.ne) == (NAMES * EACH + 1, 0)
     for item in look.items(pk):

@@ -87,6 +87,7 @@ def test_delays_robots_txt_and_redirects_of_many_hosts(cluster: Cluster, tmp_pat
         trials.crawl_delays(6, 5.0, 1.0, 1.5, JITTER),
         trials.robots(8, 2),
         trials.redirects(4, 3, 4, jitter=JITTER),
+        trials.shared_addresses(12, 2, 4.0, jitter=JITTER, share=0.0),
     ]
     servers = [host for trial in some for host in trial.hosts]
     with World(servers, tmp_path / "log") as world:
