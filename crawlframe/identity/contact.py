@@ -6,6 +6,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import crawlframe
@@ -40,6 +41,7 @@ def default_user_agent(contact: str) -> str:
     return f"{name} (+{contact})" if contact else name
 
 
+@lru_cache(maxsize=1024)  # each claim asks it of each request
 def is_public(host: str) -> bool:
     """Whether a host, with or without its port, is one of the public internet, by its name."""
     name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
