@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
@@ -49,6 +50,7 @@ class Handle:
         self._paused = False
         self._loop: asyncio.AbstractEventLoop
         self._account: Account
+        self._leaves: Callable[[], None] | None = None
         self._set_fixed()
 
     def _set_fixed(self) -> None:
@@ -80,6 +82,7 @@ class Handle:
         setopt = self.curl.setopt
         self._loop = asyncio.get_running_loop()
         self._account = journey.account
+        self._leaves = journey.leaves
         self.own_connection = own_connection
         if own_connection:
             self._plain = False
@@ -165,6 +168,8 @@ class Handle:
         """libcurl sends an unanswered request again, up to five times, each time on another
         connection of its pool. Prevented here: ``CurlDownloader.transfer`` decides about that."""
         self._sent += 1
+        if self._leaves is not None:
+            self._leaves()
         return pycurl.PREREQFUNC_OK if self._sent == 1 else pycurl.PREREQFUNC_ABORT  # type: ignore[no-any-return]
 
     def _before_resolving(self, *nothing: Any) -> int:

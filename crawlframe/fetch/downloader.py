@@ -60,18 +60,21 @@ class Downloader:
         account: Account | None = None,
         check: Check | None = None,
         trail: Trail | None = None,
+        leaves: Callable[[], None] | None = None,
     ) -> Response:
         """The response to ``request``. ``spider`` may have a method ``requests_session`` for the
         requests downloader. ``jar`` are the task's cookies; without the setting ``cookies``, only a
         request with a session uses them. ``allowed`` decides about the host names of redirects.
         ``account`` counts the body of the response until its owner closes it; without one it counts
         until the fetch is over. ``check`` is awaited with each URL before it is sent, those of
-        redirects too. ``trail``: ``request`` is for the target of its last redirect. Raises
-        FetchError, what ``check`` raises, and with a trail Redirected instead of following a
-        redirect."""
+        redirects too. ``trail``: ``request`` is for the target of its last redirect. ``leaves`` is
+        called in the event loop whenever a request is sent. Raises FetchError, what ``check``
+        raises, and with a trail Redirected instead of following a redirect."""
         if account is None:
             with self.memory.account() as own:
-                return await self.fetch(request, settings, spider, jar, allowed, own, check, trail)
+                return await self.fetch(
+                    request, settings, spider, jar, allowed, own, check, trail, leaves
+                )
         limits = FetchLimits(settings.timeout, settings.max_body, settings.max_redirects)
         if request.options is not NO_OPTIONS:
             limits = _own_limits(limits, request.options)
@@ -80,6 +83,7 @@ class Downloader:
         headers = self._headers(request, settings, trail)
         identity = None if self._identity.is_plain else self._identity
         journey = Journey(request, limits, headers, jar, allowed, account, check, trail, identity)
+        journey.leaves = leaves
         factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":
             return await journey.run(self._threads().by(factory))

@@ -147,6 +147,7 @@ class Journey:
         self._identity = identity
         self._authorization = ""  # as sent with the last transfer
         self._started = time.monotonic()
+        self.leaves: Callable[[], None] | None = None  # called when a transfer is sent
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is not a redirect. Raises FetchError and Redirected."""

@@ -162,6 +162,8 @@ class RequestsDownloader:
         """Runs a transfer in the current thread."""
         kind = (factory, transfer.journey.session if factory else "")
         session = self._take_session(kind)
+        if (leaves := transfer.journey.leaves) is not None:
+            self._loop.call_soon_threadsafe(leaves)
         try:
             return transfer.run(session)
         finally:

@@ -126,7 +126,7 @@ class Frontier(Tasks):
         fetched: Sequence[Fetched],
     ) -> None:
         over = pack([part for one in fetched for part in (one.rid, one.claim, *one.signal)])
-        wait, states, batch, blamed, refused, homeless = self.store.run(
+        wait, states, batch, blamed, refused, homeless, spaced = self.store.run(
             "claim", partition, generation, sequence, n, over
         )
         if batch or fetched:
@@ -141,7 +141,7 @@ class Frontier(Tasks):
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version)
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
-        lost = set(homeless)
+        lost, late = set(homeless), set(spaced)
         fields = iter(batch)
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
@@ -151,7 +151,7 @@ class Frontier(Tasks):
                     "TRIES", rid, tries, _tries, (0, 0), "", partition
                 )
             kept = whole(record, host)
-            more = sequence, kills.get(rid, 0), refusals.get(rid, 0), rid in lost
+            more = sequence, kills.get(rid, 0), refusals.get(rid, 0), rid in lost, rid in late
             claim.requests.append(Claimed(rid, int(task), host, attempts, deliveries, kept, *more))
 
     def _numbers_of(self, name: str, flat: list[bytes], partition: int) -> dict[bytes, int]:

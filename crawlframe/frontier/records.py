@@ -55,6 +55,7 @@ class Claimed(NamedTuple):
     # The task limits what goes to one IP address, and that of the host is not known: to be released
     # with a signal that tells it, and not fetched.
     homeless: bool = False
+    spaced: bool = False  # its host or address has a delay, which counts from when it is sent
 
     @property
     def alone(self) -> bool:
@@ -72,14 +73,16 @@ class Claimed(NamedTuple):
         return ""
 
 
-NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED = range(5)  # kinds of signals
+NOTHING, ANSWERED, REFUSED, UNREACHABLE, BLOCKED, SENT = range(6)  # kinds of signals
 
 
 class Signal(NamedTuple):
-    """What a fetch says about its host. It is applied once, by the verb that frees the slot."""
+    """What a fetch says about its host. It is applied once, by the verb that frees the slot; SENT
+    comes before, from a fetch that has just begun."""
 
     kind: int = NOTHING
-    ms: int = 0  # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none
+    # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: its age
+    ms: int = 0
     address: str = ""  # the IP address that it went to, if the frontier should know of it
 
 
@@ -88,7 +91,7 @@ NO_SIGNAL = Signal()
 
 class Fetched(NamedTuple):
     """A request held by this generation whose fetch is over: its host's slot is freed before the
-    request is settled."""
+    request is settled. With a signal of the kind SENT, its fetch has begun."""
 
     rid: bytes
     host: str

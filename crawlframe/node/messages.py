@@ -80,11 +80,13 @@ class WorkerReady(Message, tag="worker ready"):
 
 class WorkerReport(Message, tag="report"):
     """Worker to master: this many more slots are free, the fetches of these (rid, number of the
-    claim, signal) are over, and these rids are settled."""
+    claim, signal) are over, these rids are settled, and these ``spaced`` requests (rid, number of
+    the claim, time.monotonic()) were sent."""
 
     credits: int
     fetched: list[tuple[bytes, int, Signal]]
     settled: list[bytes]
+    sent: list[tuple[bytes, int, float]] = []
 
 
 class Beat(Message, tag="beat"):

@@ -35,6 +35,7 @@ from crawlframe.errors import (
 )
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.limits import FetchLimits
+from crawlframe.fetch.redirects import Journey
 from crawlframe.request import Request
 
 from .conftest import CERTIFICATE, Client, Exchange, Site
@@ -169,6 +170,22 @@ def test_keep_alive_uses_one_connection(client: Client, site: Site) -> None:
 
     client.run(job)
     assert (len(site.seen), site.connections) == (20, 1)
+
+
+def test_what_is_sent_is_reported(client: Client, site: Site) -> None:
+    site.answer("/", b"ok")
+    sent: list[bool] = []
+
+    async def job(downloader: Any) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(3):
+            journey = Journey(Request(f"{site.url}/"), FetchLimits(), {})
+            journey.leaves = lambda: sent.append(asyncio.get_running_loop() is loop)
+            await journey.run(downloader.transfer)
+        await downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {})  # nobody asked
+
+    client.run(job)
+    assert sent == [True] * 3
 
 
 def test_connection_closed_while_idle_is_replaced(client: Client, site: Site) -> None:

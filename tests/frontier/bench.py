@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from redis import Redis
@@ -11,6 +11,7 @@ from redis import Redis
 from crawlframe.frontier import Claim, Claimed, Completion, Counts, Fetched, Frontier, TaskLimits
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.records import SENT, Signal
 from crawlframe.request import Admission, make_rid, rank_of
 
 NODE = 1  # the generation that claims when a test names none
@@ -116,8 +117,25 @@ class Bench:
     def whole_claim(
         self, n: int = 500, generation: int = NODE, fetched: Iterable[Claimed] = ()
     ) -> Claim:
-        self.sequences[generation] += 1
         over = [Fetched(request.rid, request.host, request.claim) for request in fetched]
+        claim = self._claim(generation, n, over)
+        if sent := [request for request in claim.requests if request.spaced]:
+            self.report_sent(*sent, generation=generation)
+        return claim
+
+    def report_sent(self, *requests: Claimed, ago: int = 0, generation: int = NODE) -> None:
+        """The workers sent these requests ``ago`` milliseconds ago."""
+        signal = Signal(SENT, ago)
+        self._claim(
+            generation, 0, [Fetched(one.rid, one.host, one.claim, signal) for one in requests]
+        )
+
+    def claim_unsent(self, n: int = 500, generation: int = NODE) -> list[Claimed]:
+        """A claim whose requests the workers have not sent yet."""
+        return self._claim(generation, n).requests
+
+    def _claim(self, generation: int, n: int, over: Sequence[Fetched] = ()) -> Claim:
+        self.sequences[generation] += 1
         claim = self.frontier.claim(generation, self.sequences[generation], n, over)
         self.wait = claim.wait
         return claim

@@ -136,6 +136,25 @@ def test_the_delay_of_an_address(bench: Bench) -> None:
     assert all(later - earlier >= 30 for earlier, later in pairwise(times))
 
 
+def test_nothing_is_claimed_of_an_address_until_a_request_was_sent(bench: Bench) -> None:
+    begin(bench, hosts=4, each=2, delay=500)
+    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]
+    bench.frontier.release(NODE, lost)
+    (one,) = bench.claim_unsent()
+    time.sleep(0.6)
+    assert bench.claim() == []
+    assert bench.frontier.audit() == []
+    bench.report_sent(one)
+    assert bench.claim() == []
+    time.sleep(0.6)
+    (other,) = bench.claim_unsent()
+    time.sleep(0.6)
+    finish(bench, other)  # whatever it was, it was sent by now
+    assert bench.claim() == []
+    time.sleep(0.6)
+    assert len(bench.claim()) == 1
+
+
 def test_a_claim_says_when_an_address_is_due(bench: Bench) -> None:
     begin(bench, hosts=3, each=2, delay=EVER)
     assert len(settle(bench)) == 1

@@ -341,28 +341,67 @@ def next_in(bench: Bench, now: int) -> int:
 def test_a_delay_counts_from_when_the_request_was_sent(bench: Bench, adaptive: bool) -> None:
     limits = TaskLimits(delay=2000, adaptive=adaptive)
     bench.frontier.open_task(1, limits, bench.requests(3))
-    (one,) = bench.claim()
+    (one,) = bench.claim_unsent()
+    assert one.spaced
     time.sleep(0.3)  # the worker was late
     now = bench.now()
-    tell(bench, ANSWERED, 10, one)
-    assert 1990 <= next_in(bench, now) <= 2100
+    bench.report_sent(one, ago=100)
+    assert 1900 <= next_in(bench, now) <= 2000
     assert bench.redis.zscore(bench.key("HOSTS"), HOST) == now + next_in(bench, now)
+
+
+def test_nothing_is_claimed_until_it_was_sent(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(delay=500), bench.requests(3))
+    (one,) = bench.claim_unsent()
+    time.sleep(0.6)
+    assert bench.claim() == []
+    assert bench.frontier.audit() == []
+    bench.report_sent(one)
+    assert bench.claim() == []
+    time.sleep(0.6)
+    assert len(bench.claim()) == 1
+
+
+def test_one_that_is_never_sent_holds_up_nothing(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(delay=30), bench.requests(3))
+    (one,) = bench.claim_unsent()
+    time.sleep(0.05)
+    bench.frontier.release(1, [(one.rid, one.host, 0)])
+    (same,) = bench.claim_unsent()
+    time.sleep(0.05)
+    bench.leases.replay(1)
+    assert [again.rid for again in bench.claim(generation=2)] == [one.rid] == [same.rid]
+
+
+def test_a_report_of_another_claim_is_ignored(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(delay=60_000), bench.requests(3))
+    (one,) = bench.claim_unsent()
+    before = bench.redis.hgetall(bench.key("HOST", HOST))
+    bench.report_sent(one._replace(claim=one.claim + 7))
+    bench.report_sent(one, generation=2)
+    assert bench.redis.hgetall(bench.key("HOST", HOST)) == before
+
+
+def test_a_host_without_a_delay_reports_nothing(bench: Bench) -> None:
+    bench.open(*bench.requests(3))
+    assert not any(one.spaced for one in bench.claim())
 
 
 def test_a_delay_is_not_shortened(bench: Bench) -> None:
     bench.frontier.open_task(1, TaskLimits(delay=2000), bench.requests(3))
-    (one,) = bench.claim()
+    (one,) = bench.claim_unsent()
     before = int(bench.redis.hget(bench.key("HOST", HOST), "n"))
     time.sleep(0.1)
-    tell(bench, ANSWERED, 10_000, one)  # it took longer than it was held
+    bench.report_sent(one, ago=10_000)  # longer than it was held
+    tell(bench, ANSWERED, 10_000, one)
     assert int(bench.redis.hget(bench.key("HOST", HOST), "n")) == before
 
 
 def test_the_delay_of_robots_txt_counts_from_then_too(bench: Bench) -> None:
     bench.frontier.open_task(1, TaskLimits(adaptive=True, robots=True), bench.requests(3))
     bench.frontier.hosts.robots(HOST, time.time() + 1000, delay=3.0)
-    (one,) = bench.claim()
+    (one,) = bench.claim_unsent()
     time.sleep(0.3)
     now = bench.now()
-    tell(bench, ANSWERED, 10, one)
-    assert 2990 <= next_in(bench, now) <= 3100
+    bench.report_sent(one, ago=10)
+    assert 2980 <= next_in(bench, now) <= 3000

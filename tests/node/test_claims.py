@@ -4,6 +4,7 @@ children that are not forked."""
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -142,6 +143,30 @@ def test_they_are_reported_when_no_worker_has_a_free_slot(
     assert claim(claims, bench, child, 0) == []
     assert claims.due(taking=False) == math.inf
     assert len(bench.claim(generation=2)) == 1
+
+
+def test_the_delay_of_a_host_counts_from_when_a_worker_sent_the_request(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open(*bench.requests(2), delay=2000)
+    (held,) = claim(claims, bench, child, 8)
+    time.sleep(0.3)
+    claims.note_sent(child, [(held.rid, held.claim, NOW + 2.4)], NOW + 2)
+    assert NOW + 2 < claims.due(taking=False) < NOW + 3
+    now = bench.now()
+    assert claims.make(bench.frontier, GENERATION, 0, NOW + 2.5) is not None
+    next_time = int(bench.redis.hget(bench.key("HOST", "a.example"), "n"))
+    assert 1900 <= next_time - now < 2000  # it was sent 100 ms before the claim
+    assert claims.due(taking=False) == math.inf
+
+
+def test_a_request_that_another_worker_has_is_not_reported_as_sent(
+    claims: Claims, bench: Bench, child: Child
+) -> None:
+    bench.open(*bench.requests(2), delay=2000)
+    (held,) = claim(claims, bench, child, 8)
+    claims.note_sent(child, [(held.rid, 7, NOW), (b"unknown", 1, NOW)], NOW)
+    assert claims.due(taking=False) == math.inf
 
 
 def test_requests_that_the_worker_no_longer_holds_are_not_reported(

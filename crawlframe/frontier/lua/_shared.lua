@@ -148,7 +148,8 @@ end
 
 -- Addresses: hosts at one IP address share its limits, for tasks that have some. `ip` of a host is the
 -- address at which its fetches are counted. A host that its address holds up waits in WAITING, and not
--- in HOSTS: there, one entry "@<address>" stands for all of them, while the address has a slot.
+-- in HOSTS: there, one entry "@<address>" stands for all of them, while the address has a slot. `d` of a
+-- host or an address is its delay while its last request may not have been sent yet.
 local PLACED_FOR = 600000  -- ms for which the address of a host without requests is kept
 local placing  -- whether any host is counted at an address
 
@@ -174,12 +175,23 @@ local function count_at(address, n)
   end
 end
 
+-- The last request of this host or address was sent so many ms ago: the delay counts from then.
+-- Returns whether that is new.
+local function delay_from(key, ago)
+  local state = call('HMGET', key, 'n', 'd')
+  if not state[2] then return false end
+  call('HDEL', key, 'd')
+  local next_time = now_ms() - ago + (tonumber(state[2]) or 0)
+  if next_time > (tonumber(state[1]) or 0) then call('HSET', key, 'n', integer(next_time)) end
+  return true
+end
+
 -- Claim sees the hosts that wait for an address when the first of them may be asked.
 local function show_address(address)
   local first = call('ZRANGE', WAITING(address), 0, 0, 'WITHSCORES')
-  if not first[2] then return call('ZREM', HOSTS, '@' .. address) end
-  local next_time = tonumber(call('HGET', ADDRESS(address), 'n')) or 0
-  local due = math.max(tonumber(first[2]), next_time, now_ms())
+  local state = call('HMGET', ADDRESS(address), 'n', 'd')
+  if not first[2] or state[2] then return call('ZREM', HOSTS, '@' .. address) end
+  local due = math.max(tonumber(first[2]), tonumber(state[1]) or 0, now_ms())
   call('ZADD', HOSTS, integer(math.ceil(due)), '@' .. address)
 end
 
@@ -263,7 +275,10 @@ local function free_slots(freed)
   local addresses = {}
   for host, n in pairs(freed) do
     local address = address_of(host)
-    if address then addresses[address] = true end
+    if address then
+      addresses[address] = true
+      delay_from(ADDRESS(address), 0)  -- before its last slot is freed, with which it may be forgotten
+    end
     local active = add_slots(host, -n, address)
     local held_up = address and call('ZSCORE', WAITING(address), host)
     if not held_up and not call('ZSCORE', HOSTS, host) then

@@ -1,7 +1,7 @@
 -- Signals: what fetches say about their hosts, kept with the hosts. A signal is noted by the verb that
 -- frees the slot of its fetch, so it counts once, and all are applied by hear_signals(), which must
 -- come before free_slots().
-local ANSWERED = 1
+local ANSWERED, SENT = 1, 5
 local rules
 local function pace_rules()
   rules = rules or define_pace()
@@ -11,7 +11,7 @@ end
 local told, watching = {}, nil  -- host -> signals
 local moved = {}  -- host -> the address to which it was connected
 
--- Answers matter only to hosts with a delay or an adaptive rate, and to those that are watched.
+-- Answers matter only to hosts with an adaptive rate, and to those that are watched.
 function note_signal(id, host, kind, ms, address)
   if address and address ~= '' then
     local task = task_of(id)
@@ -21,7 +21,7 @@ function note_signal(id, host, kind, ms, address)
   local task = task_of(id)
   if kind ~= ANSWERED then watching = true
   elseif watching == nil then watching = call('EXISTS', WATCHED) == 1 end
-  if watching or task and (task.auto or task.delay > 0) then
+  if watching or task and task.auto then
     append(told, host, {kind, ms, task and task.delay or 0, task and task.auto})
   end
 end
@@ -49,13 +49,12 @@ local function define_hearing()
   local KEPT = {'r', 'f', 'u', 's', 'p', 'why', 'b'}  -- of a host that is watched
 
   local function load_host(name, adaptive)
-    local values = call('HMGET', HOST(name), 'r', 'f', 'u', 's', 'p', 'why', 'b', 'c', 'w', 'n', 'rd', 'od')
-    local host = {why = values[6] or nil, b = values[7] or nil, gap = 0, drain = 0, spaced = 0}
+    local values = call('HMGET', HOST(name), 'r', 'f', 'u', 's', 'p', 'why', 'b', 'c', 'w', 'n')
+    local host = {why = values[6] or nil, b = values[7] or nil, gap = 0, drain = 0}
     for i = 1, 5 do host[KEPT[i]] = tonumber(values[i]) or 0 end
     if adaptive or values[8] then host.pace = load_pace(values[8]) end
     host.bound = tonumber(values[9]) or 0
     host.next_time = tonumber(values[10]) or 0
-    host.robots_delay, host.ordered = tonumber(values[11]) or 0, tonumber(values[12])
     return host
   end
 
@@ -77,19 +76,13 @@ local function define_hearing()
         set[#set + 1], set[#set + 2] = pair[1], pair[2]
       end
     end
-    local next_time = math.max(host.next_time, host.spaced, host.drain > 0 and now_ms() + host.drain or 0)
+    local next_time = math.max(host.next_time, host.drain > 0 and now_ms() + host.drain or 0)
     if next_time > host.next_time then
       set[#set + 1], set[#set + 2] = 'n', integer(math.ceil(next_time))
     end
     if host.r > now_ms() or host.p > 0 then set[#set + 1], set[#set + 2] = 'x', 1 end
     if #set > 0 then call('HSET', HOST(name), unpack(set)) end
     if #gone > 0 then call('HDEL', HOST(name), unpack(gone)) end
-  end
-
-  -- A worker may send a request later than it was claimed: the delay counts from then.
-  local function space(host, ms, delay)
-    local spacing = math.max(host.ordered or delay, host.robots_delay)
-    if ms >= 0 and spacing > 0 then host.spaced = math.max(host.spaced, now_ms() - ms + spacing) end
   end
 
   local function is_watched(host) return host.f > 0 or host.u > 0 or host.p > 0 or host.b ~= nil end
@@ -105,14 +98,13 @@ local function define_hearing()
       host.gap = delay
       pace.hear(host, kind, ms, now_ms(), auto and host.bound > 0)
       if auto then host.bound = math.max(0, host.bound - 1) end
-      if kind == ANSWERED then space(host, ms, delay) end
     end
     save_host(name, host, before)
     if is_watched(host) ~= is_watched(before) then
       call(is_watched(host) and 'SADD' or 'SREM', WATCHED, name)
     end
     if host.r ~= before.r or host.why ~= before.why then mark_held(name) end
-    local later = host.r ~= before.r or host.drain > 0 or host.spaced > host.next_time
+    local later = host.r ~= before.r or host.drain > 0
     if later and call('ZSCORE', HOSTS, name) then bring_back(name) end
   end
   return hear_host
@@ -133,6 +125,15 @@ local function move_host(host, address)
   placing = true
 end
 
+-- A request of the host was sent so many ms ago.
+local function note_sent(host, ago)
+  delay_from(HOST(host), ago)
+  local address = address_of(host)
+  if address and delay_from(ADDRESS(address), ago) then show_address(address) end
+  local waits = address and call('ZSCORE', WAITING(address), host)
+  if not waits and call('EXISTS', LANES(host)) == 1 then bring_back(host) end
+end
+
 local function hear_signals()
   for host, address in pairs(moved) do move_host(host, address) end
   moved = {}
@@ -144,7 +145,7 @@ local function hear_signals()
   for i, name in ipairs(names) do
     local matters = watched[i] == 1
     for _, signal in ipairs(told[name]) do
-      matters = matters or signal[1] ~= ANSWERED or signal[3] > 0 or signal[4]
+      matters = matters or signal[1] ~= ANSWERED or signal[4]
     end
     if matters then
       hear_host = hear_host or define_hearing()

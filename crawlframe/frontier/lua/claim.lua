@@ -3,11 +3,12 @@
 -- KEYS[1] tag of the partition; host, lane and task keys are reached through HOSTS
 -- ARGV[1] generation; ARGV[2] sequence number of this claim; ARGV[3] n
 -- ARGV[4] msgpack {rid, sequence number of the claim that returned it, kind, ms and address of the signal, ...}:
---         requests whose fetch is over, at most 500. They stay with the generation until they are settled. Those it does not
---         hold by that claim, or has reported before, are left alone.
+--         requests whose fetch is over, or, of the kind SENT, has begun so many ms ago; at most 500. They stay with the generation
+--         until they are settled. Those it does not hold by that claim, or has reported before, are left alone.
 -- Returns: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...},
---          {rid whose host has no address yet, although its task limits what goes to one, ...}}
+--          {rid whose host has no address yet, although its task limits what goes to one, ...},
+--          {rid that is to be reported when it has been sent, ...}}
 -- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
 -- call log when it reports fetches or returns requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
@@ -28,11 +29,15 @@ local function end_fetches(over)
     local place = 5 * i
     if holder == generation and hold == '.' .. over[place - 3] and not told[rids[i]] then
       local id, _, host = split_lane(lane)
-      told[rids[i]] = true
-      freed[host] = (freed[host] or 0) + 1
-      note_signal(id, host, over[place - 2], over[place - 1], over[place])
-      marked[#marked + 1] = rids[i]
-      marked[#marked + 1] = generation .. OVER .. '|' .. lane
+      if over[place - 2] == SENT then
+        note_sent(host, over[place - 1])
+      else
+        told[rids[i]] = true
+        freed[host] = (freed[host] or 0) + 1
+        note_signal(id, host, over[place - 2], over[place - 1], over[place])
+        marked[#marked + 1] = rids[i]
+        marked[#marked + 1] = generation .. OVER .. '|' .. lane
+      end
     end
   end
   if #marked > 0 then call('HSET', OWN, unpack(marked)) end
@@ -62,6 +67,7 @@ end
 local poorer, left = 0, 0  -- number of such generations, and of requests left to them
 
 local rids, lanes, found = {}, {}, {}  -- the claimed requests, with their lanes and records
+local spaced = {}  -- those of hosts or addresses with a delay
 
 local function answer(wait)
   local states, batch, blamed, refused, homeless, named = {}, {}, {}, {}, {}, {}
@@ -92,13 +98,13 @@ local function answer(wait)
       end
     end
   end
-  return {wait, states, batch, blamed, refused, homeless}
+  return {wait, states, batch, blamed, refused, homeless, spaced}
 end
 
 local last = call('GET', BATCH(generation))
 if last then
   local readable, batch = pcall(cmsgpack.unpack, last)
-  local mark, held = unpack(readable and type(batch) == 'table' and batch or {})
+  local mark, held, late = unpack(readable and type(batch) == 'table' and batch or {})
   if mark == sequence then
     keep_pulse()
     for _, rid in ipairs(held) do
@@ -111,6 +117,7 @@ if last then
         end
       end
     end
+    spaced = late or spaced
     return answer(0)
   end
 end
@@ -204,15 +211,15 @@ local addresses = {}
 local function load_address(name)
   local address = addresses[name]
   if not address then
-    local state = call('HMGET', ADDRESS(name), 'a', 'n')
-    address = {name = name, active = tonumber(state[1]) or 0, next_time = tonumber(state[2]) or 0}
+    local state = call('HMGET', ADDRESS(name), 'a', 'n', 'd')
+    address = {name = name, active = tonumber(state[1]) or 0, next_time = tonumber(state[2]) or 0, unsent = state[3]}
     addresses[name] = address
   end
   return address
 end
 
 local function room_at(address, concurrency, delay)
-  if delay > 0 and address.next_time > now then return 0 end
+  if delay > 0 and (address.unsent or address.next_time > now) then return 0 end
   local room = concurrency > 0 and concurrency - address.active or math.huge
   return delay > 0 and math.min(room, 1) or room
 end
@@ -235,6 +242,7 @@ local function take(host, quota)
   local address = place and load_address(place)
   local crowd, spacing = 0, 0  -- the strictest limits of the address, 0 = none
   local got, gone, skipped, kept, limit, waits, asked, obeyed = 0, 0, 0, 0, math.huge, false, false, false
+  local unsent  -- the delay that is to be kept after the request that is claimed here
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = id and task_of(id), member .. ':' .. host
@@ -286,8 +294,8 @@ local function take(host, quota)
         if address and some > 0 then
           address.active = address.active + some
           if polite and spacing > 0 then
-            address.next_time = now + spacing
-            call('HSET', ADDRESS(address.name), 'n', integer(address.next_time))
+            address.next_time, address.unsent = now + spacing, true
+            call('HSET', ADDRESS(address.name), 'n', integer(address.next_time), 'd', spacing)
           end
         end
         if empty then
@@ -304,6 +312,8 @@ local function take(host, quota)
         elseif polite and some > 0 and delay > 0 then
           next_time, waits = now + delay, true
         end
+        if polite and some > 0 and delay > 0 then unsent = delay end
+        if polite and some > 0 and (delay > 0 or spacing > 0) then spaced[#spaced + 1] = rids[#rids] end
       end
     end
   end
@@ -316,6 +326,8 @@ local function take(host, quota)
     local exact = next_time % 1 > 0 and string.format('%.2f', next_time) or integer(next_time)
     call('HSET', HOST(host), 'n', exact)
   end
+  if unsent then call('HSET', HOST(host), 'd', integer(unsent))
+  elseif spacing > 0 and got > 0 then call('HDEL', HOST(host), 'd') end
   if rules.probation and asked then call('HSET', HOST(host), 'p', 2) end
   if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
@@ -323,14 +335,15 @@ local function take(host, quota)
   elseif skipped > 0 and skipped + gone == #members then
     local till = resting and rules.till or rules.robots_wait
     call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, till))), host)
-  elseif active >= limit then
-    call('ZREM', HOSTS, host)  -- free_slots adds it again
+  elseif active >= limit or unsent then
+    -- free_slots adds it again, or note_sent: a worker may send a request later than it was claimed.
+    call('ZREM', HOSTS, host)
   elseif address and not resting and (crowd > 0 or spacing > 0) and room_at(address, crowd, spacing) <= 0 then
     address.full = true
     call('ZREM', HOSTS, host)
     local after = math.max(now, next_time) + (got > 0 and 1 or 0)  -- those that got nothing come first
     call('ZADD', WAITING(address.name), integer(math.ceil(after)), host)
-    if crowd > 0 and address.active >= crowd then call('ZREM', HOSTS, '@' .. address.name)  -- as above
+    if address.unsent or crowd > 0 and address.active >= crowd then call('ZREM', HOSTS, '@' .. address.name)  -- as above
     else call('ZADD', HOSTS, integer(math.ceil(address.next_time)), '@' .. address.name) end
   else
     call('ZADD', HOSTS, integer(resting and now or math.ceil(math.max(now, next_time))), host)
@@ -387,6 +400,6 @@ if #rids > 0 then
   keep_pulse()
   call('HSET', OWN, unpack(owners))
   call('SADD', INPROGRESS(generation), unpack(rids))
-  call('SET', BATCH(generation), cmsgpack.pack({sequence, rids}))
+  call('SET', BATCH(generation), cmsgpack.pack({sequence, rids, spaced}))
 end
 return answer(wait)

@@ -10,7 +10,7 @@ from itertools import islice
 
 from crawlframe.frontier import Claim, Fetched, Frontier
 from crawlframe.frontier.batches import MAX_ENTRIES
-from crawlframe.frontier.records import Signal
+from crawlframe.frontier.records import SENT, Signal
 from crawlframe.identity.contact import Introduction
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.deferred_calls import DeferredCalls
@@ -31,6 +31,7 @@ class Claims:
         self._deferred = deferred_calls
         self._introduction = Introduction(user_agent)
         self._over: dict[Fetched, None] = {}
+        self._sent: dict[Fetched, float] = {}  # time.monotonic() when it was
         self._next_retake = 0.0
         self.start_over()
 
@@ -38,6 +39,7 @@ class Claims:
         """Begins a generation, which holds nothing."""
         self._sequence = 0
         self._over.clear()
+        self._sent.clear()
         self._answered = True
         self._next = self._next_report = 0.0
         self._astray: Collection[bytes] = ()
@@ -58,33 +60,46 @@ class Claims:
         if retake:
             self._next_retake = 0.0
 
+    def note_sent(self, child: Child, sent: Iterable[tuple[bytes, int, float]], now: float) -> None:
+        """Takes a worker's report: (rid, number of the claim, time) of requests that were sent."""
+        for rid, claim, then in sent:
+            held = child.held.get(rid)
+            if held is not None and held.claim == claim:
+                self._report_by(now)
+                self._sent[Fetched(rid, held.host, claim)] = then
+
     def end_fetches(
         self, child: Child, over: Iterable[tuple[bytes, int, Signal]], now: float
     ) -> None:
         """Takes a worker's report: (rid, number of the claim, signal) of fetches that are over."""
-        if not self._over:
-            self._next_report = now + REPORT_DELAY
         for rid, claim, signal in over:
             held = child.held.get(rid)
             if held is not None and held.claim == claim:
+                self._report_by(now)
                 self._over[Fetched(rid, held.host, claim, signal)] = None
 
     def due(self, *, taking: bool) -> float:
         """When the next claim is due. ``taking``: whether any worker has a free slot."""
         # A batch whose answer was lost is returned again, and a worker must be there to take it.
-        reporting = self._next_report if self._over and self._answered else math.inf
+        reports = self._over or self._sent
+        reporting = self._next_report if reports and self._answered else math.inf
         return min(reporting, self._next) if taking else reporting
 
     def make(self, frontier: Frontier, generation: int, n: int, now: float) -> Claim | None:
         """Claims up to n requests; None when Redis is away or the generation dead."""
-        sequence, fetched = self._sequence, [*islice(self._over, MAX_ENTRIES)]
+        sequence = self._sequence
+        begun = [*islice(self._sent, MAX_ENTRIES)]
+        over = [*islice(self._over, MAX_ENTRIES - len(begun))]
+        fetched = [one._replace(signal=self._age(one, now)) for one in begun] + over
         claim = self._deferred.attempt(lambda: frontier.claim(generation, sequence, n, fetched))
         self._answered = claim is not None
         if claim is None:
             self._next = now + AWAY_PAUSE
             return None
         self._sequence += 1
-        for one in fetched:
+        for one in begun:
+            del self._sent[one]
+        for one in over:
             del self._over[one]
         self._next_report = now
         if missing := self._introduction.missing_for(one.host for one in claim.requests):
@@ -93,6 +108,13 @@ class Claims:
             pause = IDLE_PAUSE if claim.wait < 0 else min(IDLE_PAUSE, claim.wait / 1000)
             self._next = now + max(0.001, pause)
         return claim
+
+    def _report_by(self, now: float) -> None:
+        if not self._over and not self._sent:
+            self._next_report = now + REPORT_DELAY
+
+    def _age(self, sent: Fetched, now: float) -> Signal:
+        return Signal(SENT, max(0, round(1000 * (now - self._sent[sent]))))
 
     def strays(
         self, frontier: Frontier, generation: int, held: Collection[bytes]

@@ -179,8 +179,9 @@ class Master:
         for message in self._pool.receive(child):
             now = time.monotonic()
             match message:
-                case messages.WorkerReport(credits, fetched, settled):
+                case messages.WorkerReport(credits, fetched, settled, sent):
                     child.report(credits, settled)
+                    self._claims.note_sent(child, sent, now)
                     self._claims.end_fetches(child, fetched, now)
                     self._claims.hurry()
                 case messages.WorkerReady(credits):

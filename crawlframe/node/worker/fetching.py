@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TypeVar
 
 from crawlframe import faults
@@ -52,13 +53,16 @@ class Fetching:
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
         user_agent: str = "",
+        sent: Callable[[Claimed], None] = lambda claimed: None,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
-        that of requests whose spider names none."""
+        that of requests whose spider names none. ``sent`` is called when a ``spaced`` request
+        leaves."""
         self._downloader = downloader
         self._robots = robots
         self._tdm = None if robots is None else TdmGuard(robots)
         self._moves = moves
+        self._sent = sent
         self._terms = Terms(user_agent)
         self._callbacks = callbacks
         self._fetched = fetched
@@ -89,6 +93,7 @@ class Fetching:
         started = self._clock()
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge = Judge(crawl, watch.in_loop)
+        leaves = partial(self._sent, claimed) if claimed.spaced else None
 
         async def download(asked: Request) -> Response:
             nonlocal sent
@@ -103,6 +108,7 @@ class Fetching:
                 account,
                 check=check,
                 trail=trail,
+                leaves=leaves,
             )
             response = await judge.of(asked, transfer, self._clock)
             if check is not None:

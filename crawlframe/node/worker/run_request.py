@@ -71,10 +71,11 @@ class RequestRunner:
         failed: Callable[[BaseException], None] = lambda error: None,
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
+        sent: Callable[[Claimed], None] = lambda claimed: None,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots`` and
-        ``moves`` those of Fetching. ``failed`` is called with what authors' code raised; the
-        outcome keeps only its text."""
+        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
+        ``moves`` and ``sent`` those of Fetching. ``failed`` is called with what authors' code
+        raised; the outcome keeps only its text."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -83,7 +84,7 @@ class RequestRunner:
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
         self._fetching = Fetching(
-            downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent
+            downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent, sent
         )
         self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}

@@ -95,6 +95,7 @@ class Worker:
         self._foreign: set[bytes] = set()  # rids of requests that others have taken over
         self._fetched: list[tuple[bytes, int, Signal]] = []  # rid, number of its claim
         self._settled: list[bytes] = []
+        self._sent: list[tuple[bytes, int, float]] = []  # rid, number of its claim, time
         self._busy = False
         self._credits = 0  # free slots not reported yet
         self._timer: asyncio.TimerHandle | None = None  # for the next report
@@ -132,6 +133,7 @@ class Worker:
             self._mark,
             on_slow=lambda *slow: self._send(SlowCallback(*slow)),
             fetched=self._on_fetched,
+            sent=self._on_sent,
             robots=robots,
             moves=self._frontier.may_move,
         )
@@ -207,6 +209,10 @@ class Worker:
         self._fetched.append((claimed.rid, claimed.claim, signal))
         self._report_soon()
 
+    def _on_sent(self, claimed: Claimed) -> None:
+        self._sent.append((claimed.rid, claimed.claim, time.monotonic()))
+        self._report_soon()
+
     def _on_settled(self, rids: list[bytes]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody needs it
             self._loop.call_soon_threadsafe(self._add_settled, rids)
@@ -228,11 +234,12 @@ class Worker:
             self._timer = None
         fetched, self._fetched = self._fetched, []
         settled, self._settled = self._settled, []
+        sent, self._sent = self._sent, []
         credits = 0
         if self._committer.held < self._settings.backlog:
             credits, self._credits = self._credits, 0
-        if fetched or settled or credits:
-            self._send(WorkerReport(credits, fetched, settled))
+        if fetched or settled or credits or sent:
+            self._send(WorkerReport(credits, fetched, settled, sent))
 
     async def _beat(self) -> None:
         process = psutil.Process()
