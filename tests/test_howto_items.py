@@ -22,7 +22,7 @@ HOUSES = """
 
 
 def test_typed_items() -> None:
-    result = run(spider_of("items.md", "houses"), make_response(html=HOUSES))
+    result = run(spider_of("howto/items.md", "houses"), make_response(html=HOUSES))
     assert result.items == [
         {"address": "Mill Lane 3", "price": "249000.00", "rooms": 3, "features": ["garden"]},
         {"address": "Hill 9", "price": "5", "rooms": None, "features": []},
@@ -36,12 +36,12 @@ def test_typed_items() -> None:
 def test_items_in_pipelines() -> None:
     page = make_response(html="<h1> A  <b></b></h1><h2>B\nb</h2>")
     source = page.url
-    assert run(spider_of("items.md", "books"), page).items == [
+    assert run(spider_of("howto/items.md", "books"), page).items == [
         {"title": "A", "source": source},
         {"title": "B b", "source": source},
     ]
     page = make_response(html="<h1> </h1>")
-    assert run(spider_of("items.md", "books"), page).dropped == {"no title": 2}
+    assert run(spider_of("howto/items.md", "books"), page).dropped == {"no title": 2}
 
 
 @dataclass
@@ -70,7 +70,7 @@ def test_item_loaders() -> None:
     page = make_response(
         html="<h1> A </h1><p class=price>£ 5.50</p><a class=tag>x</a><a class=tag>y"
     )
-    assert run(spider_of("items.md", "loaded_books"), page).items == [
+    assert run(spider_of("howto/items.md", "loaded_books"), page).items == [
         {"title": "A", "price": 5.5, "tags": ["x", "y"], "url": page.url}
     ]
 
