@@ -12,8 +12,9 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlframe.charsets.encoding import encoding_of
 from crawlframe.charsets.labels import encode_query
-from crawlframe.errors import BadRequest, NotJson, TooDeep
+from crawlframe.errors import BadRequest, TooDeep
 from crawlframe.href import Nofollow, href_of
+from crawlframe.json_body import decoded
 from crawlframe.kinds import kind_of
 from crawlframe.links import join, join_all
 from crawlframe.markup import complexity, xhtml
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+    from crawlframe.page_data import PageData
     from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage
 
@@ -120,15 +122,7 @@ class Response:
 
     @cached_property
     def _json(self) -> Any:
-        import orjson
-
-        try:
-            return orjson.loads(self.text)
-        except orjson.JSONDecodeError as error:
-            detail = f"{error}; it starts {self.text[:60].strip()!r}"
-            if "depth limit" in error.msg or "recursion" in error.msg.lower():
-                raise TooDeep(f"{self.url}: {detail}") from None
-            raise NotJson(f"{self.url}: the body is not JSON: {detail}") from None
+        return decoded(self.text, self.url)
 
     def json(self) -> Any:
         """Return the decoded body, always the same object. Raises NotJson, which is a ValueError,
@@ -217,6 +211,13 @@ class Response:
             return BeautifulSoup(self.text, "lxml-xml")
         self._check("soup")
         return BeautifulSoup(self._html_text, "lxml")
+
+    @cached_property
+    def data(self) -> PageData:
+        """The structured data of the page: JSON-LD, microdata and OpenGraph."""
+        from crawlframe.page_data import PageData
+
+        return PageData(self)
 
     # -- links ------------------------------------------------------------------------------------
 
