@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from typing import Any
 
 from crawlframe import middleware, pipelines, porting
@@ -30,6 +31,11 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
         return problem
     if problem := _misuse_of_is_blocked(spider.is_blocked, base):
         return problem
+    if "web_poet" in sys.modules:  # else it has no page objects
+        from crawlframe import page_objects
+
+        if problem := page_objects.misuse_of(spider):
+            return problem
     for name, argument in (("opened", "task"), (END_CALLBACK, "summary")):
         if problem := _unfit_hook(spider, name, argument):
             return problem

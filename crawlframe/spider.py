@@ -128,7 +128,7 @@ class Spider:
         for url in self.start_urls:
             yield Request(url)
 
-    def parse(self, response: Response) -> Any:
+    def parse(self, response: Response, *args: Any, **kwargs: Any) -> Any:
         """The callback of requests that do not name one."""
         raise SpiderError(f"spider {self.name!r} has no parse method; write one or name a callback")
 
