@@ -19,6 +19,7 @@ from crawlframe.stats import MAX_REASONS
 _KINDS = "a dataclass, or a class of attrs, pydantic or msgspec"
 _NAMED = re.compile(r"Object (missing required|contains unknown) field `([^`]+)`")
 _PLACED = re.compile(r"(?s)(.*) - at `\$\.?(.*)`")
+_CHOICE = re.compile(r"(?s)(Invalid enum value) .*")  # reasons are for kinds, not for each value
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -215,4 +216,5 @@ def _misfit(message: str, kind: str) -> Misfit:
     if named := _NAMED.fullmatch(problem):
         path = f"{path}.{named[2]}".removeprefix(".")
         problem = "is missing" if named[1] == "missing required" else "is no field of the class"
+    problem = _CHOICE.sub(r"\1", problem)
     return Misfit(_INDEX.sub("[]", path) or kind, problem.replace("`", ""))

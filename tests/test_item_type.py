@@ -8,7 +8,7 @@ import logging
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import attrs
 import msgspec
@@ -159,9 +159,11 @@ def test_limits_in_the_types_hold() -> None:
     @dataclasses.dataclass
     class Limited:
         n: Annotated[int, msgspec.Meta(ge=0)]
+        side: Literal["left", "right"] = "left"
         villa: Villa | None = None
 
     assert refusal(Limited, {"n": -1}) == "n: Expected int >= 0"
+    assert refusal(Limited, {"n": 1, "side": "up"}) == "side: Invalid enum value"
     assert checked(Limited, {"n": 1, "villa": {"title": "A", "price": 1}}).villa == Villa(
         title="A", price=Decimal(1)
     )
@@ -230,12 +232,14 @@ def test_a_wrong_item_is_logged_once_for_each_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = """
+from __future__ import annotations
 from dataclasses import dataclass
+from decimal import Decimal
 from crawlframe import Spider
 
 @dataclass
 class House:
-    price: int
+    price: Decimal
 
 class Shop(Spider):
     name = "shop"
@@ -248,12 +252,12 @@ class Shop(Spider):
     worker = Runs(registry_of(tmp_path, source))
     with caplog.at_level(logging.WARNING, "spider.shop"):
         outcome = asyncio.run(worker.page())
-    assert (outcome.verdict, items(outcome)) == (Verdict.DONE, [{"price": 3}])
+    assert (outcome.verdict, items(outcome)) == (Verdict.DONE, [{"price": "3"}])
     assert outcome.stats is not None
-    assert outcome.stats.counters == {"dropped/price: Expected int, got str": 2}
+    assert outcome.stats.counters == {"dropped/price: Invalid decimal string": 2}
     assert caplog.messages == [
-        "task 7 http://shop.example/a: dropped, like all that follow for price: Expected int, got "
-        "str: {'price': 'x'}"
+        "task 7 http://shop.example/a: dropped, like all that follow for price: Invalid decimal "
+        "string: {'price': 'x'}"
     ]
 
 
