@@ -24,8 +24,8 @@ URLENCODED = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 SHOWN = 10  # forms, and fields of each, that a message lists
 
-# What belongs to a form without being in it, and what is not sent.
-_OUTSIDE = "//*[@form=$id]"
+_CONTROLS = ("input", "select", "textarea", "button")
+# What is not sent.
 _OFF = (
     ".//*[@disabled][not(self::fieldset)] | .//fieldset[@disabled]//*[@name]"
     " | .//input[translate(@type, 'BUTON', 'buton') = 'button']"
@@ -64,7 +64,8 @@ def submit(
     if settled := [name for name in _SETTLED if name in options]:
         raise BadRequest(f"{page}: the form says its {settled[0]} itself; leave it out")
     values = {name: _text(page, name, value) for name, value in data.items()}
-    form = _copied(_chosen(response, page, values, css, xpath), response.base_url)
+    chosen, controls = _chosen(response, page, values, css, xpath)
+    form = _copied(chosen, controls, response.base_url)
     button = _button(form, click, page)
     enctype = _prepared(form, button, response)
     try:
@@ -107,29 +108,30 @@ def _text(page: str, name: str, value: Any) -> Any:
 
 def _chosen(
     response: Page, page: str, data: Mapping[str, Any], css: str | None, xpath: str | None
-) -> Any:
+) -> tuple[Any, list[Any]]:
     """The form that is selected; without a selector the only one that has all fields of ``data``,
-    or the only one at all. Raises BadRequest."""
+    or the only one at all; and its controls. Raises BadRequest."""
     if response.kind != "html":
         raise BadRequest(f"{page}: it is not HTML but {response.kind}")
     if css is not None and xpath is not None:
         raise BadRequest(f"{page}: give one of css and xpath")
-    forms = fitting = [one.root for one in response.css("form")]
+    forms = _forms_of(response)
+    fitting = [*forms]
     wanted = f"with the fields {', '.join(data)} " if data else ""
     if css is not None or xpath is not None:
         wanted = f"for {'xpath' if css is None else 'css'}={css if css is not None else xpath!r} "
         found = response.css(css) if css is not None else response.xpath(xpath or "")
-        around = [_form_around(one.root) for one in found]
-        fitting = [form for form in forms if any(form is one for one in around)]
+        around = {_form_around(one.root) for one in found}
+        fitting = [form for form in forms if form in around]
     elif len(forms) > 1:
-        fitting = [form for form in forms if data.keys() <= {*_names(form)}]
+        fitting = [form for form, controls in forms.items() if data.keys() <= {*_names(controls)}]
     if len(fitting) == 1:
-        return fitting[0]
+        return fitting[0], forms[fitting[0]]
     if not forms:
         raise BadRequest(f"{page}: the page has no form")
     several = f"{len(fitting)} forms {wanted}are on the page; select one, as in css='#login'"
     none = f"no form {wanted}is on the page, which has"
-    listed = "; ".join(_described(form) for form in (fitting or forms)[:SHOWN])
+    listed = "; ".join(_described(form, forms[form]) for form in (fitting or [*forms])[:SHOWN])
     raise BadRequest(f"{page}: {several if fitting else none}: {listed}")
 
 
@@ -138,35 +140,38 @@ def _form_around(root: Any) -> Any:
     return None if isinstance(root, str) else next(root.iterancestors("form"), root)
 
 
-def _controls(form: Any) -> Iterator[Any]:
-    yield from form.iter("input", "select", "textarea", "button")
-    if identity := form.get("id"):
-        for one in form.xpath(_OUTSIDE, id=identity):
-            if form not in one.iterancestors():
-                yield one
+def _forms_of(response: Page) -> dict[Any, list[Any]]:
+    """The forms of the page with their controls: what is in them, then what names them by id."""
+    found = {one.root: [*one.root.iter(*_CONTROLS)] for one in response.css("form")}
+    by_id = {form.get("id"): form for form in reversed(found)}
+    for one in response.xpath("//*[@form]"):
+        form = by_id.get(one.root.get("form"))
+        if form is not None and form not in one.root.iterancestors("form"):
+            found[form].append(one.root)
+    return found
 
 
-def _names(form: Any) -> Iterator[str]:
-    return (name for one in _controls(form) if (name := one.get("name")))
+def _names(controls: list[Any]) -> Iterator[str]:
+    return (name for one in controls if (name := one.get("name")))
 
 
-def _described(form: Any) -> str:
+def _described(form: Any, controls: list[Any]) -> str:
     words = ["form"]
     words += [
         f'{name}="{form.get(name)[:80]}"' for name in ("id", "name", "action") if form.get(name)
     ]
-    names = [*dict.fromkeys(_names(form))]
+    names = [*dict.fromkeys(_names(controls))]
     more = ", ..." if len(names) > SHOWN else ""
     return f"<{' '.join(words)}> with {', '.join(names[:SHOWN]) or 'no fields'}{more}"
 
 
-def _copied(form: Any, base_url: str) -> Any:
+def _copied(form: Any, controls: list[Any], base_url: str) -> Any:
     """A copy of the form, in a document of its own, with exactly the fields that are sent."""
     document = html.document_fromstring("<html><body></body></html>", base_url=base_url)
     copy = deepcopy(form)
     document.body.append(copy)
-    inside = {*form.iter("input", "select", "textarea", "button")}
-    for one in _controls(form):
+    inside = {*form.iter(*_CONTROLS)}
+    for one in controls:
         if one not in inside:
             copy.append(deepcopy(one))
     for one in copy.xpath(".//*[@form]"):
