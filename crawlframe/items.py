@@ -5,33 +5,50 @@ from __future__ import annotations
 import decimal
 import math
 import uuid
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from crawlframe.errors import SpiderError
+
+if TYPE_CHECKING:
+    from itemadapter import ItemAdapter
 
 MAX_ITEM = 4 << 20  # bytes of JSON; one item must not block a database transaction
 
 
 def is_item(thing: Any) -> bool:
-    """Whether it can be stored: a dict, dataclass, attrs or pydantic object."""
-    if type(thing) is dict:
-        return True
+    """Whether it can be stored: a dict, or an object of a dataclass, attrs, pydantic or msgspec."""
+    return type(thing) is dict or _adapter().is_item(thing)
+
+
+def as_dict(item: Any) -> dict[str, Any]:
+    """The fields and values of an item; objects in them become dicts, too."""
+    fields: dict[str, Any] = _adapter()(item).asdict()
+    return fields
+
+
+@cache
+def _adapter() -> type[ItemAdapter]:
     from itemadapter import ItemAdapter  # imports pydantic, which most processes do not need
 
-    return ItemAdapter.is_item(thing)
+    from crawlframe.struct_adapter import StructAdapter
+
+    # Also for the pipelines of authors.
+    ItemAdapter.ADAPTER_CLASSES = (*ItemAdapter.ADAPTER_CLASSES, StructAdapter)
+    return ItemAdapter
 
 
 def no_item(thing: Any) -> SpiderError:
     """The error for a callback that yields it."""
     return SpiderError(
         f"a callback yielded {type(thing).__name__} {str(thing)[:80]!r}; yield items (dict, "
-        "dataclass, attrs or pydantic) and Requests"
+        "dataclass, attrs, pydantic or msgspec) and Requests"
     )
 
 
 def encode_item(item: Any) -> bytes:
-    """The JSON object of an item: dict, dataclass, attrs or pydantic. U+0000, lone surrogates, NaN
-    and infinities, which JSON columns refuse, are removed.
+    """The JSON object of an item. U+0000, lone surrogates, NaN and infinities, which JSON columns
+    refuse, are removed.
 
     Raises SpiderError naming the field."""
     import orjson  # not needed to import a spider
@@ -39,9 +56,7 @@ def encode_item(item: Any) -> bytes:
     if type(item) is not dict:
         if not is_item(item):
             raise no_item(item)
-        from itemadapter import ItemAdapter
-
-        item = ItemAdapter(item).asdict()
+        item = as_dict(item)
     try:
         text = orjson.dumps(item, default=_plain)
     except (TypeError, ValueError):
@@ -63,10 +78,8 @@ def _plain(value: Any) -> Any:
         return str(value)
     if isinstance(value, set | frozenset):
         return list(value)
-    from itemadapter import ItemAdapter
-
-    if ItemAdapter.is_item(value):
-        return ItemAdapter(value).asdict()
+    if is_item(value):
+        return as_dict(value)
     raise TypeError
 
 

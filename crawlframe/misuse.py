@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from typing import Any
 
 from crawlframe import middleware, pipelines, porting
@@ -24,12 +25,17 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
                 return f"allowed_domains: {problem}"
     if problem := porting.misuse_of(spider, base) or pipelines.misuse_of(spider.pipelines):
         return problem
-    if problem := middleware.misuse_of(spider.middlewares):
+    if problem := middleware.misuse_of(spider.middlewares) or _misuse_of_item(spider, base):
         return problem
     if problem := _misuse_of_follow(spider.follow, base):
         return problem
     if problem := _misuse_of_is_blocked(spider.is_blocked, base):
         return problem
+    if "web_poet" in sys.modules:  # else it has no page objects
+        from crawlframe import page_objects
+
+        if problem := page_objects.misuse_of(spider):
+            return problem
     for name, argument in (("opened", "task"), (END_CALLBACK, "summary")):
         if problem := _unfit_hook(spider, name, argument):
             return problem
@@ -69,6 +75,19 @@ def _misuse_of_is_blocked(judge: Any, base: type[Any]) -> str:
     if not callable(judge) or inspect.iscoroutinefunction(judge):
         return f"{words}; it must be a plain method"
     return f"{words}: {problem}" if (problem := misfit(judge, None, None)) else ""
+
+
+def _misuse_of_item(spider: type[Any], base: type[Any]) -> str:
+    """A callback or an argument may have had this name before it meant something."""
+    for owner in spider.__mro__:
+        note = inspect.get_annotations(owner).get("item")
+        if note is not None and owner is not base and "ClassVar" not in str(note):
+            return "item is the class of the items of a Spider; rename the argument"
+    if spider.item is None or inspect.isroutine(spider.item):
+        return ""
+    from crawlframe import item_type  # most spiders name none
+
+    return item_type.misuse_of(spider.item)
 
 
 def _unfit_hook(spider: type[Any], name: str, argument: str) -> str:

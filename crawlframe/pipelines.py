@@ -60,8 +60,14 @@ class Pipelines:
     """The pipelines of one spider object: ``process`` runs the synchronous ones, up to the first
     that is async; ``finish`` runs that one and all after it."""
 
-    def __init__(self, declared: Iterable[Any] = ()) -> None:
+    def __init__(self, declared: Iterable[Any] = (), item: Any = None) -> None:
+        """``item`` is that of the spider: the class that items have before the first of them, or
+        None, or a callback of this name."""
         self._all = [Pipeline(one) for one in declared]
+        if isinstance(item, type):
+            from crawlframe.item_type import ItemType  # most spiders name none
+
+            self._all.insert(0, Pipeline(ItemType(item)))
         first = (n for n, one in enumerate(self._all) if one.is_async)
         self._plain = next(first, len(self._all))
         self._counters: dict[str, str] = {}  # by the reasons of DropItem

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from crawlframe.charsets.encoding import encoding_of
-from crawlframe.charsets.labels import encode
-from crawlframe.errors import BadRequest, NotJson, TooDeep
+from crawlframe.charsets.labels import encode_query
+from crawlframe.errors import BadRequest, TooDeep
 from crawlframe.href import Nofollow, href_of
+from crawlframe.json_body import decoded
+from crawlframe.kinds import kind_of
 from crawlframe.links import join, join_all
 from crawlframe.markup import complexity, xhtml
 from crawlframe.markup.outline import Markup
@@ -25,14 +27,13 @@ if TYPE_CHECKING:
     from parsel import Selector, SelectorList
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+    from crawlframe.page_data import PageData
     from crawlframe.robots.tdmrep import Reservation
     from crawlframe.robots.usage import Usage
 
 MAX_LINK = 1 << 16  # characters; no server takes longer ones
 _LINKS = ("a", "area")
 _BASE_TAG = re.compile(rb"<[bB][aA][sS][eE][\s/]")
-_MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(\?xml)?")
-_XML_PROLOGUE_IS_HTML = re.compile(rb"<html", re.I)
 
 
 class Response:
@@ -96,22 +97,7 @@ class Response:
     def kind(self) -> str:
         """The kind of body, from its Content-Type or else from its first bytes: "html", "xml",
         "json", "text" or "binary"."""
-        essence = self._essence
-        if essence in ("text/html", "application/xhtml+xml"):
-            return "html"
-        if essence.endswith(("/xml", "+xml")):
-            return "xml"
-        if essence.endswith(("/json", "+json")):
-            return "json"
-        if essence.startswith("text/") or essence.endswith("/javascript"):
-            return "text"
-        if essence:
-            return "binary"
-        markup = _MARKUP.match(self.body)
-        if markup is None:
-            return "binary" if b"\0" in self.body[:1024] else "text"
-        declares_xml = markup[1] and not _XML_PROLOGUE_IS_HTML.search(self.body, 0, 1024)
-        return "xml" if declares_xml else "html"
+        return kind_of(self._essence, self.body)
 
     # -- text and data ----------------------------------------------------------------------------
 
@@ -136,15 +122,7 @@ class Response:
 
     @cached_property
     def _json(self) -> Any:
-        import orjson
-
-        try:
-            return orjson.loads(self.text)
-        except orjson.JSONDecodeError as error:
-            detail = f"{error}; it starts {self.text[:60].strip()!r}"
-            if "depth limit" in error.msg or "recursion" in error.msg.lower():
-                raise TooDeep(f"{self.url}: {detail}") from None
-            raise NotJson(f"{self.url}: the body is not JSON: {detail}") from None
+        return decoded(self.text, self.url)
 
     def json(self) -> Any:
         """Return the decoded body, always the same object. Raises NotJson, which is a ValueError,
@@ -212,9 +190,16 @@ class Response:
         and ``namespaces=``."""
         return self.selector.xpath(query, **variables)
 
+    @cached_property
+    def _json_selector(self) -> Selector:
+        from parsel import Selector
+
+        return Selector(root=self._json, type="json", base_url=self.url)
+
     def jmespath(self, query: str) -> SelectorList[Selector]:
-        """Return what a JMESPath expression selects from JSON."""
-        return self.selector.jmespath(query)
+        """Return what a JMESPath expression selects from the body, which is JSON whatever its
+        Content-Type says. Raises as ``json`` does."""
+        return self._json_selector.jmespath(query)
 
     @cached_property
     def soup(self) -> BeautifulSoup:
@@ -226,6 +211,13 @@ class Response:
             return BeautifulSoup(self.text, "lxml-xml")
         self._check("soup")
         return BeautifulSoup(self._html_text, "lxml")
+
+    @cached_property
+    def data(self) -> PageData:
+        """The structured data of the page: JSON-LD, microdata and OpenGraph."""
+        from crawlframe.page_data import PageData
+
+        return PageData(self)
 
     # -- links ------------------------------------------------------------------------------------
 
@@ -311,6 +303,28 @@ class Response:
                     continue
             yield Request(url, name, **options) if options else plain(url, name)
 
+    def form(
+        self,
+        data: Mapping[str, Any] | None = None,
+        callback: Callback | None = None,
+        *,
+        css: str | None = None,
+        xpath: str | None = None,
+        click: str | bool = True,
+        **options: Any,
+    ) -> Request:
+        """Return the Request that a browser sends when a form of the page is submitted.
+
+        ``data`` are the fields that are filled in, by name: text, numbers, lists of them, or None
+        to leave a field out; the others are sent as the page has them. ``css`` or ``xpath`` selects
+        the form, or an element in it; without, it is the only form that has all fields of ``data``.
+        ``click`` is a CSS selector of the button that is pressed; True is the first one, False is
+        none. ``options`` are passed to Request. Raises BadRequest if not exactly one form or button
+        is meant, and names those that the page has."""
+        from crawlframe.forms import submit
+
+        return submit(self, data or {}, callback, css, xpath, click, options)
+
     def _join(self, link: str) -> str | None:
         return self._joined[link] if link in self._joined else self._join_all([link])[0]
 
@@ -323,7 +337,7 @@ class Response:
         complexity.check_links(self._links, markup, self.url)
         sent = new
         if not self.encoding.startswith("utf"):
-            sent = [link if link.isascii() else _encode_query(link, self.encoding) for link in new]
+            sent = [link if link.isascii() else encode_query(link, self.encoding) for link in new]
         for link, url in zip(new, join_all(self.base_url, sent), strict=True):
             joined[link] = url
             if url is not None:
@@ -332,13 +346,3 @@ class Response:
 
     def __repr__(self) -> str:
         return f"<Response {self.status} {self.url}>"
-
-
-def _encode_query(link: str, encoding: str) -> str:
-    """The query of a link is encoded like its page; the rest of it is always UTF-8."""
-    from urllib.parse import quote
-
-    address, mark, query = link.partition("#")[0].partition("?")
-    return (
-        address + mark + quote(encode(query, encoding), safe="!\"$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
-    )

@@ -82,8 +82,12 @@ class Spider:
 
     The arguments of a task are the parameters of ``start`` and the annotated class attributes;
     their types are checked when the task is submitted, and class attributes are set on ``self``.
-    Items are dicts, dataclasses, attrs or pydantic objects. Define ``requests_session(self)``,
-    returning a requests.Session, to give the requests downloader adapters and auth plugins.
+    Items are dicts, or objects of dataclasses, attrs, pydantic or msgspec. Define
+    ``requests_session(self)``, returning a requests.Session, to give the requests downloader
+    adapters and auth plugins.
+
+    ``item`` is the class of the items: what is yielded becomes an object of it, with its types
+    checked and coerced. What does not fit is dropped and counted.
 
     ``middlewares`` are around the download, the outermost first: objects with a method ``fetch``,
     or classes, of which each worker makes one object for a spider.
@@ -103,6 +107,7 @@ class Spider:
     files: ClassVar[Iterable[str]] = ()  # other files, outside spiders/, that belong to the code
     middlewares: ClassVar[Sequence[AnyMiddleware]] = ()
     pipelines: ClassVar[Sequence[Any]] = ()
+    item: ClassVar[Any] = None  # a class, or a callback of this name
 
     _task = 0  # the number of the task; 0 outside of a worker
 
@@ -123,7 +128,7 @@ class Spider:
         for url in self.start_urls:
             yield Request(url)
 
-    def parse(self, response: Response) -> Any:
+    def parse(self, response: Response, *args: Any, **kwargs: Any) -> Any:
         """The callback of requests that do not name one."""
         raise SpiderError(f"spider {self.name!r} has no parse method; write one or name a callback")
 

@@ -105,7 +105,7 @@ def test_the_examples_are_sound(page: str, source: str) -> None:
         compile(source.replace("\n    def", "\ndef"), page, "exec")
         return
     names: dict[str, object] = {"__name__": "example"}
-    exec(compile(source, page, "exec"), names)
+    exec(compile(source, page, "exec", dont_inherit=True), names)
     for value in names.values():
         if isinstance(value, type) and issubclass(value, Spider) and value is not Spider:
             assert describe(value).name or value.__subclasses__()  # a base class has no name

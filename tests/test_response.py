@@ -189,6 +189,22 @@ def test_parsel_on_xml_and_json() -> None:
     assert response.xpath("//x:Item/text()", namespaces={"x": "urn:x"}).get() == "价"
     response = page('{"a": [{"b": "x"}, {"b": "y"}]}', "application/json")
     assert response.jmespath("a[*].b").getall() == ["x", "y"]
+    assert [one.jmespath("b").get() for one in response.jmespath("a")] == ["x", "y"]
+    assert response.jmespath("none").getall() == []
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/html", "text/plain", ""])
+def test_jmespath_reads_json_whatever_it_is_called(kind: str) -> None:
+    assert page('{"a": [{"b": "ü"}]}', kind).jmespath("a[].b").getall() == ["ü"]
+    for broken in ('{"a": ', "<p>"):
+        with pytest.raises(NotJson, match="the body is not JSON"):
+            page(broken, kind).jmespath("a")
+
+
+def test_jmespath_on_json_in_a_page() -> None:
+    html = '<script id=state type="application/json">{"books": [{"title": "A"}]}</script>'
+    state = page(html).css("script#state::text")
+    assert state.jmespath("books[].title").getall() == ["A"]
 
 
 def test_soup() -> None:

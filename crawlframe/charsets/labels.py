@@ -27,6 +27,16 @@ def encode(text: str, encoding: str) -> bytes:
     return text.encode(encoding, "xmlcharrefreplace")
 
 
+def encode_query(link: str, encoding: str) -> str:
+    """The link with its query encoded like its page; the rest of it is always UTF-8."""
+    from urllib.parse import quote
+
+    address, mark, query = link.partition("#")[0].partition("?")
+    return (
+        address + mark + quote(encode(query, encoding), safe="!\"$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
+    )
+
+
 def _find_codec(name: str) -> codecs.CodecInfo | None:
     """Codecs for the two encodings of the standard that Python lacks."""
     from webencodings import custom

@@ -23,8 +23,8 @@ class Result:
     ``items`` are as they are stored: decoded JSON, after the pipelines. ``requests`` are those that
     would be queued, as a node decodes them, without those that ``follow``, ``allowed_domains`` and
     limits such as ``depth_limit`` dropped, each once. ``dropped`` has the number of items that
-    pipelines or ``obey_noindex`` dropped, by reason; ``unfollowed`` the number of links that limits
-    or ``obey_nofollow`` dropped, by reason;
+    pipelines or ``obey_noindex`` dropped, or that are not what the spider's ``item`` says, by
+    reason; ``unfollowed`` the number of links that limits or ``obey_nofollow`` dropped, by reason;
     ``stats`` and ``maxima`` what self.stats counted, by name.
     ``closing`` is the reason of CloseTask, "" if it was not raised.
 

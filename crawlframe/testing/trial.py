@@ -102,7 +102,7 @@ class Trial:
             spider,
             start_arguments,
             Middlewares(middlewares, self._settings.deadline) if middlewares else None,
-            Pipelines(spider.pipelines if self._with_pipelines else ()),
+            Pipelines(spider.pipelines if self._with_pipelines else (), self._kind.item),
         )
 
     def _check(self, request: Request) -> None:

@@ -141,7 +141,8 @@ class TaskOut(BaseModel):
         "estimate, as many as the last run with the same arguments had"
     )
     stats: dict[str, int] = Field(
-        description="counters of its spider, by name; `dropped/REASON`: items it dropped"
+        description="counters of its spider, by name; `dropped/REASON`: items it dropped, or "
+        "that do not fit its class of items"
     )
     maxima: dict[str, int | float] = Field(
         description="largest values its spider recorded, by name"

@@ -121,6 +121,7 @@ def test_the_wheel_holds_what_is_no_module(wheel: Path) -> None:
     assert "crawlservice/templates/project/spiders/quotes.py.txt" in names
     assert not [name for name in names if name.startswith(("tests/", "spiders/", "benchmarks/"))]
     assert "Provides-Extra: parquet" in described
+    assert "Provides-Extra: poet" in described
     assert "Provides-Extra: all" in described
     needed = [line for line in described.splitlines() if line.startswith("Requires-Dist: pyarrow")]
     assert needed

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from crawlframe.budgets import ByteBudget
 from crawlframe.errors import SpiderError, UnknownCallback
@@ -19,6 +21,9 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.signatures import misfit
 from crawlframe.spider import Spider, SpiderSettings, read_settings
+
+if TYPE_CHECKING:
+    from crawlframe.page_objects import PageObjects
 
 Follow = Callable[[Request, Response | None], Request | None]
 
@@ -39,6 +44,7 @@ class TaskCrawl:
     budget: ByteBudget | None = None
     traps: TrapWatch | None = None
     links: LinkLimits | None = None
+    pages: PageObjects | None = None
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
 
     @classmethod
@@ -70,6 +76,7 @@ class TaskCrawl:
             budget=budget,
             traps=traps,
             links=links if links.limits else None,
+            pages=_page_objects_of(spider),
         )
 
     def allows(self, hostname: str) -> bool:
@@ -100,6 +107,14 @@ class TaskCrawl:
         return status in self.settings.handle_statuses if own is None else own
 
 
+def _page_objects_of(spider: Spider) -> PageObjects | None:
+    if "web_poet" not in sys.modules:  # nothing can be a page object
+        return None
+    from crawlframe.page_objects import PageObjects
+
+    return PageObjects(spider)
+
+
 class Park(Exception):
     """The request cannot run now. ``lack_of_code``: it may run with another version."""
 
@@ -121,6 +136,17 @@ def check_fit(crawl: TaskCrawl, request: Request) -> None:
     function = method(crawl, name)
     asked = (name, frozenset(request.cb_kwargs))
     if asked not in crawl.misfits:
-        crawl.misfits[asked] = misfit(function, None, keywords=asked[1])
+        made = crawl.pages.parameters(function) if crawl.pages else ()
+        crawl.misfits[asked] = misfit(function, None, keywords=asked[1].union(made))
     if problem := crawl.misfits[asked]:
         raise Park(f"{name} of spider {crawl.spec.spider!r} does not fit the request: {problem}")
+
+
+def call_of(
+    crawl: TaskCrawl, name: str, response: Response, cb_kwargs: dict[str, Any]
+) -> Callable[[], Any]:
+    """The call of a callback, with the page objects that it asks for. Raises Park."""
+    function = method(crawl, name)
+    if crawl.pages is None:
+        return partial(function, response, **cb_kwargs)
+    return crawl.pages.bind(function, response, cb_kwargs)

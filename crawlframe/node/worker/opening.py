@@ -31,7 +31,8 @@ class CrawlMaker:
         """Returns the task with a new spider object. Raises UnknownSpider, ArgumentError,
         SpiderError, and what the author's __init__ and properties raise."""
         spider, start_arguments = build(self._registry.get(spec.spider), spec.arguments)
-        middlewares, pipelines = self._middlewares_of(type(spider)), Pipelines(spider.pipelines)
+        middlewares = self._middlewares_of(type(spider))
+        pipelines = Pipelines(spider.pipelines, type(spider).item)
         return TaskCrawl.of(spec, spider, start_arguments, middlewares, pipelines)
 
     def _middlewares_of(self, kind: type[Spider]) -> Middlewares | None:

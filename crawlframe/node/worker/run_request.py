@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from crawlframe import faults
 from crawlframe.budgets import HOST_BYTE_LIMIT
@@ -31,7 +32,7 @@ from crawlframe.frontier.records import REFUSED, Claimed, Signal, TaskView
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
-from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
+from crawlframe.node.worker.crawl import Park, TaskCrawl, call_of, check_fit, method
 from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
@@ -225,6 +226,7 @@ class RequestRunner:
     ) -> Outcome:
         """Runs start (got None), callback, errback or closed and collects what it yields."""
         response = got.response if isinstance(got, FetchError) else None
+        run: Callable[[], Any]
         if got is None:
             name = ROOT_CALLBACK
             run = partial(method(crawl, name), **crawl.start_arguments)
@@ -236,7 +238,7 @@ class RequestRunner:
             run = partial(method(crawl, name), got)
         else:
             name, response = request.callback or "parse", got
-            run = partial(method(crawl, name), got, **request.cb_kwargs)
+            run = call_of(crawl, name, got, request.cb_kwargs)
         collector = Collector(
             outcome,
             priority=crawl.spec.priority,
