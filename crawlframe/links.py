@@ -102,3 +102,8 @@ def hostname_of(url: str) -> str:
         return host
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() else host
+
+
+def is_within(hostname: str, domains: Iterable[str]) -> bool:
+    """Return whether the host is one of the domains, in lower case, or below one."""
+    return any(hostname == domain or hostname.endswith("." + domain) for domain in domains)
