@@ -102,3 +102,13 @@ def hostname_of(url: str) -> str:
         return host
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() else host
+
+
+def target_of(url: str) -> str:
+    """Return path and query of a normalised URL, as a request line has them."""
+    return "/" + url.split("/", 3)[3]
+
+
+def is_within(hostname: str, domains: Iterable[str]) -> bool:
+    """Return whether the host is one of the domains, in lower case, or below one."""
+    return any(hostname == domain or hostname.endswith("." + domain) for domain in domains)

@@ -51,20 +51,24 @@ class DjangoServices(Services):
         self, skip: Mapping[str, str], limit: float, loading: Callable[[str], None]
     ) -> Registry:
         try:
-            registry = Registry.load(
+            return Registry.load(
                 self._settings.spiders,
                 skip=skip,
                 limit=limit,
                 loading=loading,
                 bytecode=self._settings.var_dir / "bytecode",
             )
-            try:  # imported with the spiders, so that the workers have it
-                load_hook(self._settings.resolver)
-            except ConfigError as error:
-                registry.broken.setdefault(self._settings.resolver.partition(":")[0], str(error))
-            return registry
         finally:
             connections.close_all()  # a spider's module may have used a model
+
+    def unfit(self) -> str:
+        try:
+            load_hook(self._settings.resolver)
+        except ConfigError as error:
+            return str(error)
+        finally:
+            connections.close_all()
+        return ""
 
     def check_installation(self, frontier: Frontier) -> None:
         with self._database():

@@ -141,6 +141,7 @@ KEEP_RUNS = _number("CRAWLFRAME_KEEP_RUNS", 90, least=0, most=36_500)
 KEEP_EVENTS = _number("CRAWLFRAME_KEEP_EVENTS", 30, least=0, most=36_500)
 KEEP_NODES = _number("CRAWLFRAME_KEEP_NODES", 7, least=0, most=36_500)
 KEEP_JOURNAL = _number("CRAWLFRAME_KEEP_JOURNAL", 365, least=0, most=36_500)
+KEEP_HOSTS = _number("CRAWLFRAME_KEEP_HOSTS", 90, least=0, most=36_500)
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a request's body
 

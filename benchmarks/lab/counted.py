@@ -18,12 +18,13 @@ from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from urllib.request import urlopen
 
 import psutil
 import uvloop
 
+from benchmarks.lab.connection import Connection
 from benchmarks.lab.tree import Tree
 from crawlservice.cli.process_group import die_with_parent
 
@@ -132,35 +133,24 @@ class _Count:
         return answer(json.dumps(data).encode(), "application/json")
 
 
-class _Connection(asyncio.Protocol):
-    """Answers GET requests one after another; clients do not pipeline."""
-
+class _Connection(Connection):
     def __init__(self, page: Callable[[bytes], bytes], latency: float, count: _Count) -> None:
+        super().__init__()
         self._page = page
         self._latency = latency
         self._count = count
-        self._loop = asyncio.get_running_loop()
-        self._asked = b""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._asked += data
-        if not self._asked.endswith(b"\r\n\r\n"):
-            return
-        words, self._asked = self._asked.split(b" ", 2), b""
+    def requested(self, request: bytes) -> None:
+        words = request.split(b" ", 2)
         target = words[1] if len(words) == 3 else b""
         if target == TAKE:
-            self._transport.write(self._count.take())
-        elif self._latency:
-            self._loop.call_later(self._latency, self._write, self._page(target))
+            self.transport.write(self._count.take())
         else:
-            self._write(self._page(target))
+            self.after(self._latency, self._write, self._page(target))
 
     def _write(self, page: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(page)
+        if not self.transport.is_closing():
+            self.transport.write(page)
             if page is not NOT_FOUND:
                 self._count.add()
 

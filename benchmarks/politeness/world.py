@@ -18,11 +18,12 @@ from email.utils import formatdate
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple
 
 import msgspec
 import uvloop
 
+from benchmarks.lab.connection import Connection
 from benchmarks.politeness.limits import MISSING, MOVED, OK, AnyLimit, Limit, Reply
 from crawlservice.cli.process_group import die_with_parent
 
@@ -146,24 +147,15 @@ class _Server:
         return reply, ""
 
 
-class _Connection(asyncio.Protocol):
-    """Answers GET requests one after another; clients do not pipeline."""
-
+class _Connection(Connection):
     def __init__(self, servers: dict[str, _Server], log: IO[str]) -> None:
+        super().__init__()
         self._servers = servers
         self._log = log
-        self._loop = asyncio.get_running_loop()
-        self._asked = b""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._asked += data
-        if not self._asked.endswith(b"\r\n\r\n"):
-            return
+    def requested(self, request: bytes) -> None:
         now = time.time()
-        lines, self._asked = self._asked.decode("latin-1").splitlines(), b""
+        lines = request.decode("latin-1").splitlines()
         headers = {
             name.lower(): value.strip()
             for name, _, value in (line.partition(":") for line in lines[1:] if line)
@@ -172,14 +164,11 @@ class _Connection(asyncio.Protocol):
         path = [*lines[0].split(), "", ""][1]
         server = self._servers.get(name)
         if server is None:
-            self._transport.abort()
+            self.transport.abort()
             return
         reply, target = server.reply(path, now)
         entry = Entry(now, now, name, path, reply.status, None, headers.get("user-agent", ""))
-        if reply.latency:
-            self._loop.call_later(reply.latency, self._send, server.host, entry, reply, target)
-        else:
-            self._send(server.host, entry, reply, target)
+        self.after(reply.latency, self._send, server.host, entry, reply, target)
 
     def _send(self, host: Host, entry: Entry, reply: Reply, target: str) -> None:
         now = time.time()
@@ -195,12 +184,12 @@ class _Connection(asyncio.Protocol):
             if host.dated:
                 until = float(math.ceil(until))
                 headers["Retry-After"] = formatdate(until, usegmt=True)
-        if gone := self._transport.is_closing():
+        if gone := self.transport.is_closing():
             until = None
         else:
             lines = [f"HTTP/1.1 {reply.status} {REASONS[reply.status]}"]
             lines += [f"{name}: {value}" for name, value in headers.items()]
-            self._transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+            self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
         status = 0 if gone else reply.status
         done = entry._replace(replied=now, status=status, until=until)
         self._log.write(f"{json.dumps(done)}\n")

@@ -50,12 +50,13 @@ def site_spider(nginx: Nginx, work: Path, options: list[str]) -> Crawl:
     """``options`` are added to the crawl command. Raises RuntimeError when it fails."""
     output = work / "pages.jsonl"
     command = [
-        sys.executable, "manage.py", "crawl", "site",
+        sys.executable, "manage.py", "crawl", "realweb",
         "-a", f"url={nginx.url}", "-o", str(output), *options,
     ]  # fmt: skip
     env = {
         "CRAWLFRAME_VAR_DIR": str(work / "var"),
         **os.environ,
+        "CRAWLFRAME_SPIDERS": "benchmarks.realweb.spiders",
         "CRAWLFRAME_ALLOW_PRIVATE": "127.0.0.0/8",
         "CRAWLFRAME_USER_AGENT": OUR_AGENT,
     }

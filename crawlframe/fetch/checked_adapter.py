@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import urllib3.connection
 import urllib3.connectionpool
+from requests import PreparedRequest
 from requests.adapters import HTTPAdapter
 from requests.utils import select_proxy
 from urllib3.exceptions import HTTPError, NameResolutionError
@@ -20,12 +21,14 @@ from urllib3.util.connection import allowed_gai_family
 from crawlframe.errors import PrivateAddress
 from crawlframe.fetch.addresses import AddressGuard
 from crawlframe.fetch.tolerant_response import TolerantResponse
+from crawlframe.links import target_of
 
 
 class Transfer(Protocol):
     """One request and its response, in one thread."""
 
     where: str  # for error messages
+    exact_url: str  # sent as it is, without requests' quoting; "" for what requests makes of it
     own_connection: bool  # whether it must have a new connection
 
     def attach(self, sock: socket.socket | None, used_before: bool) -> None:
@@ -40,6 +43,7 @@ class Transfer(Protocol):
 
 class _OnDuty(threading.local):
     transfer: Transfer | None = None
+    target: str | None = None  # path and query to send in place of those that urllib3 has quoted
 
 
 on_duty = _OnDuty()  # the transfer of this thread
@@ -81,6 +85,7 @@ class CheckedAdapter(HTTPAdapter):
     ) -> Any:
         if select_proxy(request.url, proxies):
             self._check_target(request.url)
+        on_duty.target = _exact_target(request.url)
         return super().send(request, stream, timeout, verify, cert, proxies)
 
     def _check_target(self, url: str) -> None:
@@ -104,6 +109,17 @@ def resolve_by_system(host: str) -> list[str]:
     """The addresses of a host, in the order of the system. Raises OSError."""
     found = socket.getaddrinfo(host.strip("[]"), None, allowed_gai_family(), socket.SOCK_STREAM)
     return [*dict.fromkeys(str(place[0]) for *_, place in found)]
+
+
+def _exact_target(prepared: str) -> str | None:
+    """Path and query of the transfer's URL, if requests has only quoted it. None: the session has
+    made another URL of it."""
+    url = on_duty.transfer.exact_url if on_duty.transfer is not None else ""
+    if not url or url == prepared:
+        return None
+    quoted = PreparedRequest()
+    quoted.prepare_url(url, None)
+    return target_of(url) if quoted.url == prepared else None
 
 
 def _private(address: str) -> PrivateAddress:
@@ -157,10 +173,13 @@ def _pools(
             super().connect()  # type: ignore[misc]
             _attach(self, used_before=False)
 
-        def request(self, *args: Any, **kwargs: Any) -> None:
+        def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> None:
             # An open connection does not connect again; one that the peer had closed does.
             _attach(self, used_before=self._served and self.sock is not None)
-            super().request(*args, **kwargs)  # type: ignore[misc]
+            if on_duty.target is not None:  # a proxy gets the scheme and the host before it
+                host = "" if url.startswith("/") else "/".join(url.split("/", 3)[:3])
+                url = host + on_duty.target
+            super().request(method, url, *args, **kwargs)  # type: ignore[misc]
             self._served = True
 
     class Connection(Checked, urllib3.connection.HTTPConnection):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,9 +22,11 @@ from crawlframe.fetch.limits import FetchLimits
 from crawlframe.fetch.memory import Account, waker
 from crawlframe.fetch.pins import FORGET, Pin
 from crawlframe.fetch.redirects import Answer, Journey, header_bytes
+from crawlframe.links import target_of
 
 BUFFER = 1 << 17  # bytes libcurl reads at a time
 _BLANK = (b"\r\n", b"\n")
+_LOWER_ESCAPE = re.compile("%(?:[a-f]|[0-9A-F][a-f])")  # which libcurl would write in upper case
 STALLED = 10  # bytes a second that do not count as progress
 
 
@@ -91,6 +94,9 @@ class Handle:
             # It is not shared with other streams, whose failure would affect this request.
             setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         setopt(pycurl.URL, journey.url)
+        if "%" in journey.url and _LOWER_ESCAPE.search(journey.url):
+            self._plain = False
+            setopt(pycurl.REQUEST_TARGET, target_of(journey.url))
         if pin is not None:
             self._pin = pin
             self.pinned = pin.due(own_connection)

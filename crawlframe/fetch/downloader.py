@@ -18,7 +18,7 @@ from crawlframe.fetch.names import Names, load_hook
 from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
 from crawlframe.identity.identity import Identity
 from crawlframe.links import host_of, hostname_of
-from crawlframe.options import NO_OPTIONS, Options
+from crawlframe.options import NO_OPTIONS
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings
@@ -75,9 +75,7 @@ class Downloader:
                 return await self.fetch(
                     request, settings, spider, jar, allowed, own, check, trail, leaves
                 )
-        limits = FetchLimits(settings.timeout, settings.max_body, settings.max_redirects)
-        if request.options is not NO_OPTIONS:
-            limits = _own_limits(limits, request.options)
+        limits = limits_of(request, settings)
         if not settings.cookies and request.options.session is None:
             jar = None
         headers = self._headers(request, settings, trail)
@@ -155,8 +153,12 @@ class Downloader:
         return headers
 
 
-def _own_limits(limits: FetchLimits, options: Options) -> FetchLimits:
-    """The limits of a request with options of its own."""
+def limits_of(request: Request, settings: SpiderSettings) -> FetchLimits:
+    """The limits of a request of a spider with these settings."""
+    limits = FetchLimits(settings.timeout, settings.max_body, settings.max_redirects)
+    options = request.options
+    if options is NO_OPTIONS:
+        return limits
     return limits._replace(
         timeout=limits.timeout if options.timeout is None else options.timeout,
         max_body=limits.max_body if options.max_body is None else options.max_body,

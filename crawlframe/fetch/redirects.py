@@ -103,6 +103,15 @@ class Trail:
         """Of headers that all requests of the spider have, those that are sent to this target."""
         return self._sent(headers).headers if self.hops else headers
 
+    def complete(self, response: Response) -> None:
+        """Makes the response of the last target that of the request, as if one fetch had followed
+        the redirects. What middlewares put into ``meta`` and options is kept."""
+        request = self.request
+        request.meta, request.options = response.request.meta, response.request.options
+        response.request = request
+        if not response.redirects:  # a middleware made the response
+            response.redirects = self.passed
+
     def _sent(self, headers: Mapping[str, str]) -> Sent:
         request = self.request
         sent = Sent(request.url, request.method, request.body, headers, request.cookies)

@@ -210,10 +210,10 @@ class _Transfer:
         self.where = journey.where
         self.journey = journey
         self.own_connection = own_connection
+        self.exact_url = ""
         self.unanswered = False
-        self._headers = dict(
-            journey.headers_to_send()
-        )  # made in the loop, because the jar is not thread-safe
+        # Made in the loop, because the jar is not thread-safe.
+        self._headers = dict(journey.headers_to_send())
         self._deadline = time.monotonic() + journey.remaining()
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
@@ -264,9 +264,10 @@ class _Transfer:
     def _send(self, session: requests.Session) -> requests.Response:
         journey = self.journey
         headers = self._headers
+        if not session.auth:  # a plugin may sign the URL as requests quotes it
+            self.exact_url = journey.url
         _add_session_cookies(session, journey.url, headers)
-        limits = journey.limits
-        left = max(0.001, self._deadline - time.monotonic())
+        limits, left = journey.limits, max(0.001, self._deadline - time.monotonic())
         return session.request(
             journey.method,
             journey.url,

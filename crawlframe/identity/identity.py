@@ -13,7 +13,7 @@ from crawlframe.identity.credentials import DIGEST, Credential, Credentials
 from crawlframe.identity.digest import Challenge
 from crawlframe.identity.keys import SigningKey
 from crawlframe.identity.signing import Headers, Signer, authority_of
-from crawlframe.links import host_of
+from crawlframe.links import host_of, target_of
 
 MAX_CHALLENGES = 1000  # hosts whose latest digest challenge is remembered
 
@@ -87,8 +87,7 @@ class Identity:
         challenge = self._challenges.get(host_of(url))
         if challenge is None:
             return ""  # the first answer has it
-        target = "/" + url.split("/", 3)[3]
-        return challenge.answer(method, target, login.user, login.secret.reveal())
+        return challenge.answer(method, target_of(url), login.user, login.secret.reveal())
 
 
 def _has_authorization(headers: Sequence[tuple[str, str]]) -> bool:

@@ -143,6 +143,7 @@ class Loaded(Message, tag="loaded"):
     infos: list[SpiderInfo]
     broken: dict[str, str]  # module -> file:line: error, traceback
     files: list[str]  # outside the spiders' tree
+    unfit: str = ""  # why no worker can run, whatever the spiders are
 
     @property
     def summary(self) -> LoadedCode:

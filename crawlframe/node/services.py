@@ -29,6 +29,10 @@ class Services(Protocol):
     ) -> Registry:
         """Imports the spiders, as Registry.load does. Leaves no connection open."""
 
+    def unfit(self) -> str:
+        """Imports what workers need besides the spiders. Returns why they cannot run, "" if they
+        can. Leaves no connection open."""
+
     def check_installation(self, frontier: Frontier) -> None:
         """Raises FrontierError when Redis belongs to another database than the one this node uses,
         and LedgerAway. Leaves no connection open."""

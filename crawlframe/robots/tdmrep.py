@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import orjson
 
+from crawlframe.links import target_of
 from crawlframe.robots.judge import DAY, HOUR
 from crawlframe.robots.reading import Fetched
 from crawlframe.robots.rules import MAX_BYTES
@@ -47,7 +48,7 @@ class TdmRules:
         """Returns what the first rule says that matches a normalised URL; None if none does."""
         if not self._rules:
             return None
-        path = _plain("/" + url.split("/", 3)[3])
+        path = _plain(target_of(url))
         return next((said for parts, whole, said in self._rules if _fits(path, parts, whole)), None)
 
 

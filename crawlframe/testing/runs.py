@@ -8,12 +8,17 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from multidict import CIMultiDict
+
 from crawlframe.conf import Settings
 from crawlframe.errors import FetchError
-from crawlframe.fetch.downloader import Downloader
+from crawlframe.fetch.cookies import TaskCookies
+from crawlframe.fetch.downloader import Downloader, limits_of
+from crawlframe.fetch.memory import Account
+from crawlframe.fetch.redirects import Answer, Check, Journey, Trail
 from crawlframe.request import Request
 from crawlframe.response import Response
-from crawlframe.spider import Spider
+from crawlframe.spider import Spider, SpiderSettings
 from crawlframe.task_life import Summary
 from crawlframe.testing.inputs import URL
 from crawlframe.testing.result import Result
@@ -47,12 +52,14 @@ def run(
     ``spider`` is a class, or an object on which attributes were set. ``arguments`` are those of the
     task; required ones may be missing. ``middlewares`` and ``pipelines`` say whether those of the
     spider run. ``download`` takes a Request and returns a Response or raises FetchError; it may be
-    async. ``attempts`` is the number of tries that failed before; with a
+    async. Redirects are followed as a node does it: ``download`` is called for each target, unless
+    the request has ``redirects=0``. ``attempts`` is the number of tries that failed before; with a
     status of 429 or 503, how often the host refused it.
 
     Raises what the author's code raises, as it is. Raises SpiderError for what a node would refuse
     or park, such as a Request that names no method of the spider; BadRequest for one that cannot be
-    stored; ArgumentError; TypeError for inputs that do not fit together; and RuntimeError in an
+    stored; ArgumentError; TypeError for inputs that do not fit together, such as a Response that
+    redirects, without the one of its target; and RuntimeError in an
     event loop: use ``await asyncio.to_thread(run, ...)`` there."""
     __tracebackhide__ = True  # in pytest
     _refuse_event_loop()
@@ -78,26 +85,53 @@ def run(
             )
     if isinstance(request, Request) and callback is not None:
         request = request.replace(callback=_name(callback))
-    trial = Trial(spider, Given(download), arguments, middlewares=middlewares, pipelines=pipelines)
+    given = Given(download, knows_targets=not isinstance(got, Response))
+    trial = Trial(spider, given, arguments, middlewares=middlewares, pipelines=pipelines)
     return trial.run(request, attempts)
 
 
 class Given(Downloader):
     """Gets its responses from a function; nothing is fetched."""
 
-    def __init__(self, download: Download | None) -> None:
+    def __init__(self, download: Download | None, knows_targets: bool = True) -> None:
+        """``knows_targets``: whether ``download`` also has the responses that redirects lead to."""
         super().__init__(Settings())
         self._download = download
+        self._knows_targets = knows_targets
 
-    async def fetch(self, request: Request, *others: Any, **more: Any) -> Response:
+    async def fetch(
+        self,
+        request: Request,
+        settings: SpiderSettings,
+        spider: Spider | None = None,
+        jar: TaskCookies | None = None,
+        allowed: Callable[[str], bool] | None = None,
+        account: Account | None = None,
+        check: Check | None = None,
+        trail: Trail | None = None,
+    ) -> Response:
+        """Raises Redirected instead of returning a redirect, and FetchError for one that is not
+        followed, as a Downloader does."""
         assert self._download is not None
-        response = self._download(request)
-        if inspect.isawaitable(response):
-            response = await response
-        if not isinstance(response, Response):
-            raise TypeError(f"download returned {response!r:.80}; return a Response")
-        response = copy.copy(response)
+        if trail is not None and trail.hops and not self._knows_targets:
+            raise TypeError(
+                f"run: the response redirects to {request.url}, which a node would fetch; give a "
+                "Request, and download, a function from the Request of each URL to its Response. "
+                "With redirects=0 in the request the callback gets the response itself"
+            )
+        given = self._download(request)
+        if inspect.isawaitable(given):
+            given = await given
+        if not isinstance(given, Response):
+            raise TypeError(f"download returned {given!r:.80}; return a Response")
+        response = copy.copy(given)
         response.request = request  # the decoded one, as in a node
+
+        async def transfer(journey: Journey) -> Answer:
+            return Answer(response.status, CIMultiDict(response.headers), b"")
+
+        limits = limits_of(request, settings)
+        await Journey(request, limits, {}, None, allowed, trail=trail).run(transfer)
         return response
 
 

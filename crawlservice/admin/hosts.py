@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern
+from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -18,7 +17,7 @@ from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.journal import by
 from crawlservice.admin import hostpage
 from crawlservice.admin.keyset import KeysetList
-from crawlservice.admin.readonly import ReadOnly
+from crawlservice.admin.ownpage import OwnPage, RowPage
 from crawlservice.display import badge
 from crawlservice.hosts import orders
 from crawlservice.hosts.lists import Which, chosen, named
@@ -75,7 +74,8 @@ def _number(of: Callable[[HostNow], int], title: Any) -> Callable[[HostAdmin, Ho
 
 
 @admin.register(Host)
-class HostAdmin(ReadOnly):
+class HostAdmin(OwnPage):
+    row_page: ClassVar[RowPage] = hostpage
     list_display = (
         "name", "condition", "rate", "allowed", "queued", "in_flight", "shown_pages",
         "shown_errors", "last_answer", "latency", "robots",
@@ -97,18 +97,6 @@ class HostAdmin(ReadOnly):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         return named(queryset, search_term), False
-
-    def get_urls(self) -> list[URLPattern]:
-        return [*hostpage.urls(self.admin_site), *super().get_urls()]
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        return hostpage.page(self.admin_site, request, object_id)
 
     @admin.display(description=_("state"))
     def condition(self, host: Host) -> SafeString:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, reverse
+from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
@@ -22,7 +22,7 @@ from crawlservice.accounts.roles import may_submit
 from crawlservice.admin import taskpage
 from crawlservice.admin.created import Created
 from crawlservice.admin.keyset import KeysetList
-from crawlservice.admin.readonly import ReadOnly
+from crawlservice.admin.ownpage import OwnPage, RowPage
 from crawlservice.admin.recent import RecentSpider, RecentUser
 from crawlservice.admin.steering import DONE, steer
 from crawlservice.display import moment, state_badge, state_label
@@ -77,7 +77,8 @@ class Status(admin.SimpleListFilter):
 
 
 @admin.register(Task)
-class TaskAdmin(ReadOnly):
+class TaskAdmin(OwnPage):
+    row_page: ClassVar[RowPage] = taskpage
     list_display = (
         "id", "spider", "shown_state", "requests", "done", "errors", "left", "parked", "item_count",
         "user", "created", "ended", "links",
@@ -102,18 +103,6 @@ class TaskAdmin(ReadOnly):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         rows: QuerySet[Task] = super().get_queryset(request)
         return rows.defer("seeds")
-
-    def get_urls(self) -> list[URLPattern]:
-        return [*taskpage.urls(self.admin_site), *super().get_urls()]
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        return taskpage.page(self.admin_site, request, object_id)
 
     @admin.display(description=_("state"))
     def shown_state(self, task: Task) -> SafeString:

@@ -11,7 +11,10 @@ from crawlframe.conf import Settings
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.middlewares import Middlewares
+from crawlframe.fetch.redirects import Redirected, Trail
 from crawlframe.identity.identity import Identity
+from crawlframe.links import is_within
+from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.spider import Spider, SpiderSettings, read_settings
@@ -40,18 +43,36 @@ class PageFetcher:
         if self.robots:
             check = PageRobots(self.settings, downloader.fetch, settings.user_agent or "")
 
+        middlewares = Middlewares(type(self.spider).middlewares if self.spider else ())
+        record = request.encode()
+        hops, trail = list[Hop](), Trail(Request.decode(record))
+
         async def download(asked: Request) -> Response:
-            response = await downloader.fetch(asked, settings, self.spider, jar, check=check)
+            trail.hops = [*hops]
+            response = await downloader.fetch(
+                asked, settings, self.spider, jar, self._allows, check=check, trail=trail
+            )
             if check is not None:
                 response.robots = check.rules
             return response
 
         try:
-            return await Middlewares(type(self.spider).middlewares if self.spider else ()).fetch(
-                request, download
-            )
+            while True:
+                try:
+                    response = await middlewares.fetch(trail.next_request(), download)
+                except Redirected:  # what middlewares changed was for that hop
+                    hops, trail = trail.hops, Trail(Request.decode(record), trail.hops)
+                    continue
+                if hops:
+                    Trail(request, hops).complete(response)
+                return response
         finally:
             await downloader.close()
+
+    def _allows(self, hostname: str) -> bool:
+        """Whether a redirect may lead there."""
+        domains = [one.lower() for one in self.spider.allowed_domains] if self.spider else []
+        return not domains or is_within(hostname, domains)
 
 
 def shell(fetcher: PageFetcher, response: Response) -> None:

@@ -17,7 +17,7 @@ from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.identity.identity import Identity
-from crawlframe.links import hostname_of
+from crawlframe.links import hostname_of, is_within
 from crawlframe.program import command
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -122,7 +122,7 @@ def spider_for(registry: Registry, url: str) -> type[Spider]:
 
 
 def _names(spider: type[Spider], host: str) -> bool:
-    return any(f".{host}".endswith(f".{domain.lower()}") for domain in spider.allowed_domains)
+    return is_within(host, map(str.lower, spider.allowed_domains))
 
 
 def _authors_trace(error: BaseException) -> str:

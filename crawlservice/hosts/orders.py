@@ -215,8 +215,9 @@ def _decide(
     """Changes the host with ``change``, which returns what the journal records."""
     name = check_name(name)
     with transaction.atomic():
-        Host.objects.get_or_create(name=name)
-        host = Host.objects.select_for_update().get(name=name)
+        host, created = Host.objects.select_for_update().get_or_create(name=name)
+        if created:
+            host.refresh_from_db()
         detail = change(host)
         _save(host, words)
         journal.record(verb, **who, host=name, **detail)

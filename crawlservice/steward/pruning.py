@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,8 @@ from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Now
 
+from crawlframe.frontier import Frontier
+from crawlservice.hosts.idle import IdleHosts
 from crawlservice.models import (
     Action,
     Delivery,
@@ -38,21 +40,29 @@ Kind = Callable[[], Rows]  # rows to delete now, the oldest first
 
 
 class Pruner:
-    """``lives`` returns the generations that the frontier knows: those are kept."""
+    """``lives`` returns the generations that the frontier knows: those are kept. ``more``: kinds of
+    rows in addition to KINDS."""
 
-    def __init__(self, lives: Callable[[], Collection[int]]) -> None:
+    def __init__(self, lives: Callable[[], Collection[int]], more: Iterable[Kind] = ()) -> None:
         self._lives = lives
+        self._more = tuple(more)
         self._next = 0.0
         self._left: deque[Kind] = deque()
 
+    @classmethod
+    def of(cls, frontier: Frontier) -> Pruner:
+        """Returns one for all rows that this frontier does not need."""
+        return cls(frontier.leases.left, [IdleHosts(frontier)])
+
     def tick(self) -> None:
-        """Deletes one batch of one kind of rows, or does nothing. Raises django.db.Error."""
+        """Deletes one batch of one kind of rows, or does nothing. Raises django.db.Error, and what
+        ``lives`` and the kinds raise."""
         if not self._left:
             if time.monotonic() < self._next:
                 return
             self._next = time.monotonic() + EVERY
             lives.forget_old()
-            self._left.extend((*KINDS, lambda: ended_lives(self._lives())))
+            self._left.extend((*KINDS, lambda: ended_lives(self._lives()), *self._more))
         kind = self._left.popleft()
         if delete(kind()) == ROWS_PER_DELETE:
             self._left.append(kind)

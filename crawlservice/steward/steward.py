@@ -62,7 +62,7 @@ class Steward:
         self._ledger = DjangoLedger()
         self._sampler = Sampler()
         self._lives = lives.LivesMonitor(settings.lease)
-        self._pruner = Pruner(frontier.leases.left)
+        self._pruner = Pruner.of(frontier)
         self._settler = Settler()
         self._settings = settings
         self._webhook_sender: WebhookSender | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -303,6 +304,25 @@ def test_startspider_writes_a_spider_of_the_project(tmp_path: Path) -> None:
     text = write_spider(tmp_path, "shop.spiders", "books", "https://shop.example/").read_text()
     assert "from shop.spiders.project import ProjectSpider\n" in text
     assert "class BooksSpider(ProjectSpider):" in text
+
+
+def test_a_new_spider_has_the_settings_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crawlframe.spider import read_settings
+    from crawlservice.cli.new_spider import write_spider
+
+    package = tmp_path / "fresh_project"
+    package.mkdir()
+    (package / "project.py").write_text(
+        "from crawlframe import Spider\n\n\nclass ProjectSpider(Spider):\n"
+        '    settings = {"delay": 7, "concurrency": 3, "timeout": 9}\n'
+    )
+    write_spider(package, "fresh_project", "books", "https://shop.example/")
+    monkeypatch.syspath_prepend(tmp_path)
+    made = importlib.import_module("fresh_project.books").BooksSpider
+    settings = read_settings(made)
+    assert (settings.delay, settings.concurrency, settings.timeout) == (7, 3, 9)
 
 
 @pytest.mark.parametrize("name", ["my-shop", "1shop", "class", "_", "../x", "Spi der", ""])

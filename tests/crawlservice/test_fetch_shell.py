@@ -8,7 +8,18 @@ import pytest
 
 from crawlframe import CallNext, Request, Response, Spider
 from crawlframe.conf import Settings
-from crawlframe.errors import CrawlframeError, RobotsForbidden, RobotsUnread
+from crawlframe.errors import (
+    BadRedirect,
+    CrawlframeError,
+    RobotsForbidden,
+    RobotsUnread,
+    TooManyRedirects,
+)
+from crawlframe.identity.credentials import Credential
+from crawlframe.identity.identity import Identity, Papers
+from crawlframe.identity.keys import make, read
+from crawlframe.links import host_of
+from crawlframe.secret import Secret
 from crawlservice.cli.fetch_shell import PageFetcher
 from tests.fetch.conftest import LOOPBACK, Site, _server, site
 
@@ -61,6 +72,69 @@ def test_robots_txt_is_asked_if_one_wants_it(site: Site, robots: bool) -> None:
     if robots:
         with pytest.raises(RobotsUnread, match="answered 503"):
             fetcher.fetch(f"{site.url}/yes")
+
+
+class Signing:
+    """Signs a URL, as a middleware of an author would."""
+
+    async def fetch(self, request: Request, call_next: CallNext) -> Response:
+        request.headers["Signature-Of"] = request.url
+        request.headers["Authorization"] = f"token for {request.host}"
+        request.meta["signed"] = request.meta.get("signed", 0) + 1
+        return await call_next(request)
+
+
+class Signed(Spider):
+    name = "signed"
+    middlewares: ClassVar[Any] = [Signing]
+
+
+def test_each_hop_of_a_redirect_goes_through_the_middlewares(site: Site) -> None:
+    elsewhere = site.url.replace("127.0.0.1", "localhost")
+    site.answer("/old", status=301, headers={"Location": "/new", "Set-Cookie": "seen=1"})
+    site.answer("/new", status=302, headers={"Location": f"{elsewhere}/there"})
+    site.answer("/there", b"fine")
+    response = PageFetcher(Settings(allow_private=LOOPBACK), Signed()).fetch(f"{site.url}/old")
+    urls = [f"{site.url}/old", f"{site.url}/new", f"{elsewhere}/there"]
+    assert [one.header("Signature-Of") for one in site.seen] == urls
+    assert [one.header("Authorization") for one in site.seen] == [
+        f"token for {host_of(url)}" for url in urls
+    ]
+    assert [one.header("Cookie") for one in site.seen] == [None, "seen=1", None]
+    assert (response.url, response.body) == (urls[2], b"fine")
+    assert (response.redirects, response.request.url) == (tuple(urls[:2]), urls[0])
+    assert "Authorization" not in response.request.headers
+    assert response.meta == {"signed": 1}
+
+
+@pytest.mark.parametrize("client", ["curl", "requests"])
+def test_each_hop_is_signed_and_logged_in_for_its_own_host(site: Site, client: str) -> None:
+    elsewhere = site.url.replace("127.0.0.1", "localhost")
+    site.answer("/old", status=301, headers={"Location": f"{elsewhere}/there"})
+    site.answer("/there", b"fine")
+    identity = Identity("https://bot.example")
+    logins = [Credential(host_of(f"{url}/"), "bearer", "", Secret(f"for-{n}"), True)
+              for n, url in enumerate((site.url, elsewhere))]  # fmt: skip
+    identity.load(Papers((read(make(), 0),), tuple(logins)))
+    settings = Settings(allow_private=LOOPBACK)
+    PageFetcher(settings, None, client, identity=identity).fetch(f"{site.url}/old")
+    sent = [one.header("Authorization") for one in site.seen]
+    assert sent == ["Bearer for-0", "Bearer for-1"]
+    assert len({one.header("Signature") for one in site.seen} - {None}) == 2
+
+
+def test_a_redirect_stays_within_what_the_spider_allows(site: Site) -> None:
+    class Local(Plain):
+        allowed_domains: ClassVar[Any] = ["127.0.0.1"]
+
+    elsewhere = site.url.replace("127.0.0.1", "localhost")
+    site.answer("/loop", status=302, headers={"Location": "/loop"})
+    site.answer("/away", status=302, headers={"Location": f"{elsewhere}/"})
+    fetcher = PageFetcher(Settings(allow_private=LOOPBACK), Local())
+    with pytest.raises(BadRedirect, match="/, outside allowed_domains"):
+        fetcher.fetch(f"{site.url}/away")
+    with pytest.raises(TooManyRedirects, match="more than 10 redirects"):
+        fetcher.fetch(f"{site.url}/loop")
 
 
 def test_the_middleware_that_failed_is_named() -> None:

@@ -208,7 +208,15 @@ def test_the_defaults_that_the_page_tells_are_those_of_the_code(show):
     for name in ("spiders", "key_prefix", "log_level"):
         assert told[f"CRAWLFRAME_{name.upper()}"] == getattr(Settings(), name)
     shown = show(
-        "DEBUG", "AUTO_MIGRATE", "HTTPS", "PROXIES", "KEEP_RUNS", "KEEP_EVENTS", "KEEP_JOURNAL"
+        "DEBUG",
+        "AUTO_MIGRATE",
+        "HTTPS",
+        "PROXIES",
+        "KEEP_RUNS",
+        "KEEP_EVENTS",
+        "KEEP_JOURNAL",
+        "KEEP_NODES",
+        "KEEP_HOSTS",
     )
     for name, value in shown.items():
         assert int(told[f"CRAWLFRAME_{name}"]) == int(value), name

@@ -75,6 +75,17 @@ def test_answer_has_status_headers_and_body(client: Client, site: Site) -> None:
     assert response.elapsed > 0
 
 
+@pytest.mark.parametrize(
+    "target", ["/a|b^c?d=|`'\"{}[]", "/%7Euser/%e4?%e4=%7e", "/100%?q=50%", "/[1]{2}/(3)!$&*+,;=:@"]
+)
+def test_a_url_is_sent_as_it_is(client: Client, site: Site, target: str) -> None:
+    """Not quoted further: the server, robots.txt and the signature of a login see the same URL."""
+    url = Request(site.url + target).url
+    site.answer(url.removeprefix(site.url).partition("?")[0], b"found")
+    assert client.fetch(url).body == b"found"
+    assert site.seen[0].target == url.removeprefix(site.url)
+
+
 def test_request_is_sent_as_given(client: Client, site: Site) -> None:
     site.answer("/form")
     request = Request(f"{site.url}/form?a=%20b", method="PUT", body="data")

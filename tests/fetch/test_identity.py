@@ -158,6 +158,7 @@ def protect(site: Site, algorithm: str = "SHA-256", uses: int = 1000) -> list[st
             mine = Challenge({"nonce": given["nonce"], "realm": "r", "qop": "auth",
                               "algorithm": algorithm})  # fmt: skip
             mine._uses = int(given["nc"], 16) - 1
+            assert given["uri"] == exchange.target
             expected = mine.answer(exchange.method, exchange.target, "ann", SECRET, given["cnonce"])
             good = f'response="{given["response"]}"' in expected
             state["left"] -= 1
@@ -184,7 +185,7 @@ def test_a_digest_costs_one_further_request_per_nonce(
     site: Site, client: str, algorithm: str
 ) -> None:
     refused = protect(site, algorithm)
-    private = Request(f"{site.url}/private?a=1&b")
+    private = Request(f"{site.url}/private?a=1&b|c=%c3%A4%7e")
     responses = fetch(login(site, "digest"), client, *[private] * 3)
     assert [one.status for one in responses] == [200, 200, 200]
     assert refused == [""]

@@ -124,6 +124,31 @@ def test_a_proxy_is_no_way_to_private_addresses(client: Client, site: Site, host
     assert not site.seen
 
 
+@pytest.mark.parametrize(
+    ("change", "sent"),
+    [
+        ({}, "/a|b?c|d"),
+        ({"params": {"e": "f|g"}}, "/a%7Cb?c%7Cd&e=f%7Cg"),
+        ({"auth": ("me", "pw")}, "/a%7Cb?c%7Cd"),
+    ],
+)
+def test_a_url_that_a_session_changes_or_signs_is_sent_as_requests_quotes_it(
+    client: Client, site: Site, change: dict[str, Any], sent: str
+) -> None:
+    def factory() -> requests.Session:
+        session = requests.Session()
+        vars(session).update(change)
+        return session
+
+    fetch_with(client, factory, [f"{site.url}/a|b?c|d"])
+    assert [one.target for one in site.seen] == [sent]
+
+
+def test_a_proxy_gets_the_url_as_it_is(client: Client, site: Site) -> None:
+    fetch_with(client, through_a_proxy(site), ["http://page.invalid/a|b?c|d"])
+    assert [one.target for one in site.seen] == ["http://page.invalid/a|b?c|d"]
+
+
 def test_a_proxy_that_the_author_names_may_be_anywhere(client: Client, site: Site) -> None:
     """Names that only the proxy can resolve are left to it."""
     site.answer("http://page.invalid/x", b"by proxy")

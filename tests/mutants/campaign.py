@@ -15,7 +15,7 @@ from tests.mutants.verdicts import QUICK, Verdict, Verdicts
 FRONTIER = "tests/frontier"
 SUITES = (
     FRONTIER,
-    *(f"tests/crawlservice/test_{name}.py" for name in ("era", "audit", "store")),
+    *(f"tests/crawlservice/test_{name}.py" for name in ("recovery", "audit", "store")),
     "tests/node",
 )
 SHORT = 0.15  # seconds that a test may take in a quick run

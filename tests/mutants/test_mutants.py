@@ -10,6 +10,7 @@ import pytest
 
 from tests.mutants import page
 from tests.mutants.arena import CHECKOUT, HANGS, Arena, Row
+from tests.mutants.campaign import SUITES
 from tests.mutants.equivalent import unknown
 from tests.mutants.every import mutants
 from tests.mutants.lua import executable, of_script
@@ -184,3 +185,7 @@ def test_statements() -> None:
 def test_heads_and_comments_have_none() -> None:
     source = "-- one\nlocal function f(a)\n  g(\n    1,\n    2)\nend\nelse"
     assert executable(source) == {3: "g(", 4: "1,"}
+
+
+def test_the_tests_that_mutants_face_exist() -> None:
+    assert [suite for suite in SUITES if not (CHECKOUT / suite).exists()] == []

@@ -9,11 +9,19 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
+import msgspec
 import pytest
 
 from crawlframe.conf import Settings
 from crawlframe.node.child_process import Child
-from crawlframe.node.master.code_reload import KILLS, MAX_PROBLEM, RETRY_PAUSE, UNSTEADY, CodeReload
+from crawlframe.node.master.code_reload import (
+    KILLS,
+    MAX_PROBLEM,
+    RETRY_PAUSE,
+    UNFIT_PAUSE,
+    UNSTEADY,
+    CodeReload,
+)
 from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.template import Template
 from crawlframe.node.master.worker_pool import WorkerPool
@@ -168,6 +176,30 @@ def test_of_the_first_version_whatever_loads_is_accepted(node: Node) -> None:
     node.says(loaded("1", shop="shop.py:1: error"))
     assert (node.live, node.state) == ("1", "live")
     assert node.code_reload.state.problem == "shop.py:1: error"
+
+
+def test_nothing_goes_live_as_long_as_no_worker_can_run(node: Node) -> None:
+    node.tick(workers=0)
+    unfit = msgspec.structs.replace(loaded("1"), unfit="no resolver")
+    node.says(LoadingVersion("1"), unfit)
+    assert (node.live, node.state, node.code_reload.live) == ("", "refused", None)
+    assert node.code_reload.state.problem == "no resolver"
+    assert node.trial.ended
+    assert not node.code_reload.given_up
+    assert node.tick(UNFIT_PAUSE - 0.1, workers=0) == 0
+    assert node.tick(0.1, workers=0) == 1
+    node.says(LoadingVersion("1"), loaded("1"))
+    assert (node.live, node.state, node.code_reload.state.problem) == ("1", "live", "")
+
+
+def test_a_version_with_which_no_worker_can_run_is_refused(live: Node) -> None:
+    before = live.code_reload.live
+    template = live.change()
+    live.says(LoadingVersion("2"), msgspec.structs.replace(loaded("2"), unfit="no resolver"))
+    assert (live.live, live.state, live.code_reload.live) == ("1", "refused", before)
+    assert live.code_reload.state.problem == "no resolver"
+    assert template.ended
+    live.lives("3")
 
 
 def test_a_good_version_follows(live: Node) -> None:

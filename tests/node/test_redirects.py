@@ -332,6 +332,21 @@ class CautiousInThread(Cautious):
         return response
 
 
+@pytest.mark.parametrize("moves", [True, False])
+def test_what_a_middleware_changes_is_for_one_hop(moves: bool) -> None:
+    class Signing:
+        async def fetch(self, request: Request, call_next: CallNext) -> Response:
+            request.headers[f"For-{request.host}"] = "signed"
+            request.meta[request.host] = 1
+            return await call_next(request)
+
+    way = Way({f"{A}/1": (302, f"{B}/2")}, spider_with(Signing), lambda host, target: moves)
+    last = way.run(Request(f"{A}/1"))
+    signed = [{name for name in headers if name.startswith("For")} for *_, headers in way.web.sent]
+    assert signed == [{"For-a.example"}, {"For-b.example"}]
+    assert items(last)[0]["meta"] == {"b.example": 1}
+
+
 @pytest.mark.parametrize("kind", [Cautious, CautiousInThread])
 @pytest.mark.parametrize("moves", [True, False])
 def test_a_middleware_sees_each_hop_as_a_request(kind: Any, moves: bool) -> None:

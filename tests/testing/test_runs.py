@@ -211,6 +211,82 @@ def test_a_status_that_is_not_handled_does_not_reach_the_callback() -> None:
     assert run(Shop, make_response(URL, status=500), attempts=1).end == "error"
 
 
+class Bookshop(Shop):
+    """Says where a response came from."""
+
+    name = "bookshop"
+    middlewares: ClassVar[Any] = [Signing()]
+    settings: ClassVar[dict[str, Any]] = {"headers": {"X-All": "1"}}
+
+    def parse(self, response: Response, n: int = 0) -> Iterator[Any]:
+        asked = response.request
+        yield {
+            "url": response.url,
+            "status": response.status,
+            "passed": list(response.redirects),
+            "asked": [asked.method, asked.url],
+        }
+
+
+def moved(url: str, to: str, status: int = 302) -> Response:
+    return make_response(url, status=status, headers={"Location": to})
+
+
+@pytest.mark.parametrize("middlewares", [True, False])
+def test_redirects_are_followed_as_by_a_node(middlewares: bool) -> None:
+    asked: list[Request] = []
+    third = "https://www.shop.example/3"
+    pages = {URL: moved(URL, "/2", 301), "https://shop.example/2": moved(URL, third, 303)}
+
+    def download(request: Request) -> Response:
+        asked.append(request)
+        return pages.get(request.url) or make_response(request.url)
+
+    own = {"Authorization": "own", "X-Own": "1"}
+    request = Request(URL, method="PUT", body=b"1", headers=own, errback="sorry")
+    result = run(Bookshop, request, download=download, middlewares=middlewares)
+    assert result.items == [
+        {
+            "url": third,
+            "status": 200,
+            "passed": [URL, "https://shop.example/2"],
+            "asked": ["PUT", URL],
+        }
+    ]
+    token = {"Token": "new"} if middlewares else {}
+    assert [(one.method, one.url, one.body, one.headers) for one in asked] == [
+        ("PUT", URL, b"1", own | token),
+        ("PUT", "https://shop.example/2", b"1", own | token),
+        ("GET", third, None, {"X-Own": "1"} | token),
+    ]
+
+
+def test_redirects_that_a_node_would_not_follow_fail() -> None:
+    def ends(to: str) -> tuple[str, str]:
+        def download(request: Request) -> Response:
+            return moved(request.url, to)
+
+        result = run(Bookshop, Request(URL), download=download)
+        return result.end, result.reason
+
+    assert ends("/again") == ("error", "too_many_redirects")
+    assert ends("https://elsewhere.example/") == ("error", "bad_redirect")
+    assert ends("mailto:a@shop.example") == ("error", "bad_redirect")
+    assert ends("") == ("error", "http_302")
+
+
+def test_a_response_that_redirects_is_given_with_its_target_or_not_followed() -> None:
+    there = "https://shop.example/b"
+    with pytest.raises(TypeError, match=f"redirects to {there}, which a node would fetch; give a"):
+        run(Bookshop, moved(URL, "/b"))
+    with pytest.raises(TypeError, match="which a node would fetch"):
+        run(Shop, moved(URL, "/b"))
+    kept = make_response(
+        URL, status=302, headers={"Location": "/b"}, request=Request(URL, redirects=0)
+    )
+    assert run(Bookshop, kept).items[0]["status"] == 302
+
+
 def test_an_errback_gets_the_error() -> None:
     result = run(Shop, ConnectionLost("gone"), "sorry")
     assert result.items == [{"reason": "connection_lost", "url": "https://www.example.com/"}]

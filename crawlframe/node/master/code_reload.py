@@ -33,6 +33,7 @@ from crawlframe.node.messages import (
 
 log = logging.getLogger(__name__)
 
+UNFIT_PAUSE = 5.0  # seconds before code that no worker can run is loaded again
 RETRY_PAUSE = 0.2  # seconds before a tree that changed while it was read is read again
 # Seconds that a template may be silent beyond the time limit of an import: at least, at most.
 TEMPLATE_SILENCE = (2.0, 10.0)
@@ -70,6 +71,11 @@ class CodeReload:
     def given_up(self) -> bool:
         """Whether this master was to replace another, and what it loaded was refused."""
         return self.strict and self.state.state == "refused"
+
+    @property
+    def _cold(self) -> bool:
+        """Whether there is no version to fall back on."""
+        return self.accepted is None and not self.strict
 
     # -- from the supervisor ----------------------------------------------------------------------
 
@@ -137,9 +143,8 @@ class CodeReload:
 
     def _begin(self, changed_at: float, *, ahead: bool = False) -> None:
         self._wanted = None
-        cold = self.accepted is None and not self.strict
         self._trial = self._pool.start_template(
-            self._deadly, cold=cold, tolerant=cold and self._unsteady >= UNSTEADY
+            self._deadly, cold=self._cold, tolerant=self._cold and self._unsteady >= UNSTEADY
         )
         self._trial.changed_at, self._trial.ahead = changed_at, ahead
         if not ahead:
@@ -169,18 +174,19 @@ class CodeReload:
                     self._on_unsteady(trial, problem, now)
             case Loaded():
                 trial.loaded, trial.version = message, message.version
-                if not trial.ahead:
+                if message.unfit and self._cold:
+                    self._wait_until_fit(trial, message.unfit, now)
+                elif not trial.ahead:
                     self._judge(trial, message)
 
     def _on_unsteady(self, trial: Template, problem: str, now: float) -> None:
-        cold = self.accepted is None and not self.strict
         self._unsteady += 1
-        if cold and self._unsteady > UNSTEADY:
+        if self._cold and self._unsteady > UNSTEADY:
             log.warning("%s; it is accepted as it is", problem)
             return  # the template goes on
         trial.orders.close()
         trial.child.retiring_since = now  # it ends by itself
-        if cold or self._unsteady < UNSTEADY:
+        if self._cold or self._unsteady < UNSTEADY:
             log.info("%s; trying again", problem)
             self._again(trial, now)
             return
@@ -197,7 +203,10 @@ class CodeReload:
         self._kills = self._unsteady = 0
         broken = loaded.broken.items()
         worse = {module: text for module, text in broken if module not in self._known}
-        if worse and (self.accepted or self.strict):
+        if loaded.unfit:
+            trial.end()
+            self.refuse(trial.version, loaded.unfit)
+        elif worse and (self.accepted or self.strict):
             self._refuse(trial, worse)
         elif self.accepted == loaded:
             trial.loaded = self.accepted  # so its workers count as those of the previous template
@@ -209,6 +218,15 @@ class CodeReload:
             self._update(state="live", candidate="", problem=_join_texts(loaded.broken))
         else:
             self._accept(trial, loaded)
+
+    def _wait_until_fit(self, trial: Template, problem: str, now: float) -> None:
+        """There is no other version, so the node waits for this one to be corrected."""
+        trial.end()
+        self._trial = None
+        self._not_before = now + UNFIT_PAUSE
+        if problem != self.state.problem:
+            log.error("no worker can run, so nothing is fetched: %s", problem)
+        self._update(state="refused", candidate=trial.version, problem=problem[:MAX_PROBLEM])
 
     def _accept(self, trial: Template, loaded: Loaded) -> None:
         faults.at("reload.ready")

@@ -207,6 +207,7 @@ class _TemplateProcess:
             self._settings.load_timeout,
             lambda module: self._send(ImportingModule(module)),
         )
+        unfit = self._services.unfit()
         adopt_orphans(False)  # the workers are the master's
         self._send(ImportingModule(""))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a module may have changed it
@@ -246,6 +247,7 @@ class _TemplateProcess:
             registry.infos,
             registry.broken,
             [str(path) for path in registry.files],
+            unfit,
         )
         self._version = loaded.version
         registry.seal()

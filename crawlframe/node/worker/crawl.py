@@ -13,7 +13,7 @@ from crawlframe.errors import SpiderError, UnknownCallback
 from crawlframe.fetch.cookies import TaskCookies
 from crawlframe.fetch.middlewares import Middlewares
 from crawlframe.ledger import TaskSpec
-from crawlframe.links import hostname_of
+from crawlframe.links import hostname_of, is_within
 from crawlframe.node.worker.link_limits import LinkLimits
 from crawlframe.node.worker.traps import TrapWatch
 from crawlframe.pipelines import Pipelines
@@ -81,9 +81,7 @@ class TaskCrawl:
 
     def allows(self, hostname: str) -> bool:
         """Whether the host is one of allowed_domains, or below one."""
-        return not self.domains or any(
-            hostname == domain or hostname.endswith("." + domain) for domain in self.domains
-        )
+        return not self.domains or is_within(hostname, self.domains)
 
     def allows_url(self, url: str) -> bool:
         return self.allows(hostname_of(url))

@@ -28,7 +28,7 @@ from crawlframe.node.worker.signalling import Judge
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
-from crawlframe.record import Hop, with_hops
+from crawlframe.record import with_hops
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -140,6 +140,8 @@ class Fetching:
                         outcome.record = with_hops(outcome.record, outcome.redirects)
                         outcome.end(Verdict.REDIRECT)
                         return None
+                    if crawl.middlewares is not None:  # what they changed was for that hop
+                        trail = Trail(Request.decode(outcome.record), trail.hops)
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
             self._holds.hold(outcome, wait)
@@ -169,7 +171,7 @@ class Fetching:
         outcome.status, outcome.size = response.status, len(response.body)
         outcome.cookies = crawl.cookies.changes()
         if outcome.redirects:
-            _show_as_one(response, request, outcome.redirects)
+            Trail(request, outcome.redirects).complete(response)
         judge.check()
         if not crawl.handles(sent, response.status):
             raise StatusError(response, response.status in crawl.settings.retry_statuses)
@@ -201,15 +203,6 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed, signal)
         return round((self._clock() - started) * 1000)
-
-
-def _show_as_one(response: Response, request: Request, hops: list[Hop]) -> None:
-    """Makes the response of a redirect's target that of the request, as if one fetch had followed
-    the redirects. What middlewares put into ``meta`` and options is kept."""
-    request.meta, request.options = response.request.meta, response.request.options
-    response.request = request
-    if not response.redirects:  # a middleware made the response
-        response.redirects = Trail(request, hops).passed
 
 
 class _Watch:

@@ -75,8 +75,8 @@ class Command(ServiceCommand):
             "--until",
             type=read_end,
             metavar="TIME",
-            help="when a pause, a delay or a concurrency ends: 2026-01-31T18:00, or 90m, 2h, 3d "
-            "from now; without it, not before it is resumed or cleared",
+            help="when a pause, a delay or a concurrency ends: 2026-01-31T18:00 (UTC), or 90m, 2h, "
+            "3d from now; without it, not before it is resumed or cleared",
         )
         orders.add_argument("--note", default="", help="why, for colleagues")
 
@@ -137,7 +137,7 @@ End = datetime | timedelta | None
 
 
 def read_end(text: str) -> End:
-    """``2026-01-31T18:00`` in the service's time zone, or ``90m``, ``2h``, ``3d`` from now."""
+    """``2026-01-31T18:00``, in UTC if it names no zone, or ``90m``, ``2h``, ``3d`` from now."""
     if match := re.fullmatch(r"(\d{1,6})([mhd])", text):
         return timedelta(**{UNITS[match[2]]: int(match[1])})
     try:
@@ -183,7 +183,8 @@ def facts(now: HostNow) -> list[tuple[str, str]]:
     found = [
         ("host", host.name),
         ("state", ": ".join(filter(None, (label, why(now))))),
-        ("rate", f"{speed(now.rate)} of {allowed(now)}"),
+        ("rate now", speed(now.rate)),
+        ("allowed", allowed(now)),
         ("queue", f"{state.queued:,} ready, {state.in_flight:,} in flight"),
         ("pages", f"{host.pages:,}, {host.errors:,} of them errors, {host.bytes:,} bytes"),
         ("statuses", statuses(host) or "-"),

@@ -29,6 +29,7 @@ from crawlframe.node.supervisor.master_processes import MasterProcesses
 from crawlframe.node.supervisor.supervisor import Supervisor
 from crawlframe.program import command
 from crawlservice import project
+from crawlservice.cli.resolver_check import check_resolver
 from crawlservice.cli.terminal import Command as BaseCommand
 from crawlservice.connections.checks import check_redis, network_filesystem
 from crawlservice.connections.frontier import redis_url
@@ -87,6 +88,8 @@ class Command(BaseCommand):
                 bot_keys.check()
         connections.close_all()
         supervised = options["supervised"]
+        if supervised is None and not reexec.is_reexecuted() and not options["rehearse"]:
+            check_resolver(settings)
         if options["follow"] is not None and not options["reload"]:
             raise ConfigError("--follow changes the code, which requires --reload")
         if options["reload"] and supervised is None:
