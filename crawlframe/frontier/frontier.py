@@ -32,6 +32,7 @@ from crawlframe.frontier.records import (
 )
 from crawlframe.frontier.rollouts import Rollouts
 from crawlframe.frontier.spiders import SpiderCatalogue
+from crawlframe.frontier.starts import Starts
 from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request import Admission
 
@@ -56,6 +57,7 @@ class Frontier(Tasks):
         self.hosts = Hosts(store)
         self.rollouts = Rollouts(store)  # the revisions that nodes should pull
         self.spiders = SpiderCatalogue(store)
+        self.starts = Starts(store)
         self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod
