@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -17,6 +17,7 @@ from crawlservice.tasks.submit import cancel
 from tests.conftest import Running
 from tests.crawlservice.conftest import redis_at
 from tests.process.conftest import Look, Submit, wait_for
+from tests.process.reload_project import NodeStarter, Project
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -133,4 +134,63 @@ def test_a_start_is_never_far_ahead_and_can_be_cancelled(
     task = look.wait(pk)
     assert (task.state, task.ne) == ("cancelled", task.cancelled)
     assert task.na == len(look.pages(pk)) == 1 + 500 * parts(pk)
+    assert audit(task) == []
+
+
+FLOOD = """\
+import time
+from crawlframe import Request, Response, Spider
+
+CODE = "{code}"
+
+
+class NoFetch:
+    async def fetch(self, request, call_next):
+        return Response(request.url, 200, {{}}, b"", request)
+
+
+class Shop(Spider):
+    name = "shop"
+    settings = {{"concurrency": 64, "delay": 0, "robots": False}}
+    middlewares = [NoFetch]
+
+    def start(self, url: str):
+        for n in range({pages}):
+            yield Request(f"http://h{{n % 3}}.example/{{n}}")
+            if n % 100 == 0:
+                time.sleep(0.1)
+
+    def parse(self, response):
+        yield {{"n": int(response.url.rpartition("/")[2]), "code": CODE}}
+"""
+
+
+@pytest.fixture
+def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
+    starter = NodeStarter(look, tmp_path)
+    yield starter
+    starter.end()
+
+
+def test_a_new_version_continues_the_start_of_the_old_one(
+    odd_env: dict[str, str], starter: NodeStarter, look: Look, tmp_path: Path
+) -> None:
+    project = Project.make(tmp_path / "project")
+    project.write("shops/shop.py", FLOOD.format(code="first", pages=PAGES))
+    project.commit()
+    odd_env["CRAWLFRAME_GRACE"] = "20"
+    node = starter.node(project.env(odd_env))
+    pk = node.start("any")
+    Task.objects.filter(pk=pk).update(
+        settings={"delay": 0, "concurrency": 64, "robots": False}, arguments={"url": "any"}
+    )
+    wait_for(lambda: parts(pk) >= 2)
+    project.write("shops/shop.py", FLOOD.format(code="second", pages=PAGES))
+    project.commit()
+    version = node.renewed(1).version
+    task = look.wait(pk, timeout=120)
+    assert (task.state, task.na, task.nf) == ("finished", PAGES + 1, PAGES + 1)
+    assert sorted(item["n"] for item in look.items(pk)) == [*range(PAGES)]
+    assert {item["code"] for item in look.items(pk)} == {"first", "second"}
+    assert look.pages(pk)["start:"].version == version
     assert audit(task) == []
