@@ -23,8 +23,8 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:func
 PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
-    "transfer_memory", "max_deliveries", "commit_batch", "backlog", "quiet", "load_timeout",
-    "database_timeout",
+    "transfer_memory", "max_deliveries", "commit_batch", "backlog", "start_ahead", "quiet",
+    "load_timeout", "database_timeout",
 )  # fmt: skip
 
 
@@ -63,6 +63,7 @@ class Settings:
     max_deliveries: int = 5  # nodes that may die with a request before it is poison
     commit_batch: int = 256  # outcomes per database transaction
     backlog: int = 1024  # outcomes a worker holds while the database or Redis is unavailable
+    start_ahead: int = 50_000  # requests of a task that wait, above which its start pauses
     contact: str = ""  # URL or mail address of whoever runs this, in the default User-Agent
     user_agent: str = ""  # "" = crawlframe/<version> (+<contact>)
     bot_auth: str = ""  # https origin of the directory of our keys; "" = requests are not signed

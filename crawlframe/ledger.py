@@ -48,6 +48,21 @@ class Recorded(NamedTuple):
     spent: int = 0  # bytes of its host, if its task has a limit of them
 
 
+class StartPart(NamedTuple):
+    """A part of what a task's ``start`` has yielded, recorded before ``start`` is over. ``number``
+    counts the parts of the task from 0. ``position`` counts the requests that ``start`` had yielded
+    by the end of the part, those dropped included; ``mark`` identifies the last of them.
+    ``duplicates``: dropped ones that were known, since the beginning."""
+
+    task: int
+    rid: bytes  # of the root request
+    number: int
+    position: int
+    mark: bytes
+    duplicates: int
+    follow_ups: list[Admission]
+
+
 class RobotsTurn(NamedTuple):
     """What the ledger knows of a robots.txt. ``now``: seconds since the epoch, by the database's
     clock, as in the state. ``mine``: it is due, and the caller is the one who reads it."""
@@ -103,6 +118,13 @@ class Ledger(Protocol):
     def commit(self, outcomes: list[Outcome]) -> dict[bytes, Recorded]:
         """Writes ledger rows, items and follow-ups in one transaction; the first row of a rid wins.
         Returns the row that the ledger now has for each outcome. Repeating it changes nothing."""
+
+    def last_start_part(self, task: int) -> StartPart | None:
+        """The last part that was recorded of what the task's ``start`` yields."""
+
+    def add_start_part(self, part: StartPart) -> bool:
+        """Writes a part. Returns False if another run of ``start`` has written one with this
+        number, or has ended. Repeating it changes nothing."""
 
     def finish(self, tasks: Mapping[int, Counts]) -> set[int]:
         """Marks tasks as ended, each once, if the ledger has a row for each of its admitted

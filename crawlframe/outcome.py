@@ -163,6 +163,7 @@ class Collector:
         self._known, self._known_too = known
         self._change = follow
         self._here: set[bytes] = set()
+        self._before = 0
         self._size = 0  # bytes of the items
         self._pipelines = pipelines
         self._response = response
@@ -188,6 +189,12 @@ class Collector:
                 self._process(thing, self._pipelines)
             else:
                 self._store(thing)
+
+    def forget(self, before: int) -> None:
+        """Forgets which requests were taken, because they are recorded elsewhere. ``before``: how
+        many there have been."""
+        self._here.clear()
+        self._before = before
 
     async def finish(self) -> None:
         """Passes the waiting items through the async pipelines. Raises as ``take`` does."""
@@ -252,7 +259,7 @@ class Collector:
             return
         fingerprint = request.fingerprint()
         if request.dont_filter:
-            fingerprint += b"\0%s%d" % (outcome.rid, len(outcome.follow_ups))
+            fingerprint += b"\0%s%d" % (outcome.rid, self._before + len(outcome.follow_ups))
         if (
             fingerprint in self._known
             or fingerprint in self._known_too
@@ -265,7 +272,7 @@ class Collector:
         if self._limits is not None and (
             len(url := request.url) > self._length or url.count("/") > self._slashes
         ):
-            reason = self._limits.refuses(url, len(outcome.follow_ups))
+            reason = self._limits.refuses(url, self._before + len(outcome.follow_ups))
             if reason:
                 outcome.refuse_link(reason)
                 return

@@ -98,6 +98,10 @@ class Spider:
     first callback there; ``task`` is a TaskInfo. ``closed(self, summary)`` is called once per task,
     after everything else of it has ended, with a Summary; it may yield items. What a class declares
     is inherited.
+
+    ``workers = 1``: all requests of a task run in one worker of the cluster at a time, for spiders
+    that keep state on ``self``. When that worker dies, ends or is replaced by a reload, the next
+    one takes over, and ``self`` begins anew there.
     """
 
     name: ClassVar[str] = ""
@@ -108,6 +112,7 @@ class Spider:
     middlewares: ClassVar[Sequence[AnyMiddleware]] = ()
     pipelines: ClassVar[Sequence[Any]] = ()
     item: ClassVar[Any] = None  # a class, or a callback of this name
+    workers: ClassVar[int | None] = None  # 1: all requests of a task run in one worker
 
     _task = 0  # the number of the task; 0 outside of a worker
 
@@ -153,6 +158,7 @@ class SpiderInfo(msgspec.Struct, frozen=True):
     arguments: dict[str, Any]  # JSON schema of the argument object
     settings: SpiderSettings
     ends: bool = False  # it has `closed`: its tasks have a last request that runs it
+    workers: int = 0  # 1: all requests of a task run in one worker of the cluster at a time
 
 
 def read_settings(spider: type[Spider]) -> SpiderSettings:
@@ -226,6 +232,11 @@ def describe(spider: type[Spider]) -> SpiderInfo:
     except TypeError as error:
         problem = _untold(kind) or f"arguments: {error}"
         raise SpiderError(f"spider {spider.name!r}: {problem}") from None
+    if spider.workers not in (None, 1):
+        raise SpiderError(
+            f"spider {spider.name!r}: workers is {spider.workers!r}; set it to 1, if the spider "
+            "keeps state on self, or leave it out: nodes decide how many workers they have"
+        )
     name = schema["$ref"].rsplit("/", 1)[1]
     definitions = schema["$defs"]
     arguments = definitions.pop(name)
@@ -238,6 +249,7 @@ def describe(spider: type[Spider]) -> SpiderInfo:
         arguments=arguments,
         settings=read_settings(spider),
         ends=callable(getattr(spider, END_CALLBACK, None)),
+        workers=spider.workers or 0,
     )
 
 

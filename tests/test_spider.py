@@ -365,3 +365,16 @@ def test_authors_types_fit_the_public_ones() -> None:
     assert Typed.middlewares[:1] == [Passing]
     assert callable(waiting.fetch)
     assert callable(plain.fetch)
+
+
+@pytest.mark.parametrize("workers", [2, 0, "1", -1])
+def test_a_number_of_workers_that_is_none(workers: Any) -> None:
+    kind = type("Counting", (Spider,), {"name": "counting", "workers": workers})
+    with pytest.raises(SpiderError, match=r"workers is .*set it to 1"):
+        describe(kind)
+
+
+def test_one_worker_is_published() -> None:
+    kind = type("Counting", (Spider,), {"name": "counting", "workers": 1})
+    assert describe(kind).workers == 1
+    assert describe(type("Any", (Spider,), {"name": "any"})).workers == 0

@@ -53,7 +53,7 @@ class Handle:
         self._paused = False
         self._loop: asyncio.AbstractEventLoop
         self._account: Account
-        self._leaves: Callable[[], None] | None = None
+        self._leaves: Callable[[], None]
         self._set_fixed()
 
     def _set_fixed(self) -> None:
@@ -174,8 +174,7 @@ class Handle:
         """libcurl sends an unanswered request again, up to five times, each time on another
         connection of its pool. Prevented here: ``CurlDownloader.transfer`` decides about that."""
         self._sent += 1
-        if self._leaves is not None:
-            self._leaves()
+        self._leaves()
         return pycurl.PREREQFUNC_OK if self._sent == 1 else pycurl.PREREQFUNC_ABORT  # type: ignore[no-any-return]
 
     def _before_resolving(self, *nothing: Any) -> int:

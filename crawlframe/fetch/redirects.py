@@ -156,7 +156,7 @@ class Journey:
         self._identity = identity
         self._authorization = ""  # as sent with the last transfer
         self._started = time.monotonic()
-        self.leaves: Callable[[], None] | None = None  # called when a transfer is sent
+        self.leaves: Callable[[], None] = _ignore  # called when a transfer is sent
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is not a redirect. Raises FetchError and Redirected."""
@@ -294,6 +294,10 @@ class Journey:
         if self._trail is not None:
             self._trail.hops.append(hop)
             raise Redirected
+
+
+def _ignore() -> None:
+    pass
 
 
 def header_bytes(value: str) -> bytes:

@@ -53,8 +53,7 @@ CHUNK = 1 << 16  # bytes read at a time
 SESSIONS = 64  # kinds of sessions that are kept; one per running task, or per cookie jar in it
 
 SessionFactory = Callable[[], requests.Session]
-# Includes the name of the request's cookie jar: sessions of different jars are not shared.
-_Kind = tuple[SessionFactory | None, str]
+_Kind = tuple[SessionFactory | None, str]  # with the name of the cookie jar, which is not shared
 
 # The first line that names any link of an exception's chain applies.
 _ERRORS: list[tuple[tuple[type[BaseException], ...], type[FetchError]]] = [
@@ -162,8 +161,7 @@ class RequestsDownloader:
         """Runs a transfer in the current thread."""
         kind = (factory, transfer.journey.session if factory else "")
         session = self._take_session(kind)
-        if (leaves := transfer.journey.leaves) is not None:
-            self._loop.call_soon_threadsafe(leaves)
+        self._loop.call_soon_threadsafe(transfer.journey.leaves)
         try:
             return transfer.run(session)
         finally:

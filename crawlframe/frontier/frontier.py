@@ -5,7 +5,7 @@ docs/architecture.md describes the claim and complete protocol; the keys are in 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,6 +17,7 @@ from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.hosts import Hosts
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.pins import Pins
 from crawlframe.frontier.records import (
     NO_SIGNAL,
     Claim,
@@ -32,10 +33,12 @@ from crawlframe.frontier.records import (
 )
 from crawlframe.frontier.rollouts import Rollouts
 from crawlframe.frontier.spiders import SpiderCatalogue
+from crawlframe.frontier.starts import Starts
 from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request import Admission
 
 KNOWN = ord("1")
+NO_ROOMS: Mapping[int, int] = {}
 BLAMED, REFUSAL = 1, 2  # penalties of ``release``
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
 
@@ -56,6 +59,8 @@ class Frontier(Tasks):
         self.hosts = Hosts(store)
         self.rollouts = Rollouts(store)  # the revisions that nodes should pull
         self.spiders = SpiderCatalogue(store)
+        self.starts = Starts(store)
+        self.pins = Pins(store)
         self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod
@@ -90,13 +95,19 @@ class Frontier(Tasks):
     # -- claim and complete -----------------------------------------------------------------------
 
     def claim(
-        self, generation: int, sequence: int, n: int, fetched: Sequence[Fetched] = ()
+        self,
+        generation: int,
+        sequence: int,
+        n: int,
+        fetched: Sequence[Fetched] = (),
+        rooms: Mapping[int, int] = NO_ROOMS,
     ) -> Claim:
         """Up to n requests for a generation, after freeing the host slots of the requests in
         ``fetched`` (at most MAX_ENTRIES); n may be 0 for that purpose alone. After an error, repeat
         it with the same ``sequence`` (which grows by one per claim): a batch whose answer was lost
-        is returned again, whatever n is."""
-        claim = Claim(-1, [], {})
+        is returned again, whatever n is. ``rooms``: of tasks that run in one worker, the free
+        slots of those that this generation serves."""
+        claim, self._rooms = Claim(-1, [], {}), rooms
         over = dict(self.store.split(fetched, lambda one: one.host))
         turns = [(sequence + turn) % self.store.partitions for turn in range(self.store.partitions)]
         if self.store.partitions > 1 and self._last_claim == (generation, sequence):
@@ -126,19 +137,21 @@ class Frontier(Tasks):
         fetched: Sequence[Fetched],
     ) -> None:
         over = pack([part for one in fetched for part in (one.rid, one.claim, *one.signal)])
-        wait, states, batch, blamed, refused, homeless, spaced = self.store.run(
-            "claim", partition, generation, sequence, n, over
+        rooms = pack([word for task, room in self._rooms.items() for word in (str(task), room)])
+        wait, states, batch, blamed, refused, homeless, spaced, unserved = self.store.run(
+            "claim", partition, generation, sequence, n, over, rooms
         )
+        claim.unserved.update(map(int, unserved))
         if batch or fetched:
             self.store.call_log.count(partition)
         if wait >= 0:
             claim.wait = wait if claim.wait < 0 else min(wait, claim.wait)
-        for i in range(0, len(states), 3):
-            task, state, cookies = states[i : i + 3]
+        for i in range(0, len(states), 4):
+            task, state, cookies, pinned = states[i : i + 4]
             version = self.rows.read_row(
                 "TASK", b"cookies", cookies, _number, 0, int(task), partition
             )
-            claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version)
+            claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version, pinned == 1)
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
         lost, late = set(homeless), set(spaced)

@@ -22,6 +22,11 @@ KEYS: dict[str, tuple[str, str]] = {
         "zset host -> earliest time (ms): has requests and, as far as known, a slot; @<address> "
         "stands for the hosts in its WAITING",
     ),
+    "APART": (
+        "apart:.",
+        "zset of a generation: host -> earliest time (ms): all that it has belongs to tasks that "
+        "this generation serves alone, so it is not in HOSTS",
+    ),
     "LANES": ("l:.", "zset of a host: <task>:<rank> -> rank and turn"),
     "LANE": ("q:.", "list of a lane: rids that are ready"),
     "HOST": (
@@ -76,7 +81,8 @@ KEYS: dict[str, tuple[str, str]] = {
     "TASK": (
         "task:.",
         "hash of a task: counters, state, limits; changing = state change not complete; cookies = "
-        "version of its cookies, swept = the one at which deleted ones were last dropped",
+        "version of its cookies, swept = the one at which deleted ones were last dropped; pin = "
+        "the generation that serves it alone, 0 = any may begin, absent = all do",
     ),
     "HOST_PAGES": ("pages:.", "hash of a task with a limit per host: host -> requests admitted"),
     "TASKS": ("tasks", "set of tasks that have not been closed"),

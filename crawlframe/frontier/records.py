@@ -38,6 +38,7 @@ class TaskLimits(NamedTuple):
     ip_delay: int = 0  # milliseconds between two requests to an IP address
     robots: bool = False  # requests wait until the robots.txt of their host is known
     host_page_limit: int = 0  # the same per host
+    workers: int = 0  # 1: all requests run in one worker
 
 
 class Claimed(NamedTuple):
@@ -104,15 +105,19 @@ class TaskView(NamedTuple):
 
     state: str
     cookies: int  # version of the task's cookies
+    pinned: bool = False  # all its requests run in one worker
 
 
 @dataclass
 class Claim:
-    """The result of one claim. ``wait``: milliseconds until more is due, 0 at once, -1 unknown."""
+    """The result of one claim. ``wait``: milliseconds until more is due, 0 at once, -1 unknown.
+    ``unserved``: tasks that run in one worker, have something due and are served by no generation,
+    or by this one, although it did not say so."""
 
     wait: int
     requests: list[Claimed]
     tasks: dict[int, TaskView]
+    unserved: set[int] = field(default_factory=set)
 
 
 @dataclass

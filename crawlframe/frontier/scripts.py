@@ -60,6 +60,7 @@ class Scripts:
     open: Script
     order: Script
     park: Script
+    pin: Script
     push: Script
     quarantine: Script
     redirect: Script
@@ -71,6 +72,7 @@ class Scripts:
     robots: Script
     state: Script
     unpark: Script
+    unpin: Script
 
     def __init__(self, redis: Redis) -> None:
         for verb in verbs():

@@ -48,6 +48,8 @@ class Tasks:
     def open_task(self, task: int, limits: TaskLimits, seeds: list[Admission]) -> None:
         """Makes a task known and admits its seeds. Repeating it changes nothing."""
         fields = [*_flat(state="running"), *_limits(limits)]
+        if limits.workers:  # until a generation asks for it
+            fields += _flat(pin=0)
         mine = dict(self.store.split(seeds, lambda seed: seed.host))
         # Partitions with seeds last: a claim that returns a seed finds the task in every partition.
         for partition in sorted(

@@ -109,6 +109,7 @@ class Given(Downloader):
         account: Account | None = None,
         check: Check | None = None,
         trail: Trail | None = None,
+        leaves: Callable[[], None] | None = None,
     ) -> Response:
         """Raises Redirected instead of returning a redirect, and FetchError for one that is not
         followed, as a Downloader does."""

@@ -34,6 +34,7 @@ from crawlservice.monitoring import charts
 from crawlservice.tasks import export, summary
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.progress import Progress, read
+from crawlservice.tasks.starting import yielded
 from crawlservice.tasks.submit import limits_as_written, obeys_robots
 from crawlservice.tasks.versions import pages_by_version
 
@@ -166,6 +167,7 @@ def _now(request: HttpRequest, task: Task) -> dict[str, Any]:
         "known": known,
         "tone": state_label(task.status)[1],
         "ignores_robots": not obeys_robots(task),
+        "starting": None if progress.ended else yielded([task.pk]).get(task.pk),
         "rate": rate,
         "eta": known.seconds(rate),
         "buttons": _buttons(progress) if may_steer(request.user, task) else (),

@@ -132,6 +132,9 @@ class TaskOut(BaseModel):
     delayed: int
     in_progress: int
     parked: int
+    starting: int | None = Field(
+        description="requests that its start has yielded so far, if it yields many and still runs"
+    )
     expected: int | None = Field(
         description="requests that it will have had in total; null while unknown, because links "
         "are still being found"

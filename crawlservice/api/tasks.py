@@ -32,6 +32,7 @@ from crawlservice.tasks.bulk_submit import Wanted
 from crawlservice.tasks.forecast import Forecast, forecasts
 from crawlservice.tasks.progress import read
 from crawlservice.tasks.retry import retry
+from crawlservice.tasks.starting import yielded
 from crawlservice.tasks.stats import TaskStats, of_tasks
 
 router = Router(tags=["tasks"])
@@ -165,11 +166,11 @@ def serialized(tasks: Sequence[Task]) -> list[TaskOut]:
     """Tasks with their current numbers, with one query to Redis."""
     numbers = [task.pk for task in tasks]
     counted, traps, none = of_tasks(numbers), traps_of(numbers), TaskStats({}, {})
+    starting = yielded([task.pk for task in tasks if task.state in Task.ACTIVE])
     return [
-        _out(
-            known, counted.get(known.progress.task.pk, none), traps.get(known.progress.task.pk, [])
-        )
+        _out(known, counted.get(pk, none), traps.get(pk, []), starting.get(pk))
         for known in forecasts(read(tasks))
+        for pk in [known.progress.task.pk]
     ]
 
 
@@ -235,7 +236,9 @@ def _steer(
     return Status(status, _show(task_id))
 
 
-def _out(known: Forecast, counted: TaskStats, traps: Sequence[Trap]) -> TaskOut:
+def _out(
+    known: Forecast, counted: TaskStats, traps: Sequence[Trap], starting: int | None
+) -> TaskOut:
     progress, task = known.progress, known.progress.task
     return TaskOut(
         id=task.pk,
@@ -273,6 +276,7 @@ def _out(known: Forecast, counted: TaskStats, traps: Sequence[Trap]) -> TaskOut:
         delayed=progress.delayed,
         in_progress=progress.in_progress,
         parked=progress.parked,
+        starting=starting,
         expected=known.total,
         expected_basis=known.basis.value or None,  # type: ignore[arg-type]
         stats=counted.counters,

@@ -20,6 +20,7 @@ from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.forecast import forecast
 from crawlservice.tasks.progress import Progress, read
+from crawlservice.tasks.starting import yielded
 from crawlservice.tasks.stats import TaskStats, of_tasks
 from crawlservice.tasks.submit import limits_as_written, obeys_robots
 from crawlservice.tasks.versions import pages_by_version
@@ -58,6 +59,8 @@ def _facts(progress: Progress) -> list[tuple[str, str]]:
         waiting = {"ready": progress.ready, "in flight": progress.in_progress}
         waiting |= {"delayed": progress.delayed, "parked": progress.parked}
         facts.append(("waiting", "  ".join(f"{k} {n:,}" for k, n in waiting.items())))
+        if (so_far := yielded([task.pk]).get(task.pk)) is not None:
+            facts.append(("start", f"runs; {so_far:,} requests so far"))
         facts += [("parked", f"{n:,}: {reason}") for reason, n in _parked(task.pk).most_common(5)]
     if limits := limits_as_written(task):
         facts.append(("limits", "  ".join(f"{name} {value}" for name, value in limits.items())))

@@ -15,8 +15,9 @@ from django.db.models.functions import Coalesce
 
 from crawlframe.frontier import Frontier
 from crawlframe.outcome import CANCELLED, EXCLUDED
+from crawlservice.ledger import starts
 from crawlservice.ledger.recovery import newest
-from crawlservice.models import Event, Generation, Item, Page, Task
+from crawlservice.models import Event, Generation, Item, Page, StartPart, Task
 from crawlservice.tasks import stats
 
 ENDS = (Task.State.FINISHED, Task.State.CANCELLED)
@@ -214,15 +215,18 @@ def _parts_of(tasks: dict[int, Task]) -> Iterator[tuple[Task, Iterable[Part]]]:
     rows = Page.objects.filter(task__in=tasks).order_by("task_id", "id")
     columns = rows.values_list("task_id", "rid", "follow_ups").iterator(chunk_size=CHUNK)
     left = tasks.copy()
+    parted = {
+        *StartPart.objects.filter(task__in=tasks).order_by().values_list("task_id", flat=True)
+    }
     for pk, mine in groupby(columns, key=itemgetter(0)):
         task = left.pop(pk)
-        there, promised = set(), {*_rids(task.seeds)}
+        there, promised = set(), {*(_seeds(task) if pk in parted else _rids(task.seeds))}
         for _, rid, packed in mine:
             there.add(rid.bytes)
             promised.update(_rids(packed))
         yield task, [(there, promised)]
     for task in left.values():
-        yield task, [(set(), {*_rids(task.seeds)})]
+        yield task, [(set(), {*_seeds(task)})]
 
 
 def _parts(task: Task) -> Iterator[Part]:
@@ -241,7 +245,14 @@ def _parts(task: Task) -> Iterator[Part]:
 def _promised(task: Task) -> Iterator[bytes]:
     rows = Page.objects.filter(task=task, follow_ups__isnull=False).order_by("id")
     lists = rows.values_list("follow_ups", flat=True).iterator(chunk_size=CHUNK)
-    for packed in chain([task.seeds], lists):
+    yield from _seeds(task)
+    for packed in lists:
+        yield from _rids(packed)
+
+
+def _seeds(task: Task) -> Iterator[bytes]:
+    """The rids of what a task began with, and of what its start yielded in parts."""
+    for packed in chain([task.seeds], starts.lists(task.pk)):
         yield from _rids(packed)
 
 

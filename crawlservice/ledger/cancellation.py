@@ -20,8 +20,9 @@ from crawlframe.errors import BadRequest
 from crawlframe.outcome import CANCELLED, EXCLUDED, Outcome, Verdict
 from crawlframe.record import read_head
 from crawlframe.request import Admission, unpack_admissions
+from crawlservice.ledger import starts
 from crawlservice.ledger.store import DjangoLedger
-from crawlservice.models import Page, Task
+from crawlservice.models import Page, StartPart, Task
 from crawlservice.tasks.submit import limits_of
 from crawlservice.tasks.task_rows import of_task
 
@@ -67,7 +68,7 @@ def settle(task: Task) -> Iterator[bool]:
 
 class Known:
     """Every request that was ever to be admitted, as the database knows it. ``lists``: number of
-    rows whose follow-ups were read."""
+    rows and parts of a start whose follow-ups were read."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -76,13 +77,18 @@ class Known:
     def batches(self) -> Iterator[list[Admission]]:
         """In the order in which they were recorded."""
         batch: list[Admission] = []
-        for packed in chain([self._task.seeds], self._follow_ups()):
+        for packed in chain([self._task.seeds], self._parts(), self._follow_ups()):
             batch += unpack_admissions(packed)
             whole = len(batch) // REQUESTS_PER_STEP * REQUESTS_PER_STEP
             for start in range(0, whole, REQUESTS_PER_STEP):
                 yield batch[start : start + REQUESTS_PER_STEP]
             del batch[:whole]
         yield batch
+
+    def _parts(self) -> Iterator[bytes]:
+        for packed in starts.lists(self._task.pk):
+            self.lists += 1
+            yield packed
 
     def _follow_ups(self) -> Iterator[bytes | memoryview]:
         """The follow-ups of each row, including rows that are being written."""
@@ -144,11 +150,13 @@ def _outcome(task: int, admission: Admission) -> Outcome:
 
 @transaction.atomic
 def _end(task: Task, lists: int | None = None) -> None:
-    """Marks all rows as written and takes over their numbers. ``lists``: only if that many rows
-    lead to others; then no further row can come, because each request that they lead to has one."""
+    """Marks all rows as written and takes over their numbers. ``lists``: only if that many rows and
+    parts of a start lead to others; then no further row can come, because each request that they
+    lead to has one."""
     if _locked(task) is None:
         return
-    if lists is not None and lists != _leading_rows().filter(task=task).count():
+    leading = _leading_rows().filter(task=task), StartPart.objects.filter(task=task)
+    if lists is not None and lists != sum(rows.count() for rows in leading):
         return
     error = Q(state=Page.State.ERROR)
     numbers = (

@@ -6,12 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from uuid import UUID
 
 from crawlframe import faults
 from crawlframe.frontier import Completion, Counts, Frontier
 from crawlframe.frontier.batches import chunks
 from crawlframe.request import Admission, unpack_admissions
+from crawlservice.ledger import starts
 from crawlservice.models import Page, Task
 from crawlservice.tasks.limits import send_limits
 from crawlservice.tasks.submit import SWEEP, limits_of
@@ -69,7 +71,7 @@ class Reconciliation:
         rows = Page.objects.filter(task=self.task, follow_ups__isnull=False).order_by("pk")
         batch = unpack_admissions(self.task.seeds)
         lists = rows.values_list("follow_ups", flat=True).iterator(chunk_size=REQUESTS_PER_STEP)
-        for number, packed in enumerate(lists):
+        for number, packed in enumerate(chain(starts.lists(self.task.pk), lists)):
             assert packed is not None
             batch += unpack_admissions(packed)
             while len(batch) >= REQUESTS_PER_STEP:

@@ -20,6 +20,7 @@ from crawlframe.ledger import (
     LedgerRefused,
     Recorded,
     RobotsTurn,
+    StartPart,
     TaskSpec,
 )
 from crawlframe.outcome import Outcome, Verdict
@@ -27,7 +28,7 @@ from crawlframe.robots.state import RobotsState
 from crawlframe.task_life import Summary
 from crawlservice.connections.watch import NoWatch, Watch
 from crawlservice.identity.papers import StoredPapers
-from crawlservice.ledger import host_stats, robots
+from crawlservice.ledger import host_stats, robots, starts
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
@@ -85,6 +86,17 @@ class DjangoLedger(Ledger):
                     budgets.of_host(spent, outcome) if spent else 0,
                 )
         return recorded
+
+    def last_start_part(self, task: int) -> StartPart | None:
+        with _named_errors():
+            return starts.last(task)
+
+    def add_start_part(self, part: StartPart) -> bool:
+        with _named_errors():
+            faults.at("start.part.before", OperationalError)
+            added = starts.add(part)
+            faults.at("start.part.after", OperationalError, default_connection.close)
+        return added
 
     def finish(self, tasks: Mapping[int, Counts], strays: int = 0) -> set[int]:
         """``strays``: rows of each task that are known to belong to no admitted request."""

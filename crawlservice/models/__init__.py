@@ -5,7 +5,7 @@ from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
-from crawlservice.models.ledger import VERSION, Item, Page, Stat
+from crawlservice.models.ledger import VERSION, Item, Page, StartPart, Stat
 from crawlservice.models.outbox import Delivery, Event, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
 from crawlservice.models.robots import RobotsFile
@@ -14,6 +14,6 @@ from crawlservice.models.task import SPIDER, Run, Schedule, Task
 __all__ = (
     "HELD", "HOST", "NOTE", "ORDERED", "SPIDER", "UNSENT", "VERSION", "Action", "BotKey",
     "Delivery", "Era", "Event", "Generation", "Host", "HostCredential", "Installation", "Item",
-    "Page", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink", "Spent", "Stat", "Submission",
-    "Task", "Token", "Trap", "Webhook",
+    "Page", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink", "Spent", "StartPart", "Stat",
+    "Submission", "Task", "Token", "Trap", "Webhook",
 )  # fmt: skip

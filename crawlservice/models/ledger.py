@@ -143,3 +143,28 @@ class Stat(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class StartPart(models.Model):
+    """A part of what a task's start has yielded while it still runs. Like seeds: its requests are
+    admitted, whatever becomes of the run. The number decides which run of start counts."""
+
+    # Without a constraint, as in Stat.
+    task = models.ForeignKey(
+        Task, models.CASCADE, db_index=False, db_constraint=False, verbose_name=_("task")
+    )
+    number = models.IntegerField(_("number"))
+    position = models.BigIntegerField(_("requests yielded until its end"))
+    mark = models.BinaryField(help_text="identifies the last of these requests")
+    duplicates = models.BigIntegerField(_("duplicates"))
+    follow_ups = models.BinaryField(help_text="msgpack list of admissions")
+    created_at = models.DateTimeField(_("created"), db_default=Now())
+
+    class Meta:
+        verbose_name = _("part of a start")
+        verbose_name_plural = _("parts of starts")
+        ordering = ("task", "number")
+        constraints = (models.UniqueConstraint(fields=("task", "number"), name="start_part_once"),)
+
+    def __str__(self) -> str:
+        return f"part {self.number}"

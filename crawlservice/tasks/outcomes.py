@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from crawlframe.errors import CrawlframeError
 from crawlframe.items import clean_text
 from crawlframe.outcome import EXCLUDED, NO_ERRORS
-from crawlframe.request import end_rid, make_rid
+from crawlframe.request import end_rid, root_admission
 from crawlframe.secret import masked
 from crawlservice.models import Event, Page, Task
 from crawlservice.models.task import REASON
@@ -126,7 +126,7 @@ def _share(task: Task) -> float:
 
 def _problem(task: Task, end: Ending) -> str:
     """Why the task has failed; "" if it has not."""
-    if end.nf == 0:
+    if end.nf == 0 or (end.errors and _start_row(task).filter(state=Page.State.ERROR).exists()):
         return _start_failed(task)
     if end.pages == 0 and end.items == 0:
         if end.excluded:
@@ -143,9 +143,12 @@ def _problem(task: Task, end: Ending) -> str:
     return _fewer_items(task)
 
 
+def _start_row(task: Task) -> QuerySet[Page]:
+    return Page.objects.filter(rid=UUID(bytes=root_admission(task.pk).rid))
+
+
 def _start_failed(task: Task) -> str:
-    row = Page.objects.filter(rid=UUID(bytes=make_rid(task.pk, b"start")))
-    reason, detail = row.values_list("reason", "detail").first() or ("", "")
+    reason, detail = _start_row(task).values_list("reason", "detail").first() or ("", "")
     return f"start failed: {_last_line(detail) or reason or 'nothing was fetched'}"
 
 

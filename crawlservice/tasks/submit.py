@@ -88,7 +88,7 @@ def submit(
         spider=info.name,
         arguments=checked,
         priority=priority,
-        settings=_published(info.settings),
+        settings=_published(info.settings) | ({"workers": 1} if info.workers else {}),
         arguments_hash=hash_,
         previous_na=outcomes.previous_na(hash_),
         ends=info.ends,

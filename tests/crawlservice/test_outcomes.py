@@ -237,3 +237,8 @@ def test_earlier_tasks_get_an_outcome(
     assert Task.objects.get().outcome == outcome
     assert Task.objects.get().arguments_hash == hash_
     assert Event.objects.get().outcome == "failed"
+
+
+def test_a_start_that_failed_after_some_requests(crawl: Callable[..., Task]) -> None:
+    task = crawl([(1, "", 1)] * 20, start=("callback", "Traceback\n  line 3\nOSError: no file"))
+    assert (task.outcome, task.reason) == ("failed", "start failed: OSError: no file")

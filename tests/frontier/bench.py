@@ -49,7 +49,7 @@ class Resending(PartitionedStore):
         again = super().run(verb, partition, *args)
         assert dump(self.redis) == once, f"{verb} sent again changed something"
         if verb == "claim":
-            assert again[1:] == answer[1:]
+            assert again[1:6] == answer[1:6]  # tasks to be served are named by the next claim
         return answer
 
 

@@ -30,7 +30,7 @@ end
 -- Tasks: read once per script, written back once by save_tasks() -----------------------------------
 local FIELDS = {'na', 'nf', 'ne', 'duplicates', 'limited', 'inprogress', 'delayed', 'parked',
   'items', 'cancelled', 'excluded', 'level', 'split', 'seen', 'state', 'delay', 'concurrency', 'limit',
-  'cookies', 'auto', 'robots', 'host_limit', 'ip_concurrency', 'ip_delay'}
+  'cookies', 'auto', 'robots', 'host_limit', 'ip_concurrency', 'ip_delay', 'pin'}
 local COUNTERS = 14  -- the first fields are numbers that verbs change
 local tasks = {}
 
@@ -220,6 +220,13 @@ local function next_of(host)
   local state = call('HMGET', HOST(host), 'n', 'x')
   local next_time = tonumber(state[1]) or 0
   return state[2] and math.max(next_time, held_until(host)) or next_time
+end
+
+-- All hosts that only one generation saw are seen by all again.
+local function rejoin(generation)
+  if call('EXISTS', APART(generation)) == 0 then return end
+  call('ZUNIONSTORE', HOSTS, 2, HOSTS, APART(generation), 'AGGREGATE', 'MIN')
+  call('DEL', APART(generation))
 end
 
 -- A host that has requests: claim sees it when it may be asked next, and no later.

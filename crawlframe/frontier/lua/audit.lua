@@ -129,7 +129,9 @@ local function audit_lane(name)
   per_task[id].ready = per_task[id].ready + found
   if call('ZSCORE', LANES(host), id .. ':' .. rank) then
     local address = address_of(host)
+    local pin = task_of(id).pin
     if not call('ZSCORE', HOSTS, host) and not (address and call('ZSCORE', WAITING(address), host))
+      and not (pin and call('ZSCORE', APART(pin), host))
       and (tonumber(call('HGET', HOST(host), 'a')) or 0) < 1 then
       problem('host %s has requests and free slots but no claim can see it', host)
     end

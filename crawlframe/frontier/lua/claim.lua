@@ -5,10 +5,12 @@
 -- ARGV[4] msgpack {rid, sequence number of the claim that returned it, kind, ms and address of the signal, ...}:
 --         requests whose fetch is over, or, of the kind SENT, has begun so many ms ago; at most 500. They stay with the generation
 --         until they are settled. Those it does not hold by that claim, or has reported before, are left alone.
+-- ARGV[5] msgpack {task, free slots of its worker, ...}: tasks that run in one worker, which this generation serves
 -- Returns: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...},
 --          {rid whose host has no address yet, although its task limits what goes to one, ...},
---          {rid that is to be reported when it has been sent, ...}}
+--          {rid that is to be reported when it has been sent, ...},
+--          {task that runs in one worker and is due, but is not in ARGV[5], and that no other generation serves, ...}}
 -- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
 -- call log when it reports fetches or returns requests. Errors FENCED, ERA when the era is not open.
 local refusal = closed()
@@ -66,6 +68,13 @@ end
 
 local poorer, left = 0, 0  -- number of such generations, and of requests left to them
 
+-- Tasks that run in one worker: the free slots of those that this generation serves, and those that it may serve.
+local rooms, unserved = {}, {}
+if #ARGV[5] > 1 then
+  local listed = cmsgpack.unpack(ARGV[5])
+  for i = 1, #listed, 2 do rooms[listed[i]] = listed[i + 1] end
+end
+
 local rids, lanes, found = {}, {}, {}  -- the claimed requests, with their lanes and records
 local spaced = {}  -- those of hosts or addresses with a delay
 
@@ -95,10 +104,13 @@ local function answer(wait)
         states[#states + 1] = id
         states[#states + 1] = task.state
         states[#states + 1] = task.cookies or '0'
+        states[#states + 1] = task.pin and 1 or 0
       end
     end
   end
-  return {wait, states, batch, blamed, refused, homeless, spaced}
+  local free = {}
+  for id in pairs(unserved) do free[#free + 1] = id end
+  return {wait, states, batch, blamed, refused, homeless, spaced, free}
 end
 
 local last = call('GET', BATCH(generation))
@@ -162,6 +174,19 @@ local function take_lane(lane, n)
     if #some < asked then return got, true end
   end
   return got, call('EXISTS', LANE(lane)) == 0
+end
+
+-- Who may have requests of a task that runs in one worker: returns whether this generation may now, and if not,
+-- which one may; nil: any that asks for the task.
+local function serves(task)
+  local room = rooms[task.id]
+  if task.pin == generation then
+    if room then return room > 0, generation end
+  elseif task.pin ~= '0' and call('ZSCORE', GENERATIONS, task.pin) then
+    return false, task.pin
+  end
+  unserved[task.id] = true
+  return false
 end
 
 local MAX_LANES = 16  -- lanes of a host that one claim examines
@@ -243,20 +268,31 @@ local function take(host, quota)
   local crowd, spacing = 0, 0  -- the strictest limits of the address, 0 = none
   local got, gone, skipped, kept, limit, waits, asked, obeyed = 0, 0, 0, 0, math.huge, false, false, false
   local unsent  -- the delay that is to be kept after the request that is claimed here
+  local apart, holders = 0, {}  -- lanes of tasks that one worker runs, and has no room or is elsewhere
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
     local task, lane = id and task_of(id), member .. ':' .. host
     local polite = task and task.state == 'running'
+    local served, holder = true, nil
+    if task and task.pin and task.state ~= 'paused' then served, holder = serves(task) end
     if not task then
       gone = gone + call('ZREM', LANES(host), member)
       call('DEL', LANE(lane))
     elseif task.state == 'paused' then
       gone = gone + call('ZREM', LANES(host), member)
       call('SADD', PAUSED(id), lane)
+    elseif not served then
+      if apart == 0 and #members == MAX_LANES and most == MAX_LANES then  -- they do not hide others
+        most = MAX_CHOSEN_LANES
+        for _, more in ipairs(call('ZRANGE', LANES(host), MAX_LANES, most - 1)) do members[#members + 1] = more end
+      end
+      apart = apart + 1
+      holders[holder or ''] = true
     elseif polite and (resting or robots_wait and task.robots) then
       skipped = skipped + 1
     elseif got < quota and not (polite and waits) then
       local n, delay, gap = quota - got, 0, nil
+      if task.pin then n = math.min(n, rooms[id]) end
       if polite then
         delay = rules.delay or task.delay
         local concurrency = rules.concurrency or task.concurrency
@@ -282,7 +318,7 @@ local function take(host, quota)
         end
         if delay > 0 then n = math.min(n, 1)
         elseif gap then n = math.min(n, pace_rules().batch_of(gap, next_time, now)) end
-        if left < poorer and n > 0 then
+        if left < poorer and n > 0 and not task.pin then
           local due = math.min(room, call('LLEN', LANE(lane)))
           if n >= due then n, kept, left = due - 1, kept + 1, left + 1 end
         end
@@ -290,6 +326,7 @@ local function take(host, quota)
       if n > 0 then
         local some, empty = take_lane(lane, n)
         count(task, 'inprogress', some)
+        if task.pin then rooms[id] = rooms[id] - some end
         got, active, asked = got + some, active + some, asked or polite and some > 0
         if address and some > 0 then
           address.active = address.active + some
@@ -332,7 +369,15 @@ local function take(host, quota)
   if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
     if active <= 0 then rest_host(host) end
-  elseif skipped > 0 and skipped + gone == #members then
+  elseif apart > 0 and apart + gone == #members and not holders[''] then
+    call('ZREM', HOSTS, host)
+    local after = math.max(now, next_time)
+    for holder in pairs(holders) do
+      -- A worker without room here is asked again a little later.
+      local due = holder == generation and math.max(after, now + LEFT) or after
+      call('ZADD', APART(holder), integer(math.ceil(due)), host)
+    end
+  elseif skipped > 0 and skipped + apart + gone == #members then
     local till = resting and rules.till or rules.robots_wait
     call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, till))), host)
   elseif active >= limit or unsent then
@@ -372,9 +417,17 @@ end
 promote()
 poorer = count_poorer()
 local due = call('ZRANGEBYSCORE', HOSTS, '-inf', integer(now), 'LIMIT', 0, want)
-local got = 0
+local mine, got = 0, 0
+local some_apart = call('EXISTS', APART(generation)) == 1
+if some_apart then
+  local hosts = call('ZRANGEBYSCORE', APART(generation), '-inf', integer(now), 'LIMIT', 0, want)
+  mine = #hosts
+  for _, host in ipairs(due) do hosts[#hosts + 1] = host end
+  due = hosts
+end
 for i, host in ipairs(due) do
   if got >= want then break end
+  if i <= mine then call('ZREM', APART(generation), host) end
   local quota, address = math.ceil((want - got) / (#due - i + 1)), string.match(host, '^@(.*)$')
   if address then got = got + take_at(address, quota) else got = got + take(host, quota) end
 end
@@ -388,6 +441,9 @@ local function sooner(first)
 end
 sooner(call('ZRANGE', HOSTS, 0, 0, 'WITHSCORES'))
 sooner(call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES'))
+if some_apart or call('EXISTS', APART(generation)) == 1 then
+  sooner(call('ZRANGE', APART(generation), 0, 0, 'WITHSCORES'))
+end
 if left > 0 then wait = LEFT end
 if got < want and call('EXISTS', REQ) == 1 then  -- an idle node writes nothing
   call('ZADD', STARVED, integer(now), generation)

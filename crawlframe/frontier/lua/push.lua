@@ -1,8 +1,9 @@
--- push: admit a chunk of a long follow-up list before its parent completes.
+-- push: admit a chunk of a long follow-up list before its parent completes, or a part of what `start`
+-- has yielded while it still runs. The parent has led to something: what it was blamed for is forgotten.
 -- KEYS[1] tag of the partition
 -- ARGV[1] rid of the parent; ARGV[2] task; ARGV[3] position of the chunk in the list
--- ARGV[4] msgpack groups of requests as admit() reads them; ARGV[5] how many requests
--- Returns: the cursor (how many are pushed now), or -1 when the parent is no longer pending.
+-- ARGV[4] msgpack groups of requests as admit() reads them; ARGV[5] by how much the position grows
+-- Returns: the cursor (the position now), or -1 when the parent is no longer pending.
 -- Only the chunk at the cursor is admitted; any other call just returns the cursor.
 if call('HEXISTS', REQ, ARGV[1]) == 0 then return -1 end
 local cursor = tonumber(call('HGET', CURSOR, ARGV[1])) or 0
@@ -12,4 +13,5 @@ enter()
 save_tasks()
 cursor = cursor + ARGV[5]
 call('HSET', CURSOR, ARGV[1], cursor)
+forget_tries({ARGV[1]})
 return cursor

@@ -23,6 +23,7 @@ free_slots(freed)
 save_tasks()
 local left = call('SCARD', INPROGRESS(generation))
 if left == 0 then
+  rejoin(generation)
   call('DEL', BATCH(generation))
   call('ZREM', GENERATIONS, generation)
   call('ZREM', STARVED, generation)

@@ -14,6 +14,7 @@ from crawlframe.frontier.records import SENT, Signal
 from crawlframe.identity.contact import Introduction
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.deferred_calls import DeferredCalls
+from crawlframe.node.master.one_worker import OneWorker
 
 log = logging.getLogger(__name__)
 
@@ -25,10 +26,17 @@ REPORT_DELAY = 0.01  # seconds that ended fetches wait to be reported if no work
 
 class Claims:
     """The claims of one master. ``now`` is time.monotonic(). ``user_agent`` is the node's; one that
-    names nobody is warned of when the first public host is claimed."""
+    names nobody is warned of when the first public host is claimed. ``one_worker``: the tasks
+    of which it says how many requests they may have."""
 
-    def __init__(self, deferred_calls: DeferredCalls, user_agent: str = "") -> None:
+    def __init__(
+        self,
+        deferred_calls: DeferredCalls,
+        user_agent: str = "",
+        one_worker: OneWorker | None = None,
+    ) -> None:
         self._deferred = deferred_calls
+        self._one_worker = one_worker
         self._introduction = Introduction(user_agent)
         self._over: dict[Fetched, None] = {}
         self._sent: dict[Fetched, float] = {}  # time.monotonic() when it was
@@ -43,6 +51,8 @@ class Claims:
         self._answered = True
         self._next = self._next_report = 0.0
         self._astray: Collection[bytes] = ()
+        if self._one_worker is not None:
+            self._one_worker.clear()
 
     def retake(self, frontier: Frontier, version: str, n: int, now: float) -> None:
         """Lets the next claim find up to n parked requests that this version has not tried, once
@@ -91,7 +101,10 @@ class Claims:
         begun = [*islice(self._sent, MAX_ENTRIES)]
         over = [*islice(self._over, MAX_ENTRIES - len(begun))]
         fetched = [one._replace(signal=self._age(one, now)) for one in begun] + over
-        claim = self._deferred.attempt(lambda: frontier.claim(generation, sequence, n, fetched))
+        rooms = self._one_worker.rooms() if self._one_worker is not None else {}
+        claim = self._deferred.attempt(
+            lambda: frontier.claim(generation, sequence, n, fetched, rooms)
+        )
         self._answered = claim is not None
         if claim is None:
             self._next = now + AWAY_PAUSE
@@ -102,6 +115,8 @@ class Claims:
         for one in over:
             del self._over[one]
         self._next_report = now
+        if self._one_worker is not None:
+            self._ask_for(claim.unserved, self._one_worker, frontier, generation, now)
         if missing := self._introduction.missing_for(one.host for one in claim.requests):
             log.warning("%s", missing)
         if not claim.requests or claim.wait != 0:
@@ -115,6 +130,21 @@ class Claims:
 
     def _age(self, sent: Fetched, now: float) -> Signal:
         return Signal(SENT, max(0, round(1000 * (now - self._sent[sent]))))
+
+    def _ask_for(
+        self,
+        tasks: Collection[int],
+        one_worker: OneWorker,
+        frontier: Frontier,
+        generation: int,
+        now: float,
+    ) -> None:
+        """Asks to serve tasks that run in one worker; what they have due comes with the next
+        claim."""
+        for task in tasks:
+            if self._deferred.attempt(lambda task=task: frontier.pins.take(task, generation)):  # type: ignore[misc]
+                one_worker.serve(task)
+        one_worker.prune(now, lambda: self._deferred.attempt(frontier.open_tasks))
 
     def strays(
         self, frontier: Frontier, generation: int, held: Collection[bytes]

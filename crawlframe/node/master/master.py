@@ -21,6 +21,7 @@ from crawlframe.node.master.code_reload import CodeReload
 from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.master.generation import Life
 from crawlframe.node.master.isolation import Isolation
+from crawlframe.node.master.one_worker import OneWorker
 from crawlframe.node.master.stalls import CHECK_EVERY, StallMonitor
 from crawlframe.node.master.supervisor_link import SupervisorLink
 from crawlframe.node.master.worker_pool import WorkerPool
@@ -63,7 +64,8 @@ class Master:
         self._next_beat = self._next_once = 0.0
         self._unparked = self._announce_due = False
         self._deferred = DeferredCalls(self._start_over)
-        self._claims = Claims(self._deferred, settings.user_agent)
+        self._one_worker = OneWorker(self._pool, self._give_back)
+        self._claims = Claims(self._deferred, settings.user_agent, self._one_worker)
 
     def run(self) -> int:
         """Works until it is asked to stop. Returns the exit code."""
@@ -244,12 +246,12 @@ class Master:
             return
         workers = [child for child in self._pool.workers if child.taking]
         credits = sum(child.credits for child in workers)
-        claim = self._claims.make(self._frontier, self._life.generation, credits, now)
-        if claim is not None:
+        if claim := self._claims.make(self._frontier, self._life.generation, credits, now):
             self._dispatch(claim, workers)
 
     def _dispatch(self, claim: Claim, workers: list[Child]) -> None:
         faults.at("dispatch.before")
+        self._one_worker.take(claim)
         together = self._isolation.take(claim, time.monotonic())
         for child, requests in self._stall_monitor.dispatch(together, workers):
             views = {request.task: claim.tasks[request.task] for request in requests}

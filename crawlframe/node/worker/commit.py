@@ -228,6 +228,8 @@ class Committer(threading.Thread):
         for version in {o.version for o in parked}:
             reasons = [(o.rid, o.host, o.reason) for o in parked if o.version == version]
             self._frontier.park(self._generation, reasons, version)
+        if parked:
+            self._frontier.pins.leave({o.task for o in parked}, self._generation)
 
     def _close(self, tasks: set[int]) -> None:
         """Their spider closed them: waiting requests are not fetched. A steward removes them."""

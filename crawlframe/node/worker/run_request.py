@@ -39,6 +39,7 @@ from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
+from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.node.worker.terms import denies
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
@@ -72,11 +73,12 @@ class RequestRunner:
         failed: Callable[[BaseException], None] = lambda error: None,
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
+        starts: Starts | None = None,
         sent: Callable[[Claimed], None] = lambda claimed: None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
         ``moves`` and ``sent`` those of Fetching. ``failed`` is called with what authors' code
-        raised; the outcome keeps only its text."""
+        raised. Without ``starts``, nothing is recorded before an outcome."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -88,6 +90,7 @@ class RequestRunner:
             downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent, sent
         )
         self._failed = failed
+        self._starts = starts
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
@@ -109,7 +112,7 @@ class RequestRunner:
                 crawl.cookies.load(*await self._source.load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
             if request.url == ROOT_URL:
-                return await self._call(outcome, crawl, request, None)
+                return await self._call(outcome, crawl, request, None, alone=claimed.alone)
             if request.url == END_URL:
                 return await self._end(outcome, crawl, request)
             with self._downloader.memory.account() as account:  # until the callback is over
@@ -223,6 +226,8 @@ class RequestRunner:
         crawl: TaskCrawl,
         request: Request,
         got: Response | FetchError | Summary | None,
+        *,
+        alone: bool = False,
     ) -> Outcome:
         """Runs start (got None), callback, errback or closed and collects what it yields."""
         response = got.response if isinstance(got, FetchError) else None
@@ -230,16 +235,14 @@ class RequestRunner:
         if got is None:
             name = ROOT_CALLBACK
             run = partial(method(crawl, name), **crawl.start_arguments)
-        elif isinstance(got, FetchError):
-            name = request.errback or ""
-            run = partial(method(crawl, name), got)
-        elif isinstance(got, Summary):
-            name = END_CALLBACK
+        elif isinstance(got, FetchError | Summary):
+            name = END_CALLBACK if isinstance(got, Summary) else request.errback or ""
             run = partial(method(crawl, name), got)
         else:
             name, response = request.callback or "parse", got
             run = call_of(crawl, name, got, request.cb_kwargs)
-        collector = Collector(
+        collect = partial(
+            Collector,
             outcome,
             priority=crawl.spec.priority,
             depth=0 if got is None else request.depth + 1,
@@ -254,16 +257,24 @@ class RequestRunner:
             nofollow=crawl.settings.obey_nofollow and denies(response, FOLLOW),
             noindex=crawl.settings.obey_noindex and denies(response, INDEX),
         )
+        collector = collect()
         call = Call(outcome.task, name, outcome.rid, run, collector.take)
         try:
             faults.at("parse.before")
-            outcome.closing = await self._run(call)
+            if got is None and self._starts is not None:
+                outcome.closing, collector = await self._starts.run(
+                    call, outcome, collect, self._run, alone=alone
+                )
+            else:
+                outcome.closing = await self._run(call)
             if collector.waiting:  # for async pipelines; also items yielded before a CloseTask
                 finish = call._replace(name=PIPELINES, function=collector.finish)
                 outcome.closing = await self._run(finish) or outcome.closing
             if outcome.closing and name == END_CALLBACK:
                 raise SpiderError("closed raised CloseTask; the task has ended already")
             faults.at("parse.after")
+        except StartEnded as ended:
+            return outcome.end(ended.verdict, ended.reason, ended.detail)
         except BaseException as error:  # authors' code may raise anything, SystemExit included
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise

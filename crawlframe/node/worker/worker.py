@@ -41,6 +41,8 @@ from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.robots import RobotsGuard, StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
+from crawlframe.node.worker.start_run import Starts
+from crawlframe.node.worker.stored_starts import StoredStarts
 from crawlframe.node.worker.task_source import StoredTasks
 from crawlframe.outcome import Outcome, Verdict
 
@@ -124,6 +126,8 @@ class Worker:
         robots = RobotsGuard(
             self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
         )
+        ahead = self._settings.start_ahead
+        starts = Starts(StoredStarts(self._committer, self._frontier, ledger, self._sieve, ahead))
         self._runner = RequestRunner(
             self._settings,
             StoredTasks(self._committer, self._frontier, ledger, maker, self._identity),
@@ -136,12 +140,14 @@ class Worker:
             sent=self._on_sent,
             robots=robots,
             moves=self._frontier.may_move,
+            starts=starts,
         )
         self._committer.start()
         self._send(WorkerReady(self._settings.concurrency))
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
         chores = [self._loop.create_task(chore) for chore in (self._beat(), robots.watch())]
         await self._end.wait()
+        starts.leave()
         for chore in chores:
             chore.cancel()
         await self._finish()

@@ -1,0 +1,1 @@
+"""How fast a start of many requests is recorded, and what memory that takes."""

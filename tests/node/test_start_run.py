@@ -1,0 +1,354 @@
+"""What ``start`` yields, recorded in parts: nothing is lost or done twice, whatever dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from crawlframe import CloseTask
+from crawlframe.frontier.records import Claimed
+from crawlframe.ledger import StartPart
+from crawlframe.node.worker import start_run
+from crawlframe.node.worker.start_run import PART, Room, StartEnded, StartParts, Starts
+from crawlframe.outcome import CANCELLED, Outcome, Verdict
+from crawlframe.request import Request, root_admission
+from crawlframe.spider import Spider
+from tests.node.runner import Ready, Tasks
+
+MANY = 2 * PART + 100
+
+
+def url(n: int) -> str:
+    return f"http://h{n % 3}.example/{n}"
+
+
+class Feed(Spider):
+    """``things`` is what start yields; None waits for a moment."""
+
+    name = "feed"
+    things: Callable[[], Any]
+
+    def start(self) -> Any:
+        return type(self).things()
+
+
+def feed(things: Callable[[], Any]) -> type[Feed]:
+    return type("Feed", (Feed,), {"things": staticmethod(things)})
+
+
+def requests(n: int = MANY) -> Iterator[Request]:
+    return (Request(url(k)) for k in range(n))
+
+
+class Kept(StartParts):
+    """The database and Redis; they outlive runs. ``dies_at``: the number of a part after whose
+    commit the worker dies."""
+
+    def __init__(self) -> None:
+        self.parts: list[StartPart] = []
+        self.known: set[bytes] = set()
+        self.rooms: list[Room] = []
+        self.asked = 0
+        self.dies_at = -1
+
+    async def last(self, task: int) -> StartPart | None:
+        return self.parts[-1] if self.parts else None
+
+    async def record(self, host: str, part: StartPart, fingerprints: list[bytes]) -> StartPart:
+        assert len(fingerprints) == len(part.follow_ups) <= PART
+        new = [one for one in part.follow_ups if one.rid not in self.known]
+        dropped = len(part.follow_ups) - len(new)
+        part = part._replace(follow_ups=new, duplicates=part.duplicates + dropped)
+        if new:
+            if part.number != len(self.parts):
+                raise StartEnded(Verdict.RELEASE)
+            self.parts.append(part)
+            self.known |= {one.rid for one in new}
+        if new and part.number == self.dies_at:
+            current = asyncio.current_task()
+            assert current is not None
+            current.cancel()
+            await asyncio.sleep(0)
+        return part
+
+    async def room(self, task: int) -> Room:
+        self.asked += 1
+        return self.rooms.pop(0) if self.rooms else Room.GO
+
+    @property
+    def urls(self) -> list[str]:
+        return [Request.decode(one.record).url for part in self.parts for one in part.follow_ups]
+
+
+class Worker(Tasks):
+    def __init__(self, spider: type[Spider], parts: StartParts) -> None:
+        self.starts = Starts(parts)
+        super().__init__(spider, Ready(), starts=self.starts)
+
+
+def run(things: Callable[[], Any], parts: Kept) -> Outcome:
+    async def main() -> Outcome:
+        return await Worker(feed(things), parts).start()
+
+    return asyncio.run(main())
+
+
+def urls(outcome: Outcome) -> list[str]:
+    return [Request.decode(one.record).url for one in outcome.follow_ups]
+
+
+def all_urls(n: int = MANY) -> list[str]:
+    return [url(k) for k in range(n)]
+
+
+async def _later() -> AsyncIterator[Request]:
+    for request in requests():
+        yield request
+
+
+async def _list() -> list[Request]:
+    return [*requests()]
+
+
+def test_few_requests_are_in_the_row_of_the_root_request() -> None:
+    parts = Kept()
+    outcome = run(lambda: requests(PART - 1), parts)
+    assert urls(outcome) == all_urls(PART - 1)
+    assert not parts.parts
+
+
+@pytest.mark.parametrize("things", [requests, lambda: [*requests()], _later, _list])
+def test_many_requests_are_recorded_in_parts(things: Callable[[], Any]) -> None:
+    parts = Kept()
+    outcome = run(things, parts)
+    assert outcome.verdict is Verdict.DONE, outcome.detail
+    assert not outcome.follow_ups
+    assert parts.urls == all_urls()
+    assert [part.position for part in parts.parts] == [PART, 2 * PART, MANY]
+
+
+def test_a_killed_run_is_continued_behind_what_was_recorded() -> None:
+    parts = Kept()
+    for parts.dies_at in (0, 1):
+        with pytest.raises(asyncio.CancelledError):
+            run(requests, parts)
+    parts.dies_at = -1
+    made = 0
+
+    def counted() -> Iterator[Request]:
+        nonlocal made
+        for request in requests():
+            made += 1
+            yield request
+
+    assert run(counted, parts).verdict is Verdict.DONE
+    assert parts.urls == all_urls()
+    assert made == MANY  # the generator is run from its beginning
+
+
+def test_a_run_killed_after_its_last_part_records_nothing_twice() -> None:
+    parts = Kept()
+    parts.dies_at = 2
+    with pytest.raises(asyncio.CancelledError):
+        run(requests, parts)
+    parts.dies_at = -1
+    outcome = run(requests, parts)
+    assert not outcome.follow_ups
+    assert parts.urls == all_urls()
+
+
+def test_items_and_stats_are_those_of_one_run() -> None:
+    def mixed() -> Iterator[Any]:
+        for n, request in enumerate(requests()):
+            if n % 100 == 0:
+                yield {"n": n}
+            yield request
+
+    parts = Kept()
+    parts.dies_at = 1
+    with pytest.raises(asyncio.CancelledError):
+        run(mixed, parts)
+    parts.dies_at = -1
+    outcome = run(mixed, parts)
+    assert len(outcome.items) == MANY // 100
+    assert parts.urls == all_urls()
+
+
+@pytest.mark.parametrize("change", ["shorter", "shifted", "shuffled"])
+def test_another_order_begins_again_and_loses_nothing(change: str) -> None:
+    parts = Kept()
+    parts.dies_at = 1
+    with pytest.raises(asyncio.CancelledError):
+        run(requests, parts)
+    parts.dies_at = -1
+    others = {
+        "shorter": all_urls(PART + 10),
+        "shifted": ["http://new.example/", *all_urls()],
+        "shuffled": [url(k) for k in sorted(range(MANY), key=lambda k: k * 7919 % MANY)],
+    }[change]
+    outcome = run(lambda: map(Request, others), parts)
+    assert outcome.verdict is Verdict.DONE
+    assert sorted(parts.urls) == sorted({*all_urls(2 * PART), *others})
+    assert len({*parts.urls}) == len(parts.urls)
+
+
+def test_requests_that_are_not_filtered_keep_their_identity() -> None:
+    def polls() -> Iterator[Request]:
+        return (Request("http://a.example/", dont_filter=True) for _ in range(MANY))
+
+    parts = Kept()
+    parts.dies_at = 0
+    with pytest.raises(asyncio.CancelledError):
+        run(polls, parts)
+    parts.dies_at = -1
+    run(polls, parts)
+    assert len(parts.known) == MANY
+
+
+def test_duplicates_are_counted_once() -> None:
+    def twice() -> Iterator[Request]:
+        yield from requests()
+        yield from requests()
+
+    parts = Kept()
+    parts.dies_at = 2
+    with pytest.raises(asyncio.CancelledError):
+        run(twice, parts)
+    parts.dies_at = -1
+    outcome = run(twice, parts)
+    assert parts.urls == all_urls()
+    assert outcome.duplicates == MANY
+
+
+def test_an_error_keeps_what_was_recorded() -> None:
+    def broken() -> Iterator[Request]:
+        yield from requests(PART + 10)
+        raise ValueError("the file is damaged")
+
+    parts = Kept()
+    outcome = run(broken, parts)
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, "callback")
+    assert "the file is damaged" in outcome.detail
+    assert parts.urls == all_urls(PART)
+    outcome = run(requests, parts)  # it was retried
+    assert parts.urls == all_urls()
+
+
+def test_a_start_that_closes_its_task_ends() -> None:
+    def closing() -> Iterator[Request]:
+        yield from requests(PART + 10)
+        raise CloseTask("enough")
+
+    parts = Kept()
+    outcome = run(closing, parts)
+    assert outcome.closing == "enough"
+    assert parts.urls == all_urls(PART + 10)
+
+
+def test_another_run_that_went_on_ends_this_one() -> None:
+    class Overtaken(Kept):
+        async def record(self, host: str, part: StartPart, fingerprints: list[bytes]) -> StartPart:
+            if part.number == 1 and len(self.parts) == 1:
+                self.parts.append(part._replace(follow_ups=[]))
+            return await super().record(host, part, fingerprints)
+
+    outcome = run(requests, Overtaken())
+    assert outcome.verdict is Verdict.RELEASE
+    assert not outcome.follow_ups
+
+
+def test_a_start_waits_while_enough_of_its_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_run, "POLL", 0.001)
+    parts = Kept()
+    parts.rooms = [Room.WAIT, Room.WAIT, Room.GO]
+    assert run(requests, parts).verdict is Verdict.DONE
+    assert parts.asked == 4  # after each part but the last
+    assert parts.urls == all_urls()
+
+
+def test_a_cancelled_start_ends() -> None:
+    parts = Kept()
+    parts.rooms = [Room.CANCELLED]
+    outcome = run(requests, parts)
+    assert (outcome.verdict, outcome.reason) == (Verdict.ERROR, CANCELLED)
+    assert parts.urls == all_urls(PART)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_worker_that_ends_gives_the_start_back(waits: bool) -> None:
+    parts = Kept()
+    closed: list[bool] = []
+
+    async def main() -> Outcome:
+        def things() -> Iterator[Request]:
+            try:
+                for n, request in enumerate(requests()):
+                    if n == PART:
+                        worker.starts.leave()
+                    yield request
+            finally:
+                closed.append(True)
+
+        worker = Worker(feed(things), parts)
+        if waits:
+            parts.rooms = [Room.WAIT] * 1000
+            asyncio.get_running_loop().call_later(0.05, worker.starts.leave)
+        return await worker.start()
+
+    outcome = asyncio.run(main())
+    assert outcome.verdict is Verdict.RELEASE
+    assert closed
+    parts.rooms.clear()
+    assert run(requests, parts).verdict is Verdict.DONE
+    assert parts.urls == all_urls()
+
+
+def test_a_start_blamed_for_a_death_runs_alone_until_its_first_part() -> None:
+    parts = Kept()
+
+    async def main() -> Outcome:
+        worker = Worker(feed(requests), parts)
+        rid, _, host, _, record = root_admission(1)
+        return await worker.take(start_claim(rid, host, record))
+
+    assert asyncio.run(main()).verdict is Verdict.RELEASE
+    assert parts.urls == all_urls(PART)
+
+
+def start_claim(rid: bytes, host: str, record: bytes) -> Claimed:
+    return Claimed(rid, 1, host, 0, 1, record, kills=1)
+
+
+def test_a_slow_start_is_recorded_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_run, "PART_EVERY", 0.02)
+    monkeypatch.setattr(start_run, "STEP", 0.001)
+
+    async def slow() -> AsyncIterator[Request]:
+        for request in requests(10):
+            yield request
+            await asyncio.sleep(0.01)
+
+    parts = Kept()
+    run(slow, parts)
+    assert len(parts.parts) > 1
+    assert parts.urls == all_urls(10)
+
+
+def test_large_records_make_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_run, "PART_BYTES", 10_000)
+    parts = Kept()
+    run(lambda: (Request(url(n), body=b"x" * 1000) for n in range(100)), parts)
+    assert max(len(part.follow_ups) for part in parts.parts) <= 10
+    assert parts.urls == all_urls(100)
+
+
+def test_what_was_dropped_is_forgotten() -> None:
+    """Otherwise a start that yields the same again and again fills the memory."""
+    parts = Kept()
+    parts.known = set()
+    outcome = run(lambda: (Request(url(n % 10)) for n in range(45 * PART)), parts)
+    assert outcome.duplicates == 45 * PART - 10
+    assert parts.urls == all_urls(10)

@@ -1,0 +1,107 @@
+"""``workers = 1``: all requests of a task run in one worker, and then in the next."""
+
+from __future__ import annotations
+
+import signal
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+
+from crawlservice.ledger.audit import audit
+from crawlservice.models import Item
+from tests.conftest import Running
+from tests.process.conftest import Look, Submit, wait_for
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+PAGES = 1_500
+IN_FLIGHT = 8
+Nodes = dict[str, Running]
+
+
+@pytest.fixture
+def nodes(odd_env: dict[str, str], start_manage: Callable[..., Running]) -> Nodes:
+    """Two nodes of two workers."""
+    options = ("--workers", 2, "--concurrency", IN_FLIGHT)
+    return {name: start_manage("runcrawler", "--node", name, *options) for name in ("one", "two")}
+
+
+def counts(look: Look, pk: int) -> dict[int, list[int]]:
+    """What was counted, by worker, in the order of the numbers."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for item in look.items(pk):
+        if "count" in item:
+            found[item["pid"]].append(item["count"])
+    return {pid: sorted(numbers) for pid, numbers in found.items()}
+
+
+def worker(look: Look, pk: int) -> int:
+    """The pid of the worker that has stored the latest item."""
+    data: Any = Item.objects.filter(task=pk).order_by("-id").values_list("data", flat=True)[0]
+    pid: int = data["pid"]
+    return pid
+
+
+def check(look: Look, pk: int, pages: int = PAGES) -> None:
+    task = look.wait(pk)
+    assert (task.state, task.ne) == ("finished", 0)
+    assert task.na == task.nf == len(look.pages(pk)) == pages + 2
+    assert look.frontier.audit() == audit(task) == []
+
+
+def begun_anew(found: dict[int, list[int]]) -> None:
+    """Each worker has counted from 1. Of what one did when it was killed, some was not stored; of
+    what the next one did first, some had been stored."""
+    for numbers in found.values():
+        assert numbers[0] <= IN_FLIGHT
+        assert numbers[-1] <= len(numbers) + 2 * IN_FLIGHT
+        assert len({*numbers}) == len(numbers)
+    assert sum(map(len, found.values())) == PAGES
+
+
+def test_a_counter_counts(nodes: Nodes, submit: Submit, look: Look) -> None:
+    pk = submit("counting", pages=PAGES)
+    check(look, pk)
+    assert [*counts(look, pk).values()] == [[*range(1, PAGES + 1)]]
+    assert [item["closed"] for item in look.items(pk) if "closed" in item] == [PAGES]
+
+
+def test_tasks_are_spread_and_others_run_everywhere(
+    nodes: Nodes, submit: Submit, look: Look
+) -> None:
+    some = [submit("counting", pages=300) for _ in range(6)]
+    other = submit("flood", pages=600)
+    for pk in some:
+        check(look, pk, 300)
+        assert [*counts(look, pk).values()] == [[*range(1, 301)]]
+    assert look.wait(other).nf == 601
+
+
+def test_the_next_worker_takes_over(nodes: Nodes, submit: Submit, look: Look) -> None:
+    pk = submit("counting", pages=PAGES)
+    for kills in (1, 2):
+        wait_for(lambda n=kills: len(look.items(pk)) > n * PAGES // 4)  # type: ignore[misc]
+        psutil.Process(worker(look, pk)).kill()
+    check(look, pk)
+    found = counts(look, pk)
+    assert 2 <= len(found) <= 3
+    begun_anew(found)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_the_other_node_takes_over(
+    nodes: Nodes, submit: Submit, look: Look, how: signal.Signals
+) -> None:
+    pk = submit("counting", pages=PAGES)
+    wait_for(lambda: len(look.items(pk)) > PAGES // 4)
+    master = psutil.Process(worker(look, pk)).ppid()
+    (node,) = [node for node in nodes.values() if node.process.pid == master]
+    node.process.send_signal(how)
+    node.process.wait(20)
+    check(look, pk)
+    found = counts(look, pk)
+    assert len(found) == 2
+    begun_anew(found)

@@ -1,0 +1,196 @@
+"""A start that yields much: recorded as it goes, and continued whatever dies."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from crawlservice.ledger.audit import audit
+from crawlservice.models import Page, StartPart, Task
+from crawlservice.tasks.submit import cancel
+from tests.conftest import Running
+from tests.crawlservice.conftest import redis_at
+from tests.process.conftest import Look, Submit, wait_for
+from tests.process.reload_project import NodeStarter, Project
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+
+PAGES = 3_000
+PAUSE = 100  # milliseconds per hundred requests
+KILLS = 8
+SEED = int(os.environ.get("SEED", "1"))
+
+
+def check(look: Look, pk: int, pages: int = PAGES) -> None:
+    task = look.wait(pk, timeout=120)
+    assert (task.state, task.na, task.nf, task.ne) == ("finished", pages + 1, pages + 1, 0)
+    assert sorted(item["n"] for item in look.items(pk)) == [*range(-1, pages)]
+    assert look.finishes(pk) == 1
+    assert look.frontier.audit() == audit(task) == []
+
+
+def parts(pk: int) -> int:
+    return StartPart.objects.filter(task=pk).count()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "start.part.before:2:error", "start.part.before:2:kill", "start.part.after:1:kill",
+        "start.part.after:3:error", "push.before:2:kill", "push.after:2:kill", "push.after:1:error",
+        "commit.after:1:kill", "complete.before:1:kill",
+    ],
+)  # fmt: skip
+def test_death_at_any_step(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    tmp_path: Path,
+    fault: str,
+) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    odd_env |= {"FAULT": fault, "FAULT_MARKS": str(marks)}
+    start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 16)
+    pk = submit("flood", pages=PAGES)
+    check(look, pk)
+    assert [*marks.iterdir()], "nothing died"
+    assert parts(pk) >= PAGES // 500
+
+
+def test_random_kills(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+) -> None:
+    chance = random.Random(SEED)
+
+    def start(name: str) -> Running:
+        return start_manage("runcrawler", "--node", name, "--workers", 2, "--concurrency", 16)
+
+    nodes = {name: start(name) for name in ("one", "two")}
+    pk = submit("flood", pages=PAGES, pause=PAUSE)
+    for kill in range(1, KILLS + 1):
+        wait_for(lambda n=kill: parts(pk) >= n or Task.objects.get(pk=pk).state != "running")  # type: ignore[misc]
+        name = chance.choice(list(nodes))
+        master = psutil.Process(nodes[name].process.pid)
+        workers = master.children()
+        if chance.random() < 0.3:
+            master.kill()
+            nodes[name].process.wait()
+            psutil.wait_procs(workers, timeout=5)
+            nodes[name] = start(name)
+        else:
+            for worker in workers:
+                worker.kill()
+    assert parts(pk) < PAGES // 100
+    check(look, pk)
+
+
+def test_a_node_that_stops_leaves_the_start_to_another(
+    odd_env: dict[str, str], start_manage: Callable[..., Running], submit: Submit, look: Look
+) -> None:
+    node = start_manage("runcrawler", "--node", "one", "--workers", 1)
+    pk = submit("flood", pages=PAGES, pause=4 * PAUSE)
+    wait_for(lambda: parts(pk) >= 2)
+    node.process.send_signal(signal.SIGTERM)
+    assert node.process.wait(4) == 0  # less than the grace: it does not wait for the end of start
+    assert not Page.objects.filter(task=pk, url="start:").exists()
+    start_manage("runcrawler", "--node", "two", "--workers", 1)
+    check(look, pk)
+
+
+def test_a_start_is_never_far_ahead_and_can_be_cancelled(
+    odd_env: dict[str, str],
+    start_manage: Callable[..., Running],
+    submit: Submit,
+    look: Look,
+    redis_url: str,
+) -> None:
+    odd_env["CRAWLFRAME_START_AHEAD"] = "700"
+    start_manage("runcrawler", "--node", "one", "--workers", 2, "--concurrency", 4)
+    pk = submit("slow_flood", pages=10_000_000)
+    wait_for(lambda: parts(pk) >= 2)
+    most = 0
+
+    def some_done(task: Task) -> bool:
+        nonlocal most
+        counts = look.counts(pk)
+        most = max(most, counts.ready)
+        return counts.nf > 900
+
+    look.wait(pk, some_done)
+    assert 200 < most <= 700 + 500
+    with redis_at(redis_url):
+        cancel(pk)
+    task = look.wait(pk)
+    assert (task.state, task.ne) == ("cancelled", task.cancelled)
+    assert task.na == len(look.pages(pk)) == 1 + 500 * parts(pk)
+    assert audit(task) == []
+
+
+FLOOD = """\
+import time
+from crawlframe import Request, Response, Spider
+
+CODE = "{code}"
+
+
+class NoFetch:
+    async def fetch(self, request, call_next):
+        return Response(request.url, 200, {{}}, b"", request)
+
+
+class Shop(Spider):
+    name = "shop"
+    settings = {{"concurrency": 64, "delay": 0, "robots": False}}
+    middlewares = [NoFetch]
+
+    def start(self, url: str):
+        for n in range({pages}):
+            yield Request(f"http://h{{n % 3}}.example/{{n}}")
+            if n % 100 == 0:
+                time.sleep(0.1)
+
+    def parse(self, response):
+        yield {{"n": int(response.url.rpartition("/")[2]), "code": CODE}}
+"""
+
+
+@pytest.fixture
+def starter(look: Look, tmp_path: Path) -> Iterator[NodeStarter]:
+    starter = NodeStarter(look, tmp_path)
+    yield starter
+    starter.end()
+
+
+def test_a_new_version_continues_the_start_of_the_old_one(
+    odd_env: dict[str, str], starter: NodeStarter, look: Look, tmp_path: Path
+) -> None:
+    project = Project.make(tmp_path / "project")
+    project.write("shops/shop.py", FLOOD.format(code="first", pages=PAGES))
+    project.commit()
+    odd_env["CRAWLFRAME_GRACE"] = "20"
+    node = starter.node(project.env(odd_env))
+    pk = node.start("any")
+    Task.objects.filter(pk=pk).update(
+        settings={"delay": 0, "concurrency": 64, "robots": False}, arguments={"url": "any"}
+    )
+    wait_for(lambda: parts(pk) >= 2)
+    project.write("shops/shop.py", FLOOD.format(code="second", pages=PAGES))
+    project.commit()
+    version = node.renewed(1).version
+    task = look.wait(pk, timeout=120)
+    assert (task.state, task.na, task.nf) == ("finished", PAGES + 1, PAGES + 1)
+    assert sorted(item["n"] for item in look.items(pk)) == [*range(PAGES)]
+    assert {item["code"] for item in look.items(pk)} == {"first", "second"}
+    assert look.pages(pk)["start:"].version == version
+    assert audit(task) == []
