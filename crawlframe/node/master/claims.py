@@ -15,6 +15,7 @@ from crawlframe.identity.contact import Introduction
 from crawlframe.node.child_process import Child
 from crawlframe.node.master.deferred_calls import DeferredCalls
 from crawlframe.node.master.one_worker import OneWorker
+from crawlframe.node.messages import WorkerReport
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +70,12 @@ class Claims:
         self._next = 0.0
         if retake:
             self._next_retake = 0.0
+
+    def take_report(self, child: Child, report: WorkerReport, now: float) -> None:
+        """Takes a worker's report. The next claim is due at once."""
+        self.note_sent(child, report.sent, now)
+        self.end_fetches(child, report.fetched, now)
+        self.hurry()
 
     def note_sent(self, child: Child, sent: Iterable[tuple[bytes, int, float]], now: float) -> None:
         """Takes a worker's report: (rid, number of the claim, time) of requests that were sent."""

@@ -181,11 +181,9 @@ class Master:
         for message in self._pool.receive(child):
             now = time.monotonic()
             match message:
-                case messages.WorkerReport(credits, fetched, settled, sent):
-                    child.report(credits, settled)
-                    self._claims.note_sent(child, sent, now)
-                    self._claims.end_fetches(child, fetched, now)
-                    self._claims.hurry()
+                case messages.WorkerReport():
+                    child.report(message.credits, message.settled)
+                    self._claims.take_report(child, message, now)
                 case messages.WorkerReady(credits):
                     self._on_ready(child, credits, now)
                 case messages.SlowCallback(task, callback, computes):
