@@ -1,5 +1,8 @@
 """Crawlframe: the names a spider author needs."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from crawlframe.errors import CloseTask, DropItem, FetchError, Retry
 from crawlframe.middleware import CallNext, Middleware, SyncCallNext, SyncMiddleware
 from crawlframe.request import Request
@@ -8,15 +11,24 @@ from crawlframe.secret import Secret
 from crawlframe.spider import Spider
 from crawlframe.task_life import Summary, TaskInfo
 
+if TYPE_CHECKING:
+    from crawlframe.href import Link
+    from crawlframe.link_extractor import LinkExtractor
+    from crawlframe.spiders.crawl import CrawlSpider, Rule
+
 __all__ = [
     "CallNext",
     "CloseTask",
+    "CrawlSpider",
     "DropItem",
     "FetchError",
+    "Link",
+    "LinkExtractor",
     "Middleware",
     "Request",
     "Response",
     "Retry",
+    "Rule",
     "Secret",
     "Spider",
     "Summary",
@@ -25,3 +37,17 @@ __all__ = [
     "TaskInfo",
 ]
 __version__ = "0.1.0"
+
+# What not every spider needs is imported on first use.
+_LATER = {
+    "CrawlSpider": "crawlframe.spiders.crawl",
+    "Link": "crawlframe.href",
+    "LinkExtractor": "crawlframe.link_extractor",
+    "Rule": "crawlframe.spiders.crawl",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)
