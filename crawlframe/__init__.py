@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from crawlframe.href import Link
     from crawlframe.link_extractor import LinkExtractor
     from crawlframe.spiders.crawl import CrawlSpider, Rule
+    from crawlframe.spiders.sitemap import SitemapSpider
 
 __all__ = [
     "CallNext",
@@ -30,6 +31,7 @@ __all__ = [
     "Retry",
     "Rule",
     "Secret",
+    "SitemapSpider",
     "Spider",
     "Summary",
     "SyncCallNext",
@@ -44,6 +46,7 @@ _LATER = {
     "Link": "crawlframe.href",
     "LinkExtractor": "crawlframe.link_extractor",
     "Rule": "crawlframe.spiders.crawl",
+    "SitemapSpider": "crawlframe.spiders.sitemap",
 }
 
 

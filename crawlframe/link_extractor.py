@@ -183,7 +183,7 @@ def compiled(what: str, patterns: Patterns) -> tuple[re.Pattern[str], ...]:
     return tuple(found)
 
 
-def _listed(what: str, names: Names) -> list[str]:
+def _listed(what: str, names: Any) -> list[str]:
     listed = [names] if isinstance(names, str) else [*names]
     for name in listed:
         if not isinstance(name, str) or not name.strip():
