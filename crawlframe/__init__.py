@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from crawlframe.href import Link
     from crawlframe.link_extractor import LinkExtractor
     from crawlframe.spiders.crawl import CrawlSpider, Rule
+    from crawlframe.spiders.feeds import CSVFeedSpider, XMLFeedSpider
     from crawlframe.spiders.sitemap import SitemapSpider
 
 __all__ = [
+    "CSVFeedSpider",
     "CallNext",
     "CloseTask",
     "CrawlSpider",
@@ -37,16 +39,19 @@ __all__ = [
     "SyncCallNext",
     "SyncMiddleware",
     "TaskInfo",
+    "XMLFeedSpider",
 ]
 __version__ = "0.1.0"
 
 # What not every spider needs is imported on first use.
 _LATER = {
+    "CSVFeedSpider": "crawlframe.spiders.feeds",
     "CrawlSpider": "crawlframe.spiders.crawl",
     "Link": "crawlframe.href",
     "LinkExtractor": "crawlframe.link_extractor",
     "Rule": "crawlframe.spiders.crawl",
     "SitemapSpider": "crawlframe.spiders.sitemap",
+    "XMLFeedSpider": "crawlframe.spiders.feeds",
 }
 
 

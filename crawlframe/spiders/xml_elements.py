@@ -11,7 +11,7 @@ class XmlElements:
     emptied when the next one is asked for, and those before it are dropped.
 
     ``tags`` are as lxml writes them: ``{namespace}name``, and ``{*}name`` for any namespace or
-    none. Entities are not resolved and nothing is loaded. Errors of syntax are passed over as far
+    none. Nothing is loaded for entities. Errors of syntax are passed over as far
     as possible; ``problem`` is the first of them, "" if there is none, and ``root`` the name of the
     outermost element. Both are known after the last element."""
 
