@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from crawlframe.link_extractor import LinkExtractor
     from crawlframe.spiders.crawl import CrawlSpider, Rule
     from crawlframe.spiders.feeds import CSVFeedSpider, XMLFeedSpider
+    from crawlframe.spiders.json_api import JSONSpider
+    from crawlframe.spiders.next_page import Cursor, LinkHeader, NextURL, Offset, PageNumber
     from crawlframe.spiders.sitemap import SitemapSpider
 
 __all__ = [
@@ -23,11 +25,17 @@ __all__ = [
     "CallNext",
     "CloseTask",
     "CrawlSpider",
+    "Cursor",
     "DropItem",
     "FetchError",
+    "JSONSpider",
     "Link",
     "LinkExtractor",
+    "LinkHeader",
     "Middleware",
+    "NextURL",
+    "Offset",
+    "PageNumber",
     "Request",
     "Response",
     "Retry",
@@ -47,8 +55,14 @@ __version__ = "0.1.0"
 _LATER = {
     "CSVFeedSpider": "crawlframe.spiders.feeds",
     "CrawlSpider": "crawlframe.spiders.crawl",
+    "Cursor": "crawlframe.spiders.next_page",
+    "JSONSpider": "crawlframe.spiders.json_api",
     "Link": "crawlframe.href",
     "LinkExtractor": "crawlframe.link_extractor",
+    "LinkHeader": "crawlframe.spiders.next_page",
+    "NextURL": "crawlframe.spiders.next_page",
+    "Offset": "crawlframe.spiders.next_page",
+    "PageNumber": "crawlframe.spiders.next_page",
     "Rule": "crawlframe.spiders.crawl",
     "SitemapSpider": "crawlframe.spiders.sitemap",
     "XMLFeedSpider": "crawlframe.spiders.feeds",
