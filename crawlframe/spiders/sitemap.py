@@ -31,6 +31,7 @@ from crawlframe.spiders.sitemap_file import (
 
 STEP = 200  # entries in one step of the event loop
 SKIPPED = 2000  # the same of entries that are passed over
+PATIENCE = 45.0  # seconds that a sitemap waits for its turn; callbacks have 120 in all
 
 
 class SitemapSpider(Spider):
@@ -87,12 +88,26 @@ class SitemapSpider(Spider):
 
     async def read_sitemap(self, response: Response, skip: int = 0) -> AsyncIterator[Request]:
         """Yield the Requests for what a sitemap lists, after ``skip`` entries. One that has more
-        than 50,000 is fetched again for each further 50,000, so that memory stays bounded."""
+        than 50,000 is fetched again for each further 50,000, so that memory stays bounded. A worker
+        reads one sitemap of a task at a time; one that waits too long is fetched again later."""
         if urlsplit(response.request.url).path == "/robots.txt":
             text = read_text(response.body, response.headers.get("Content-Type", "")).text
             for url in Rules(origin_of(response.url), text).sitemaps:
                 yield self.sitemap_request(url)
             return
+        # What one leads to is in memory until it is recorded, so they take turns.
+        try:
+            await asyncio.wait_for(self._turn.acquire(), PATIENCE)
+        except TimeoutError:
+            yield response.request.replace(dont_filter=True, delay=PATIENCE)
+            return
+        try:
+            async for request in self._read(response, skip):
+                yield request
+        finally:
+            self._turn.release()
+
+    async def _read(self, response: Response, skip: int) -> AsyncIterator[Request]:
         file = SitemapFile(response)
         for number, _ in enumerate(file.skip(skip)):
             if number % SKIPPED == 0:
@@ -130,6 +145,10 @@ class SitemapSpider(Spider):
                     if pattern.search(url):
                         yield Request.plain(url, callback)
                         break
+
+    @cached_property
+    def _turn(self) -> asyncio.Lock:
+        return asyncio.Lock()
 
     @cached_property
     def _rules(self) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import tracemalloc
 from collections.abc import Iterable, Iterator
@@ -286,3 +287,48 @@ def test_wrong_parts_are_named_when_the_class_is_defined(parts: Any, words: str)
 def test_parse_is_not_there_by_itself() -> None:
     with pytest.raises(SpiderError, match="no method 'parse'"):
         type("Bare", (SitemapSpider,), {"name": "bare", "sitemap_urls": [URL]})
+
+
+def collect(spider: Shop, *responses: Response) -> list[list[Request]]:
+    """What sitemaps lead to that a worker has at the same time."""
+
+    async def read(response: Response) -> list[Request]:
+        return [request async for request in spider.read_sitemap(response)]
+
+    async def main() -> list[list[Request]]:
+        return await asyncio.gather(*map(read, responses))
+
+    return asyncio.run(main())
+
+
+def test_sitemaps_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    class Watching(Shop):
+        name = "watching"
+
+        def sitemap_filter(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+            for entry in entries:
+                order.append(entry.loc.split("/")[3])
+                yield entry
+
+    monkeypatch.setattr(sitemap, "STEP", 1)
+    texts = ["\n".join(f"{SITE}/{name}/{i}" for i in range(5)) for name in ("a", "b", "c")]
+    found = collect(Watching(), *map(sitemap_of, texts))
+    assert "".join(order) == "aaaaabbbbbccccc"
+    assert [len(requests) for requests in found] == [5, 5, 5]
+
+
+def test_one_that_waits_too_long_is_fetched_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitemap, "PATIENCE", 0.01)
+    spider = Shop()
+
+    async def main() -> list[Request]:
+        async with spider._turn:
+            part = sitemap_of(PAGES, cb_kwargs={"skip": 2})
+            return [request async for request in spider.read_sitemap(part, 2)]
+
+    (again,) = asyncio.run(main())
+    assert (again.url, again.cb_kwargs, again.delay) == (URL, {"skip": 2}, 0.01)
+    assert again.dont_filter
+    assert len(collect(spider, sitemap_of(PAGES))[0]) == 3
