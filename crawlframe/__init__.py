@@ -1,5 +1,8 @@
 """Crawlframe: the names a spider author needs."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from crawlframe.errors import CloseTask, DropItem, FetchError, Retry
 from crawlframe.middleware import CallNext, Middleware, SyncCallNext, SyncMiddleware
 from crawlframe.request import Request
@@ -8,20 +11,65 @@ from crawlframe.secret import Secret
 from crawlframe.spider import Spider
 from crawlframe.task_life import Summary, TaskInfo
 
+if TYPE_CHECKING:
+    from crawlframe.href import Link
+    from crawlframe.link_extractor import LinkExtractor
+    from crawlframe.spiders.crawl import CrawlSpider, Rule
+    from crawlframe.spiders.feeds import CSVFeedSpider, XMLFeedSpider
+    from crawlframe.spiders.json_api import JSONSpider
+    from crawlframe.spiders.next_page import Cursor, LinkHeader, NextURL, Offset, PageNumber
+    from crawlframe.spiders.sitemap import SitemapSpider
+
 __all__ = [
+    "CSVFeedSpider",
     "CallNext",
     "CloseTask",
+    "CrawlSpider",
+    "Cursor",
     "DropItem",
     "FetchError",
+    "JSONSpider",
+    "Link",
+    "LinkExtractor",
+    "LinkHeader",
     "Middleware",
+    "NextURL",
+    "Offset",
+    "PageNumber",
     "Request",
     "Response",
     "Retry",
+    "Rule",
     "Secret",
+    "SitemapSpider",
     "Spider",
     "Summary",
     "SyncCallNext",
     "SyncMiddleware",
     "TaskInfo",
+    "XMLFeedSpider",
 ]
 __version__ = "0.1.0"
+
+# What not every spider needs is imported on first use.
+_LATER = {
+    "CSVFeedSpider": "crawlframe.spiders.feeds",
+    "CrawlSpider": "crawlframe.spiders.crawl",
+    "Cursor": "crawlframe.spiders.next_page",
+    "JSONSpider": "crawlframe.spiders.json_api",
+    "Link": "crawlframe.href",
+    "LinkExtractor": "crawlframe.link_extractor",
+    "LinkHeader": "crawlframe.spiders.next_page",
+    "NextURL": "crawlframe.spiders.next_page",
+    "Offset": "crawlframe.spiders.next_page",
+    "PageNumber": "crawlframe.spiders.next_page",
+    "Rule": "crawlframe.spiders.crawl",
+    "SitemapSpider": "crawlframe.spiders.sitemap",
+    "XMLFeedSpider": "crawlframe.spiders.feeds",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

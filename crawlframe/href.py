@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from crawlframe.errors import BadRequest
 
 _ATTRIBUTES = ("attrib", "attributes", "attrs")
 
 
+class Link(NamedTuple):
+    """A link of a page. ``url`` is absolute and normalised, without fragment; ``text`` is that of
+    the element; ``nofollow``: it has ``rel="nofollow"``."""
+
+    url: str
+    text: str = ""
+    nofollow: bool = False
+
+
 def href_of(link: Any) -> str:
-    """Returns the address in a string, parsel selector, selectolax node or BeautifulSoup tag.
+    """Returns the address in a string, Link, parsel selector, selectolax node or BeautifulSoup tag.
     Raises BadRequest if there is none."""
     if isinstance(link, str):
         return link
+    if isinstance(link, Link):
+        return link.url
     if isinstance(link, list):  # a SelectorList too
         raise BadRequest("follow takes one link; use follow_all for a list")
     root = getattr(link, "root", None)  # of a selector: an element, or the text of an attribute
@@ -31,7 +42,9 @@ def href_of(link: Any) -> str:
 
 
 def is_nofollow(link: Any) -> bool:
-    """Returns whether it is an element with ``rel="nofollow"``; False for what is no element."""
+    """Returns whether it is an element, or a Link, with ``rel="nofollow"``; False for others."""
+    if isinstance(link, Link):
+        return link.nofollow
     for name in _ATTRIBUTES:
         attributes = getattr(link, name, None)
         if isinstance(attributes, Mapping):

@@ -23,7 +23,7 @@ def misuse_of(spider: type[Any], base: type[Any]) -> str:
         for domain in spider.allowed_domains:
             if problem := _no_host_name(domain):
                 return f"allowed_domains: {problem}"
-    if problem := porting.misuse_of(spider, base) or pipelines.misuse_of(spider.pipelines):
+    if problem := porting.misuse_of(spider) or pipelines.misuse_of(spider.pipelines):
         return problem
     if problem := middleware.misuse_of(spider.middlewares) or _misuse_of_item(spider, base):
         return problem

@@ -29,8 +29,8 @@ _MAX_BODY = _setting('"max_body": 33554432')
 _REDIRECTS = "write redirects=0 in the request; its callback gets the answer that redirects"
 _RETRIES = "write retries=2 in the request"
 _HANDLE = "write handle=[404, ...] in the request"
-_NO_RULES = "rules are not supported yet; yield from response.follow_all(...) in parse"
-_NO_FEED = "this kind of spider is not supported yet; write start and parse"
+_NO_RULES = "inherit from CrawlSpider, or yield from response.follow_all(...) in parse"
+_NO_SITEMAP = "inherit from SitemapSpider"
 
 META = {
     "proxy": _NO_PROXY,
@@ -114,11 +114,11 @@ ATTRIBUTES = {
     "http_pass": _NO_LOGIN,
     "http_auth_domain": _NO_LOGIN,
     "rules": _NO_RULES,
-    "sitemap_urls": _NO_FEED,
-    "sitemap_rules": _NO_FEED,
-    "sitemap_follow": _NO_FEED,
-    "itertag": _NO_FEED,
-    "redis_key": _NO_FEED,
+    "sitemap_urls": _NO_SITEMAP,
+    "sitemap_rules": _NO_SITEMAP,
+    "sitemap_follow": _NO_SITEMAP,
+    "itertag": "inherit from XMLFeedSpider",
+    "redis_key": "all tasks are queued in Redis; yield the first requests in start",
 }
 
 # Refused only where they can be called: an argument may have such a name.
@@ -131,7 +131,7 @@ METHODS = {
     "annotated class attributes, and signals are not supported yet",
     "update_settings": "write settings = {...}",
     "make_requests_from_url": "yield Request(url) in start",
-    "parse_start_url": "write start, with a callback for its requests",
+    "parse_start_url": "inherit from CrawlSpider, or write start, with a callback for its requests",
 }
 
 SETTINGS = {
@@ -197,13 +197,13 @@ INHERITS = (
 )
 
 
-def misuse_of(spider: type, base: type) -> str:
-    """What a spider class has kept from Scrapy, and what to write instead; "" if nothing.
-    ``base`` is this framework's Spider."""
+def misuse_of(spider: type) -> str:
+    """What a spider class has kept from Scrapy, and what to write instead; "" if nothing."""
     if is_scrapy_spider(spider):
         return INHERITS
-    own = {name for kind in spider.__mro__ if kind not in base.__mro__ for name in vars(kind)}
-    for name in sorted(own):
+    ours = [kind for kind in spider.__mro__ if kind.__module__.startswith("crawlframe.")]
+    known = {name for kind in ours for name in vars(kind)}
+    for name in sorted({name for kind in spider.__mro__ for name in vars(kind)} - known):
         if name in ATTRIBUTES:
             return f"{name}: that is Scrapy's name; {ATTRIBUTES[name]}"
         if name in METHODS and callable(getattr(spider, name)):

@@ -186,13 +186,15 @@ def argument_type(
 
     Raises SpiderError if a type is not supported."""
     fields: list[Any] = []
-    annotated = [
-        field
+    hinted = [
+        (field, hint)
         for owner in reversed(spider.__mro__)
-        if issubclass(owner, Spider) and owner is not Spider
-        for field in inspect.get_annotations(owner)
-        if not field.startswith("_") and field not in Spider.__annotations__
+        if issubclass(owner, Spider)
+        for field, hint in inspect.get_annotations(owner).items()
     ]
+    # What a base class declares as its own is no argument, though a spider gives it another hint.
+    own = {field for field, hint in hinted if "ClassVar" in str(hint)}
+    annotated = [field for field, _ in hinted if field not in own and not field.startswith("_")]
     hints = _hints(spider) if annotated else {}  # evaluating them takes its time
     for field in annotated:
         if not _is_class_var(hints, field):

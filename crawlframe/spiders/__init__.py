@@ -1,0 +1,1 @@
+"""Spiders for common kinds of sites: rules for links, sitemaps, feeds and JSON APIs."""

@@ -1,0 +1,101 @@
+"""JSONSpider: walks through the pages of a JSON API, and calls a method for each item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from crawlframe.errors import SpiderError
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.spider import Spider
+from crawlframe.spiders.jmes_path import JMESPath
+from crawlframe.spiders.next_page import NextPage
+from crawlframe.spiders.results import stream
+
+
+class JSONSpider(Spider):
+    """Walks through the pages of an API, and calls ``parse_item`` for each item.
+
+    ``items_path`` is the JMESPath of the items of a page; by default the page is a list of them.
+    ``next_page`` says where the next page is: NextURL, LinkHeader, Cursor, PageNumber, Offset, or
+    an object of your own with their method ``after``; without it there is one page. The walk ends
+    where it says so; where ``stop_when``, a JMESPath, is true of a page; after ``max_pages``, an
+    argument of the task; at a page that is the same as the one before; and at one with a status
+    that is handled but not 2xx. A request that the task has made is not made again, so no walk goes
+    in a circle.
+
+    Raises SpiderError when a class with a wrong path is defined."""
+
+    items_path: ClassVar[str] = "@"
+    next_page: ClassVar[NextPage | None] = None
+    stop_when: ClassVar[str] = ""
+    max_pages: Annotated[int, Meta(ge=0)] = 0  # 0 = no limit
+
+    _items: ClassVar[JMESPath]
+    _stop: ClassVar[JMESPath | None]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        try:
+            cls._items = JMESPath(cls.items_path)
+            cls._stop = JMESPath(cls.stop_when) if cls.stop_when else None
+        except SpiderError as error:
+            raise SpiderError(f"spider {cls.name!r}: {error}") from None
+        if cls.next_page is not None and not callable(getattr(cls.next_page, "after", None)):
+            raise SpiderError(
+                f"spider {cls.name!r}: next_page must be one such as PageNumber('page'), not "
+                f"{cls.next_page!r}"
+            )
+
+    def start(self) -> Iterator[Request]:
+        """Yield a request for each of ``start_urls``. Write your own for one with a body."""
+        for url in self.start_urls:
+            yield Request(url, headers=self.request_headers())
+
+    def request_headers(self) -> Mapping[str, str]:
+        """Return the headers of the first requests; those of the following pages are the same."""
+        return {"Accept": "application/json"}
+
+    def parse_item(self, response: Response, item: Any) -> Any:
+        """Called with each item; yields items and Requests. By default the item itself."""
+        yield item
+
+    def parse(self, response: Response, page: int = 1, before: bytes = b"") -> Any:
+        """Calls ``parse_item`` for each item of a page, and asks for the next one. ``page`` is its
+        number, from 1; ``before`` a digest of the page before."""
+        return stream(self._page(response, page, before), self.parse_item)
+
+    def _page(self, response: Response, page: int, before: bytes) -> Iterator[Any]:
+        digest = blake2b(response.body, digest_size=16).digest()
+        if not response.ok or digest == before:
+            return
+        data = response.json()
+        items = self._items_of(response, data, page)
+        for item in items:
+            yield self.parse_item(response, item)
+        if self.next_page is None or page == self.max_pages:
+            return
+        if self._stop is not None and self._stop.find(data):
+            return
+        request = self.next_page.after(response, data, items)
+        if request is not None:
+            more = {"page": page + 1, "before": digest}
+            yield request.replace(cb_kwargs=request.cb_kwargs | more, dont_filter=False)
+
+    def _items_of(self, response: Response, data: Any, page: int) -> list[Any]:
+        items = self._items.find(data)
+        if isinstance(items, list):
+            return items
+        if items is None and page > 1:  # some say so that there are no more
+            return []
+        if isinstance(items, dict) and self.items_path != "@":
+            return [items]
+        has = f"the keys {', '.join(sorted(data)[:20])}" if isinstance(data, dict) else repr(data)
+        raise SpiderError(
+            f"{response.url}: items_path {self._items} finds no list in the page, which has "
+            f"{has[:500]}"
+        )

@@ -1,0 +1,45 @@
+"""Results: what methods of a spider return, in any of the forms that a callback may have, as one
+stream."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from typing import Any
+
+from crawlframe.request import Request
+
+
+def stream(
+    results: Iterable[Any], *methods: Callable[..., Any]
+) -> Generator[Any] | AsyncGenerator[Any]:
+    """Return the items and Requests of each of ``results``, which are what ``methods`` returned, in
+    their order. It is an async generator if one of ``methods`` is async."""
+    if any(map(_is_async, methods)):
+        return _stream_async(results)
+    return _stream(results)
+
+
+def _stream(results: Iterable[Any]) -> Generator[Any]:
+    for result in results:
+        yield from _each(result)
+
+
+async def _stream_async(results: Iterable[Any]) -> AsyncGenerator[Any]:
+    for result in results:
+        if isinstance(result, AsyncGenerator):
+            async for thing in result:
+                yield thing
+        else:
+            for thing in _each(await result if inspect.isawaitable(result) else result):
+                yield thing
+
+
+def _each(result: Any) -> Iterable[Any]:
+    if result is None:
+        return ()
+    return (result,) if isinstance(result, dict | Request) else result
+
+
+def _is_async(method: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
