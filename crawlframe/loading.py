@@ -7,6 +7,7 @@ from typing import Any
 from crawlframe.code.registry import Registry
 from crawlframe.code.sources import SpiderSource
 from crawlframe.conf import Settings
+from crawlframe.recipes.files import RecipeFiles
 
 
 def load_spiders(settings: Settings, **options: Any) -> Registry:
@@ -16,4 +17,4 @@ def load_spiders(settings: Settings, **options: Any) -> Registry:
 
 def sources_of(settings: Settings) -> list[SpiderSource]:
     """The sources besides the modules of the package."""
-    return []
+    return [RecipeFiles()]
