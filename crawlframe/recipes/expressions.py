@@ -52,7 +52,7 @@ def problems_of(recipe: Recipe) -> Problems:
 
 
 def _field(path: Path, field: Field) -> Problems:
-    if field.page and (field.css or field.xpath or field.jmespath or field.regex):
+    if field.page and (field.css or field.xpath or field.jmespath):
         yield path, "page is a value of the page itself; leave the other one out"
     elif field.css and field.xpath:
         yield path, "give css or xpath, not both"

@@ -129,7 +129,7 @@ def _steps(names: tuple[str, ...]) -> list[Step]:
 
 def _found(field: Field, scope: Scope, *, html: bool) -> list[Any]:
     if field.page:
-        return _of_page(field.page, scope.response)
+        return _matched(field.regex, _of_page(field.page, scope.response))
     values: list[Any]
     if field.css or field.xpath:
         if scope.node is None:

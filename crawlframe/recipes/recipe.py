@@ -32,7 +32,7 @@ class Select(Part, frozen=True):
 class Field(Part, frozen=True):
     """One value of an item. The steps are in this order: ``css`` or ``xpath`` selects in the
     markup, ``jmespath`` in JSON, ``regex`` finds in the text. ``page`` is a value of the page
-    itself. ``convert``: names of converters, in order."""
+    itself, in place of the first two. ``convert``: names of converters, in order."""
 
     css: str = ""
     xpath: str = ""

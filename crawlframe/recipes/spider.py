@@ -73,7 +73,7 @@ class RecipeSpider(Spider):
                 found += 1
                 yield from self._item(scope)
         if recipe.next is not None:
-            yield from self._next(recipe.next, response, follow, items, page, found)
+            yield from self.next_page(recipe.next, response, follow, items, page, found)
         for rule in recipe.rules if follow else ():
             carried = {
                 name: False
@@ -115,9 +115,11 @@ class RecipeSpider(Spider):
             self.stats.inc("without link to details")
             self.log.warning("%s", error)
 
-    def _next(
+    def next_page(
         self, rule: Next, response: Response, follow: bool, items: bool, page: int, found: int
     ) -> Iterator[Request]:
+        """The request for the next page of a list, if there is one. ``found``: how many parts of
+        this page are items."""
         if rule.limit and page >= rule.limit:
             return
         values = self.argument_values() | {"page": rule.first + page}

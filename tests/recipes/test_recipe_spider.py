@@ -76,6 +76,7 @@ def test_fields_of_each_part_with_required_ones() -> None:
         ({"css": ".book", "regex": r"(\d\.\d+)", "convert": "float"}, 1.234),
         ({"regex": r"\w+ €"}, "50 €"),
         ({"page": "status"}, 200),
+        ({"page": "url", "regex": r"/(\w+)$"}, "list"),
         ({"page": "same_site_links", "convert": "count"}, 3),
         ({"page": "links", "convert": "count"}, 4),
         ({"css": "body", "regex": "soon"}, "soon"),
