@@ -48,7 +48,7 @@ def read(names: Iterable[str]) -> list[Step]:
     """The steps that ``names`` stand for; a name may be several, separated by ``|``. Raises
     ValueError."""
     steps = []
-    for word in (part for text in names for part in _split(text)):
+    for word in (part for text in names for part in split(text)):
         name, colon, parameter = word.partition(":")
         name = name.strip()
         converter = CONVERTERS.get(name)
@@ -103,8 +103,8 @@ def plain(value: Any) -> Any:
     return " ".join(value.split()) if isinstance(value, str) else value
 
 
-def _split(text: str) -> list[str]:
-    """The parts between bars, without the space before a bar. A bar right after a colon or a
+def split(text: str) -> list[str]:
+    """The steps between bars, without the space before a bar. A bar right after a colon or a
     backslash belongs to the parameter."""
     parts = re.split(r"(?<![:\\]) ?\|", text)
     return [part.lstrip().replace("\\|", "|") for part in parts if part.strip()]

@@ -12,6 +12,7 @@ import msgspec
 from crawlframe.errors import SpiderError, did_you_mean
 from crawlframe.porting import misuse_in_settings
 from crawlframe.recipes import expressions
+from crawlframe.recipes.converters import split
 from crawlframe.recipes.lines import Path, line_of, lines_of
 from crawlframe.recipes.recipe import (
     Argument,
@@ -192,8 +193,13 @@ class _Reader:
                 near = did_you_mean(key, fields) or f"; use {', '.join(fields)}"
                 self.wrong((*path, key), f"there is no key {key!r} here{near}")
                 continue
-            if key == "convert" and isinstance(value, str):
-                value = [value]
+            if key == "convert" and isinstance(value, str | list):
+                texts = [value] if isinstance(value, str) else value
+                value = [
+                    step
+                    for text in texts
+                    for step in (split(text) if isinstance(text, str) else [text])
+                ]
             try:
                 values[key] = msgspec.convert(value, fields[key].type)
             except msgspec.ValidationError:

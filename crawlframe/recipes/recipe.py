@@ -121,5 +121,6 @@ def as_data(recipe: Recipe) -> dict[str, Any]:
 
 
 def as_text(recipe: Recipe) -> str:
-    """The recipe as the text of a .json file."""
+    """The recipe as the text of a .json file. The order of settings means nothing."""
+    recipe = msgspec.structs.replace(recipe, settings=dict(sorted(recipe.settings.items())))
     return msgspec.json.format(msgspec.json.encode(recipe), indent=2).decode() + "\n"
