@@ -216,7 +216,7 @@ class Rows(BaseFormSet):
     """Rows that were neither removed nor left empty."""
 
     def _construct_form(self, i: int, **kwargs: Any) -> Any:
-        form = super()._construct_form(i, **kwargs)
+        form = super()._construct_form(i, **kwargs)  # type: ignore[misc]
         form.empty_permitted = False  # a row that is as it was added has values, too
         return form
 

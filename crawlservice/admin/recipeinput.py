@@ -35,7 +35,7 @@ class Forms(NamedTuple):
 
     def contents(self) -> Recipe | None:
         """The recipe that was typed; None if it has mistakes, which are noted at their fields."""
-        valid = [one.is_valid() for one in self]  # all of them, so that all mistakes are told
+        valid = [one.is_valid() for one in self]  # all of them: each shows its mistakes
         if not all(valid):
             return None
         data = self.main.data_of_recipe()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,3 +191,11 @@ def test_lines_of_json() -> None:
     assert lines["a", "c"] == 2
     assert lines["a", "c", 1, "d"] == 3
     assert lines["e",] == 4
+
+
+def test_the_examples_of_the_documentation() -> None:
+    page = Path(__file__).parents[2] / "docs" / "howto" / "spiders-without-code.md"
+    examples = re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(examples) == 3
+    for text in examples:
+        assert read(text).start_urls
