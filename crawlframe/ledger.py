@@ -4,7 +4,7 @@ crawlservice/ledger/store.py implements it with Django's models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -27,13 +27,22 @@ class LedgerRefused(CrawlframeError):
     """The database will never accept these rows."""
 
 
+class StoredRecipe(NamedTuple):
+    """A recipe of the database, in the version that is current. ``text`` is JSON."""
+
+    number: int
+    text: str
+
+
 class TaskSpec(NamedTuple):
-    """The parts of a task that a worker needs."""
+    """The parts of a task that a worker needs. ``recipe``: the one with the name of the spider, if
+    the database has one; used where no code defines the spider."""
 
     task: int
     spider: str
     arguments: dict[str, Any]
     priority: int
+    recipe: StoredRecipe | None = None
 
 
 class Recorded(NamedTuple):
@@ -106,6 +115,9 @@ class Ledger(Protocol):
     def task(self, task: int) -> TaskSpec | None:
         """The task, its secrets as Secret objects; None when there is none. Raises ConfigError when
         this node cannot read its secrets."""
+
+    def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:
+        """The current version of each of these recipes that exists."""
 
     def identity(self) -> Papers:
         """The keys and credentials of this installation. Raises ConfigError when this node cannot

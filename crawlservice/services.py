@@ -13,6 +13,7 @@ from crawlframe.errors import ConfigError
 from crawlframe.fetch.names import load_hook
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import LedgerAway
+from crawlframe.loading import load_spiders
 from crawlframe.node.code import Code
 from crawlframe.node.messages import FromChildLine
 from crawlframe.node.services import Services
@@ -51,8 +52,8 @@ class DjangoServices(Services):
         self, skip: Mapping[str, str], limit: float, loading: Callable[[str], None]
     ) -> Registry:
         try:
-            return Registry.load(
-                self._settings.spiders,
+            return load_spiders(
+                self._settings,
                 skip=skip,
                 limit=limit,
                 loading=loading,

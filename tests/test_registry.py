@@ -9,6 +9,7 @@ import py_compile
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 
 from crawlframe.code.registry import Registry, find_package
 from crawlframe.code.source import SourceFinder
+from crawlframe.code.sources import Finder
 from crawlframe.errors import UnknownSpider
+from crawlframe.spider import Spider
 
 GOOD = """
 from crawlframe import Spider
@@ -464,3 +467,59 @@ def test_what_is_imported_after_the_load_is_warned_of(tmp_path, monkeypatch, cap
     finally:
         SourceFinder.install().sealed = False
     assert "sealedhelp.py is imported while spiders run" in caplog.text
+
+
+class TextFiles:
+    """A source: every .txt file of the package is a spider with the file's words as its doc."""
+
+    def __init__(self, outside: Path) -> None:
+        self._outside = outside
+
+    def find(self, finder: Finder) -> Iterator[type[Spider]]:
+        for path in sorted(finder.directory.glob("*.txt")):
+            kind = finder.attempt(path.name, path, partial(self._make, finder, path))
+            if kind is not None:
+                yield kind
+
+    def _make(self, finder: Finder, path: Path) -> type[Spider]:
+        words = finder.read(path).decode()
+        if words == "bad":
+            raise ValueError("bad words")
+        more = {"name": path.stem, "__doc__": words, "__module__": path.name, "__file__": path}
+        return type("Text", (Spider,), more)
+
+    def files(self) -> list[Path]:
+        return [self._outside]
+
+
+def test_spiders_of_another_source(load: Callable[..., Registry], tmp_path: Path) -> None:
+    write(tmp_path / "some_spiders" / "words.txt", "All of it.")
+    write(tmp_path / "some_spiders" / "other.txt", "bad")
+    started: list[str] = []
+    options = {"sources": [TextFiles(tmp_path / "far")], "loading": started.append}
+    registry = load(options, good=GOOD)
+    assert sorted(registry.spiders) == ["good", "words"]
+    assert registry.info("words").doc == "All of it."
+    assert "ValueError: bad words\n" in registry.broken["other.txt"]
+    assert registry.files == [tmp_path / "far"]
+    assert started[-2:] == ["other.txt", "words.txt"]
+    write(tmp_path / "some_spiders" / "words.txt", "Changed.")
+    assert registry.changed() == [tmp_path / "some_spiders" / "words.txt"]
+
+
+def test_what_killed_a_process_is_not_tried_again(
+    load: Callable[..., Registry], tmp_path: Path
+) -> None:
+    write(tmp_path / "some_spiders" / "words.txt", "All of it.")
+    registry = load(
+        {"sources": [TextFiles(tmp_path)], "skip": {"words.txt": "it kills"}}, good=GOOD
+    )
+    assert registry.broken == {"words.txt": "it kills"}
+
+
+def test_two_sources_with_one_name(load: Callable[..., Registry], tmp_path: Path) -> None:
+    write(tmp_path / "some_spiders" / "good.txt", "Mine.")
+    registry = load({"sources": [TextFiles(tmp_path)]}, good=GOOD)
+    assert not registry.spiders
+    place = f"{tmp_path}/some_spiders/good.txt:1: the spider name 'good' is used by "
+    assert registry.broken["good.txt"].startswith(place)

@@ -1,4 +1,5 @@
-"""Registry: imports every module of the spiders package; holds spiders and broken modules.
+"""Registry: imports every module of the spiders package, and asks the other sources of spiders;
+holds spiders and broken modules.
 
 Every process that runs or checks spiders loads one; the service itself never imports spiders."""
 
@@ -8,7 +9,6 @@ import importlib
 import importlib.util
 import re
 import sys
-import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.machinery import SourceFileLoader
@@ -17,8 +17,9 @@ from os.path import normpath
 from pathlib import Path
 from types import ModuleType
 
-from crawlframe.code import source
+from crawlframe.code.failure import ENGINE, describe_failure, standing_in
 from crawlframe.code.source import Bytecode, SourceFinder, TookTooLong, within
+from crawlframe.code.sources import Result, SpiderSource
 from crawlframe.code.version import files
 from crawlframe.errors import SpiderError, UnknownSpider, did_you_mean
 from crawlframe.porting import INHERITS, is_scrapy_spider
@@ -26,8 +27,6 @@ from crawlframe.program import command
 from crawlframe.spider import Spider, SpiderInfo, describe
 
 SPIDER_NAME = re.compile(r"[\w.-]{1,100}")
-ENGINE = Path(__file__).parent.parent
-_OUR_FRAMES = ("<frozen importlib", __file__, importlib.__file__, source.__file__)
 
 
 class Registry:
@@ -43,8 +42,10 @@ class Registry:
         self.infos: list[SpiderInfo] = []
         self.broken: dict[str, str] = {}
         self.files: list[Path] = []
+        self.directory = Path()  # of the package
         self._finder = finder
         self._limit = limit
+        self._loading: Callable[[str], None] = lambda name: None
         self._found: dict[str, list[tuple[type[Spider], SpiderInfo]]] = defaultdict(list)
 
     @classmethod
@@ -52,13 +53,15 @@ class Registry:
         cls,
         package: Path | str = "spiders",
         *,
+        sources: Iterable[SpiderSource] = (),
         skip: Mapping[str, str] = {},
         limit: float | None = None,
         loading: Callable[[str], None] = lambda module: None,
         bytecode: Path | None = None,
     ) -> Registry:
-        """Imports all modules of a package, given by name or by its directory, from source. Never
-        raises for what a module does; only KeyboardInterrupt is passed on.
+        """Imports all modules of a package, given by name or by its directory, from source, and
+        loads what the ``sources`` find. Never raises for what a module does; only KeyboardInterrupt
+        is passed on.
 
         Modules in ``skip`` (name -> reason) are not imported and count as broken for that reason.
         One import may take ``limit`` seconds. ``loading`` is called with the name of each module
@@ -68,33 +71,38 @@ class Registry:
         finder.refused, finder.sealed = dict(skip), False
         registry = cls(finder, limit)
         try:
-            registry._load(package, loading)
+            registry._loading = loading
+            registry._load(package, sources)
         finally:
             finder.refused = {}
         return registry
 
-    def _load(self, package: Path | str, loading: Callable[[str], None]) -> None:
+    def _load(self, package: Path | str, sources: Iterable[SpiderSource]) -> None:
         name = package.resolve().name if isinstance(package, Path) else package
         directory = _enter(package) if isinstance(package, Path) else find_package(package)
         if directory is None or not directory.is_dir():
             place = directory or f"package {name!r}"
-            self._break(name, f"{place}: there is no such directory; make it, or start in the "
+            self.refuse(name, f"{place}: there is no such directory; make it, or start in the "
                               "directory that holds it")  # fmt: skip
             return
-        finder = self._finder
-        finder.trees.add(str(directory))
+        finder, self.directory = self._finder, directory
+        self.own(directory)
         before = {*finder.loaded}
         _forget(name, _from_bytecode)
         for module_name, path in _modules(name, directory):
-            module = self._import(module_name, path, loading)
+            module = self._import(module_name, path)
             if module is not None:
                 for kind in _classes_of(module):
                     if issubclass(kind, Spider) and kind.name:
                         self._take(kind, path)
                     elif is_scrapy_spider(kind):
-                        self._break(
+                        self.refuse(
                             module_name, f"{_place(kind, path)}: {kind.__name__}: {INHERITS}"
                         )
+        for source in sources:
+            for kind in source.find(self):
+                self._take(kind, _file(kind))
+            self.files += source.files()
         self._settle()
         outside = {*self.files, *(path for path in finder.loaded if path not in before)}
         self.files = sorted(
@@ -123,40 +131,61 @@ class Registry:
         self.get(name)
         return next(info for info in self.infos if info.name == name)
 
-    def _import(self, name: str, path: Path, loading: Callable[[str], None]) -> ModuleType | None:
+    def _import(self, name: str, path: Path) -> ModuleType | None:
         if not all(part.isidentifier() for part in name.split(".")):
-            self._break(name, f"{path}:1: a module's name may have only letters, digits and _")
+            self.refuse(name, f"{path}:1: a module's name may have only letters, digits and _")
             return None
+        return self.attempt(name, path, lambda: importlib.import_module(name))
+
+    # -- for sources ------------------------------------------------------------------------------
+
+    def own(self, tree: Path) -> None:
+        self._finder.trees.add(str(tree))
+
+    def read(self, path: Path) -> bytes:
+        return self._finder.read(path)
+
+    def attempt(self, name: str, path: Path, load: Callable[[], Result]) -> Result | None:
         refused = self._finder.refused
         if name in refused:
-            self._break(name, refused[name])
+            self.refuse(name, refused[name])
             return None
-        loading(name)
+        self._loading(name)
         try:
-            return within(self._limit, lambda: importlib.import_module(name))
+            return within(self._limit, load)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a module may raise anything, sys.exit() included
             text = self._describe(error, path)
-            self._break(name, text)
+            self.refuse(name, text)
             if isinstance(error, TookTooLong):
                 # Other modules that import it must not wait for it again.
-                refused[_standing_in(error) or name] = text
+                refused[standing_in(error) or name] = text
             return None
+
+    def refuse(self, name: str, problem: str) -> None:
+        # File names that are not valid text have surrogates, which cannot be sent anywhere.
+        name, problem = (
+            words.encode("utf-8", "backslashreplace").decode() for words in (name, problem)
+        )
+        before = self.broken.get(name)
+        self.broken[name] = f"{before}\n{problem}" if before else problem
+
+    # -- classes ----------------------------------------------------------------------------------
 
     def _take(self, spider: type[Spider], path: Path) -> None:
         name: object = spider.name
         if not isinstance(name, str) or not SPIDER_NAME.fullmatch(name):
             problem = f"name {name!r} must be up to 100 letters, digits and . _ -"
-            self._break(spider.__module__, f"{_place(spider, path)}: {spider.__name__}: {problem}")
+            self.refuse(spider.__module__, f"{_place(spider, path)}: {spider.__name__}: {problem}")
             return
         try:
             info = within(self._limit, lambda: describe(spider))
             self._declare(spider)
         except SpiderError as error:
-            self._break(spider.__module__, f"{_place(spider)}: {error}")
+            self.refuse(spider.__module__, f"{_place(spider)}: {error}")
         except (Exception, TookTooLong) as error:  # metaclasses and annotations of authors run here
-            self._break(spider.__module__, self._describe(error, _file(spider)))
+            self.refuse(spider.__module__, self._describe(error, _file(spider)))
         else:
             self._found[name].append((spider, info))
 
@@ -189,18 +218,10 @@ class Registry:
             text = f"the spider name {name!r} is used by {' and '.join(places)}; change one"
             for module in {spider.__module__: None for spider in spiders}:
                 first = next(spider for spider in spiders if spider.__module__ == module)
-                self._break(module, f"{_place(first)}: {text}")
+                self.refuse(module, f"{_place(first)}: {text}")
 
     def _describe(self, error: BaseException, path: Path) -> str:
-        return _describe_failure(error, path, self._finder.owns)
-
-    def _break(self, module: str, text: str) -> None:
-        # File names that are not valid text have surrogates, which cannot be sent anywhere.
-        module, text = (
-            words.encode("utf-8", "backslashreplace").decode() for words in (module, text)
-        )
-        before = self.broken.get(module)
-        self.broken[module] = f"{before}\n{text}" if before else text
+        return describe_failure(error, path, self._finder.owns)
 
 
 def unknown_spider(
@@ -271,63 +292,10 @@ def _classes_of(module: ModuleType) -> list[type]:
     return [value for value in dict.fromkeys(values) if value.__module__ == module.__name__]
 
 
-def _describe_failure(error: BaseException, path: Path, owns: Callable[[str], bool]) -> str:
-    report = traceback.TracebackException.from_exception(error)
-    links: list[traceback.TracebackException | None] = [report]
-    while links:
-        link = links.pop()
-        if link is not None:
-            kept = [frame for frame in link.stack if not frame.filename.startswith(_OUR_FRAMES)]
-            link.stack = traceback.StackSummary.from_list(kept)
-            links += [link.__cause__, link.__context__]
-    if isinstance(error, SyntaxError) and error.filename:
-        place = f"{error.filename}:{error.lineno or 1}"
-    else:
-        # The innermost line of the author's own files is more useful than one deep in a library.
-        stack = report.stack
-        mine = [frame for frame in stack if owns(frame.filename) and not _engine(frame.filename)]
-        mine = mine or [*stack]
-        place = f"{mine[-1].filename}:{mine[-1].lineno}" if mine else f"{path}:1"
-    text = "".join(report.format()).rstrip()
-    if not report.stack:
-        text = text.removeprefix("Traceback (most recent call last):\n")
-    return f"{place}: {_one_line(error)}\n{text}"
-
-
-def _one_line(error: BaseException) -> str:
-    words = error.msg if isinstance(error, SyntaxError) else str(error)
-    line = words.strip().partition("\n")[0]
-    if isinstance(error, TookTooLong):
-        return line
-    if isinstance(error, ModuleNotFoundError) and _is_to_install(error.name):
-        line += ": install it on this node"
-    return f"{type(error).__name__}: {line}".removesuffix(": ")
-
-
-def _is_to_install(module: str | None) -> bool:
-    """Whether nothing of that name exists. If a package does, only a part is misspelled."""
-    top = (module or "").partition(".")[0]
-    try:
-        return bool(top) and top not in sys.modules and importlib.util.find_spec(top) is None
-    except (ImportError, ValueError):
-        return False
-
-
-def _engine(file: str) -> bool:
-    return Path(file).is_relative_to(ENGINE)
-
-
-def _standing_in(error: BaseException) -> str | None:
-    """The module whose import an error interrupted."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    names = [
-        frame.f_globals.get("__name__") for frame in frames if frame.f_code.co_name == "<module>"
-    ]
-    return names[-1] if names else None
-
-
 def _file(spider: type) -> Path:
-    return Path(getattr(sys.modules.get(spider.__module__), "__file__", None) or spider.__module__)
+    own = vars(spider).get("__file__")
+    module = getattr(sys.modules.get(spider.__module__), "__file__", None)
+    return Path(own or module or spider.__module__)
 
 
 def _place(spider: type, path: Path | None = None) -> str:

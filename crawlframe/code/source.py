@@ -120,6 +120,13 @@ class SourceFinder(MetaPathFinder):
                 self.bytecode.put(file, mark, code)
         return code
 
+    def read(self, path: Path) -> bytes:
+        """The contents of a file that is part of the code though it is no module. Raises
+        OSError."""
+        data = path.read_bytes()
+        self.loaded[path] = blake2b(data, digest_size=MARK).digest()
+        return data
+
     def changed(self) -> list[Path]:
         """Files whose bytes on disk are not those that were loaded."""
         return [file for file, mark in self.loaded.items() if content(file) != mark]

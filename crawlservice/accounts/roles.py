@@ -18,6 +18,7 @@ SUPERUSER = "superuser"  # no group: Django's own
 
 LOOKED_AT = (
     "task", "page", "item", "generation", "era", "event", "schedule", "run", "host", "robotsfile",
+    "recipe", "recipeversion",
 )  # fmt: skip
 VIEWER = tuple(f"view_{name}" for name in LOOKED_AT)
 SUBMITTER = (*VIEWER, "submit_task", *(f"{verb}_token" for verb in ("add", "view", "change")))
@@ -25,7 +26,7 @@ OPERATOR = (
     *SUBMITTER,
     "steer_task",
     "forget_generation",
-    *(f"{verb}_schedule" for verb in ("add", "change", "delete")),
+    *(f"{verb}_{name}" for name in ("schedule", "recipe") for verb in ("add", "change", "delete")),
     "view_webhook",
     "view_delivery",
     "view_action",
@@ -59,7 +60,8 @@ TOLD: dict[str, _StrPromise] = {
     "viewer": _("viewer: sees everything except people"),
     "submitter": _("submitter: also submits tasks, and controls their own"),
     "operator": _(
-        "operator: also controls all tasks and hosts, manages schedules, reads the journal"
+        "operator: also controls all tasks and hosts, manages schedules and recipes, reads the "
+        "journal"
     ),
     "administrator": _("administrator: also manages users and webhooks, deletes tasks"),
     SUPERUSER: _("superuser: everything"),

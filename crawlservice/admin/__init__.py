@@ -1,5 +1,5 @@
-"""The admin: tasks with their progress and actions; schedules and webhooks; pages, items, hosts,
-nodes, robots.txt, events, eras and the journal, read-only; users with their roles; tokens;
+"""The admin: tasks with their progress and actions; schedules, recipes and webhooks; pages, items,
+hosts, nodes, robots.txt, events, eras and the journal, read-only; users with their roles; tokens;
 credentials of hosts."""
 
 from crawlservice.admin import (
@@ -11,6 +11,7 @@ from crawlservice.admin import (
     ledger,
     nodes,
     people,
+    recipes,
     robots,
     runs,
     schedules,
@@ -20,6 +21,6 @@ from crawlservice.admin import (
 )  # fmt: skip
 
 __all__ = (
-    "credentials", "deliveries", "hosts", "items", "journal", "ledger", "nodes", "people", "robots",
-    "runs", "schedules", "tasks", "tokens", "webhooks",
+    "credentials", "deliveries", "hosts", "items", "journal", "ledger", "nodes", "people",
+    "recipes", "robots", "runs", "schedules", "tasks", "tokens", "webhooks",
 )  # fmt: skip

@@ -11,6 +11,7 @@ from crawlservice.api.auth import Bearer
 from crawlservice.api.errors import READING, ApiError
 from crawlservice.api.schemas import SpiderOut, SpidersOut
 from crawlservice.connections.frontier import frontier
+from crawlservice.recipes.current import infos
 
 router = Router(tags=["spiders"])
 
@@ -19,15 +20,15 @@ READ = Bearer("read", "view_task")
 
 @router.get("/spiders", auth=READ, response={200: SpidersOut, **READING})
 def list_spiders(request: HttpRequest) -> SpidersOut:
-    """All spiders."""
-    known = frontier().spiders.all()
+    """All spiders, recipes included."""
+    known = infos() | frontier().spiders.all()
     return SpidersOut(spiders=[_out(known[name]) for name in sorted(known)])
 
 
 @router.get("/spiders/{name}", auth=READ, response={200: SpiderOut, **READING})
 def show_spider(request: HttpRequest, name: str) -> SpiderOut:
     """One spider."""
-    info = frontier().spiders.all().get(name)
+    info = (infos() | frontier().spiders.all()).get(name)
     if info is None:
         raise ApiError(404, "unknown_spider", "no node has published a spider of this name")
     return _out(info)

@@ -13,10 +13,11 @@ from django.conf import settings
 from django.db import transaction
 from rich.console import Console
 
-from crawlframe.code.registry import Registry, find_package
+from crawlframe.code.registry import find_package
 from crawlframe.code.version import code_version
 from crawlframe.conf import Settings
 from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.loading import load_spiders
 from crawlframe.program import command
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
@@ -83,7 +84,7 @@ class Crawl:
         Settings.from_env(workers=self.workers, concurrency=self.concurrency)
         if self.output is not None:
             check_target(self.output, self.format)
-        registry = Registry.load(settings.CRAWLFRAME.spiders)
+        registry = load_spiders(settings.CRAWLFRAME)
         info = registry.info(self.spider)
         for problem in registry.broken.values():
             self._print(f"warning: not loaded: {problem.partition(chr(10))[0]}")

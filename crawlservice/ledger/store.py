@@ -3,7 +3,7 @@ and follow-ups; the unique rid decides which run of a request counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -32,6 +32,7 @@ from crawlservice.ledger import host_stats, robots, starts
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
+from crawlservice.recipes.current import current, numbers
 from crawlservice.tasks import budgets, stats
 from crawlservice.tasks.secret_arguments import revealed
 
@@ -53,7 +54,14 @@ class DjangoLedger(Ledger):
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
             row = Task.objects.only("spider", "arguments", "priority").filter(pk=task).first()
-        return TaskSpec(task, row.spider, revealed(row.arguments), row.priority) if row else None
+            recipe = current(row.spider) if row else None
+        if row is None:
+            return None
+        return TaskSpec(task, row.spider, revealed(row.arguments), row.priority, recipe)
+
+    def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:
+        with _named_errors():
+            return numbers(names)
 
     def identity(self) -> Papers:
         with _named_errors():

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0023_usage"),
+        ("crawlservice", "0024_recipes"),
     ]
 
     operations = [

@@ -1,5 +1,5 @@
 """The source of truth: tasks and schedules, the ledger and its items, hosts, the cluster, people,
-the outbox, the robots.txt of origins, and our identity."""
+the outbox, the robots.txt of origins, recipes, and our identity."""
 
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
@@ -8,12 +8,13 @@ from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.ledger import VERSION, Item, Page, StartPart, Stat
 from crawlservice.models.outbox import Delivery, Event, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
+from crawlservice.models.recipe import Recipe, RecipeVersion
 from crawlservice.models.robots import RobotsFile
 from crawlservice.models.task import SPIDER, Run, Schedule, Task
 
 __all__ = (
     "HELD", "HOST", "NOTE", "ORDERED", "SPIDER", "UNSENT", "VERSION", "Action", "BotKey",
     "Delivery", "Era", "Event", "Generation", "Host", "HostCredential", "Installation", "Item",
-    "Page", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink", "Spent", "StartPart", "Stat",
-    "Submission", "Task", "Token", "Trap", "Webhook",
+    "Page", "Recipe", "RecipeVersion", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink",
+    "Spent", "StartPart", "Stat", "Submission", "Task", "Token", "Trap", "Webhook",
 )  # fmt: skip

@@ -33,6 +33,7 @@ from crawlservice.accounts.roles import User
 from crawlservice.connections.frontier import frontier
 from crawlservice.connections.installation import OtherInstallation
 from crawlservice.models import Schedule, Task
+from crawlservice.recipes import current as recipes
 from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import budgets, outcomes
 from crawlservice.tasks.secret_arguments import sealed
@@ -143,15 +144,19 @@ def _open_recorded(task: Task) -> None:
 
 
 def published(spider: str) -> SpiderInfo:
-    """What nodes published of a spider. While nodes live, one of them must still have it; a node
-    that is loading its code does not count. Raises UnknownSpider and FrontierError."""
+    """What nodes published of a spider, or else what a recipe says. While nodes live, one of them
+    must still have it; a node that is loading its code does not count. Raises UnknownSpider
+    and FrontierError."""
     with _nothing_submitted():
         info = frontier().spiders.find(spider)
-        if info is None:
-            known = frontier().spiders.all()
-            raise unknown_spider(spider, known, {}) if known else NothingPublished
-        loaded = _loaded()
-    if loaded and not any(spider in node.spiders for node in loaded):
+        loaded = _loaded() if info is not None else []
+    gone = bool(loaded) and not any(spider in node.spiders for node in loaded)
+    if (info is None or gone) and (recipe := recipes.info(spider)) is not None:
+        return recipe
+    if info is None:
+        known = published_spiders()
+        raise unknown_spider(spider, known, {}) if known else NothingPublished
+    if gone:
         who = ", ".join(f"{node.node} {node.code.version}".rstrip() for node in loaded)
         raise UnknownSpider(
             f"no node has the spider {spider!r} any more: its code is gone or does not load there "
@@ -169,17 +174,19 @@ def _is_open(task_id: int) -> bool:
 
 def spiders() -> dict[str, SpiderInfo]:
     """All spiders that ``published`` would return, by name. Raises FrontierError."""
-    known = published_spiders()
     with _nothing_submitted():
+        known = frontier().spiders.all()
         loaded = _loaded()
     there = {name for node in loaded for name in node.spiders}
-    return {name: info for name, info in known.items() if not loaded or name in there}
+    return recipes.infos() | {
+        name: info for name, info in known.items() if not loaded or name in there
+    }
 
 
 def published_spiders() -> dict[str, SpiderInfo]:
-    """Every spider that a node ever published, by name. Raises FrontierError."""
+    """Every spider that a node ever published, and every recipe, by name. Raises FrontierError."""
     with _nothing_submitted():
-        return frontier().spiders.all()
+        return recipes.infos() | frontier().spiders.all()
 
 
 def _loaded() -> list[NodeInfo]:

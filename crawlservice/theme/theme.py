@@ -87,6 +87,7 @@ UNFOLD = {
                     },
                     _list("task", _("Tasks"), "play_circle"),
                     _list("schedule", _("Schedules"), "schedule"),
+                    _list("recipe", _("Recipes"), "menu_book"),
                     _list("item", _("Items"), "inventory_2"),
                     {**_list("page", _("Pages"), "description"), "active": _shows_pages},
                     {

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from crawlframe.frontier import Counts
-from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded
+from crawlframe.ledger import LedgerAway, LedgerRefused, Recorded, TaskSpec
 from crawlframe.outcome import Outcome, Verdict
 from crawlframe.request import Admission, root_admission, unpack_admissions
 from crawlservice.ledger import rows
@@ -312,6 +312,6 @@ def test_a_cancelled_task_ends_as_cancelled(task: Task) -> None:
 
 def test_tasks_are_read(task: Task) -> None:
     spec = DjangoLedger().task(task.pk)
-    assert spec == (task.pk, "s", {"a": 1}, 3)
+    assert spec == TaskSpec(task.pk, "s", {"a": 1}, 3)
     assert DjangoLedger().task(task.pk + 1) is None
     assert root_admission(task.pk).rid != root_admission(task.pk + 1).rid

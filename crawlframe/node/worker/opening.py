@@ -13,6 +13,7 @@ from crawlframe.ledger import TaskSpec
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl, method
 from crawlframe.pipelines import Pipelines
+from crawlframe.recipes.stored import spider_of_stored
 from crawlframe.spider import Spider, build
 from crawlframe.task_life import TaskInfo
 
@@ -25,15 +26,26 @@ class CrawlMaker:
     def __init__(self, registry: Registry, deadline: float) -> None:
         self._registry = registry
         self._deadline = deadline
+        self._recipes: dict[str, tuple[int, type[Spider]]] = {}  # version and spider, by name
         self._middlewares: dict[type[Spider], Middlewares | None] = {}
 
     def make(self, spec: TaskSpec) -> TaskCrawl:
         """Returns the task with a new spider object. Raises UnknownSpider, ArgumentError,
         SpiderError, and what the author's __init__ and properties raise."""
-        spider, start_arguments = build(self._registry.get(spec.spider), spec.arguments)
+        spider, start_arguments = build(self._kind_of(spec), spec.arguments)
         middlewares = self._middlewares_of(type(spider))
         pipelines = Pipelines(spider.pipelines, type(spider).item)
         return TaskCrawl.of(spec, spider, start_arguments, middlewares, pipelines)
+
+    def _kind_of(self, spec: TaskSpec) -> type[Spider]:
+        """Returns the spider of the code, or else that of the recipe."""
+        if spec.recipe is None or spec.spider in self._registry.spiders:
+            return self._registry.get(spec.spider)
+        number, kind = self._recipes.get(spec.spider, (0, Spider))
+        if number != spec.recipe.number:
+            number, kind = spec.recipe.number, spider_of_stored(spec.recipe.text)
+            self._recipes[spec.spider] = number, kind
+        return kind
 
     def _middlewares_of(self, kind: type[Spider]) -> Middlewares | None:
         """Returns one set for all tasks of a spider in this worker."""
@@ -56,7 +68,8 @@ async def take_up(crawl: TaskCrawl, callbacks: Callbacks, rid: bytes) -> None:
     """Calls ``opened`` of the spider, then ``open`` of its pipelines. ``rid`` is blamed if that
     kills the worker. Raises NotOpened and CloseTask."""
     task = crawl.spider._task = crawl.spec.task
-    info = TaskInfo(*crawl.spec)
+    spec = crawl.spec
+    info = TaskInfo(spec.task, spec.spider, spec.arguments, spec.priority)
     calls = crawl.pipelines.openings(crawl.spider)
     if hasattr(crawl.spider, OPENED):
         calls.insert(0, (OPENED, partial(method(crawl, OPENED), info)))

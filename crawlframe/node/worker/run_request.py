@@ -294,6 +294,10 @@ class RequestRunner:
             return closing_reason(close)
         return ""
 
+    def forget(self, task: int) -> None:
+        """Lets the next request of the task open it again."""
+        self._crawls.pop(task, None)
+
     async def _crawl(self, task: int, rid: bytes) -> TaskCrawl:
         future = self._crawls.get(task)
         if future is None:

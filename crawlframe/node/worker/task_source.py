@@ -23,6 +23,7 @@ from crawlframe.task_life import Summary
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+MAX_RECIPES = 1000  # tasks whose recipes are followed
 PAUSE = 1.0  # seconds between two tries to read from a database or Redis that is unavailable
 
 
@@ -64,6 +65,7 @@ class StoredTasks(TaskSource):
         self._ledger = ledger
         self._maker = maker
         self._identity = identity
+        self.recipes: dict[int, tuple[str, int]] = {}  # task -> name and version of its recipe
 
     async def load_task(self, task: int) -> TaskSpec | None:
         return await on_commit_thread(self._committer, lambda: self._task(task))
@@ -75,6 +77,10 @@ class StoredTasks(TaskSource):
         return await on_commit_thread(self._committer, lambda: self._summary(task))
 
     def make(self, spec: TaskSpec) -> TaskCrawl:
+        if spec.recipe is not None:
+            self.recipes[spec.task] = spec.spider, spec.recipe.number
+            if len(self.recipes) > MAX_RECIPES:
+                del self.recipes[next(iter(self.recipes))]
         return self._maker.make(spec)
 
     def _task(self, task: int) -> TaskSpec | None:

@@ -38,6 +38,7 @@ from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.robots import RobotsGuard, StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
@@ -128,9 +129,10 @@ class Worker:
         )
         ahead = self._settings.start_ahead
         starts = Starts(StoredStarts(self._committer, self._frontier, ledger, self._sieve, ahead))
+        tasks = StoredTasks(self._committer, self._frontier, ledger, maker, self._identity)
         self._runner = RequestRunner(
             self._settings,
-            StoredTasks(self._committer, self._frontier, ledger, maker, self._identity),
+            tasks,
             self._version,
             downloader,
             self._sieve,
@@ -141,6 +143,13 @@ class Worker:
             robots=robots,
             moves=self._frontier.may_move,
             starts=starts,
+        )
+        self._recipes = RecipeRefresh(
+            tasks.recipes,
+            ledger,
+            self._runner.forget,
+            self._committer.call,
+            self._loop.call_soon_threadsafe,
         )
         self._committer.start()
         self._send(WorkerReady(self._settings.concurrency))
@@ -260,6 +269,7 @@ class Worker:
             self._send(Beat(process.memory_info().rss, self._committer.waits))
             self._committer.confirm()
             self._identity.tick(now - begun)
+            self._recipes.tick()
             await asyncio.sleep(BEAT_EVERY)
 
     def _worth_waiting_for(self) -> int:

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from rich.table import Table
 
-from crawlframe.code.registry import Registry
+from crawlframe.loading import load_spiders
 from crawlframe.spider import SpiderInfo, SpiderSettings
 from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.tasks.arguments import signature
@@ -22,7 +22,7 @@ class Command(ServiceCommand):
     needs_database = False
 
     def handle(self, *args: Any, **options: Any) -> None:
-        registry = Registry.load(settings.CRAWLFRAME.spiders)
+        registry = load_spiders(settings.CRAWLFRAME)
         if registry.infos:
             table = Table("spider", "module", "arguments", "settings", header_style="bold")
             for info in registry.infos:

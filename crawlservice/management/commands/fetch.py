@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from crawlframe.code.registry import Registry
+from crawlframe.loading import load_spiders
 from crawlframe.response import Response
 from crawlservice.cli.fetch_shell import PageFetcher, shell
 from crawlservice.cli.terminal import Command as ServiceCommand
@@ -32,7 +32,7 @@ class Command(ServiceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["spider"]
-        spider = Registry.load(settings.CRAWLFRAME.spiders).get(name)() if name else None
+        spider = load_spiders(settings.CRAWLFRAME).get(name)() if name else None
         identity, lacks = identity_here()
         if lacks:
             self.stderr.write(f"note: {lacks}")

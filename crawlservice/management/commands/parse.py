@@ -8,9 +8,9 @@ from typing import Any
 
 from django.conf import settings
 
-from crawlframe.code.registry import Registry
 from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
+from crawlframe.loading import load_spiders
 from crawlframe.request import Request
 from crawlframe.testing import Result
 from crawlservice.cli.parse_page import NotParsed, PageParser, spider_for
@@ -53,7 +53,7 @@ class Command(ServiceCommand):
             meta=json_object("--meta", options["meta"]),
             downloader=options["downloader"],
         )
-        registry = Registry.load(settings.CRAWLFRAME.spiders)
+        registry = load_spiders(settings.CRAWLFRAME)
         name = options["spider"]
         identity, lacks = identity_here()
         if lacks:

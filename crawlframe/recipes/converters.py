@@ -1,0 +1,260 @@
+"""Converters: what becomes of the texts that a field finds. ``"price | list"`` makes each of them a
+number, and keeps them all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+from crawlframe.errors import did_you_mean
+from crawlframe.links import join
+
+DATES = (
+    "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y",
+)  # fmt: skip
+YES = frozenset({"true", "yes", "1", "on", "y"})
+NO = frozenset({"false", "no", "0", "off", "n", ""})
+
+_SPACE = "['\u00a0\u202f\u2009 ]"  # between thousands
+_NUMBER = re.compile(rf"[-+−]?\d+(?:{_SPACE}\d{{3}}(?!\d))*(?:[.,]\d+)*")
+_INTEGER = re.compile(rf"[-+−]?\d{{1,3}}(?:(?:[.,]|{_SPACE})\d{{3}}(?!\d))+|[-+−]?\d+")
+_FAR_EAST = re.compile(r"(\d{4})\s*年\s*(\d{1,2})\s*月\s*(\d{1,2})\s*日")
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
+
+
+class Converter(NamedTuple):
+    """``function`` takes a value, the text after the colon and the URL of the page. A converter
+    that ``gathers`` takes the list of all values. ``takes``: what must follow the colon; "" if
+    nothing may."""
+
+    function: Callable[[Any, str, str], Any]
+    told: str
+    takes: str = ""
+    gathers: bool = False
+    may_lack: bool = False  # what follows the colon may be left out
+
+
+class Step(NamedTuple):
+    name: str
+    parameter: str
+    converter: Converter
+
+
+def read(names: Iterable[str]) -> list[Step]:
+    """The steps that ``names`` stand for; a name may be several, separated by ``|``. Raises
+    ValueError."""
+    steps = []
+    for word in (part for text in names for part in split(text)):
+        name, colon, parameter = word.partition(":")
+        name = name.strip()
+        converter = CONVERTERS.get(name)
+        if converter is None:
+            near = did_you_mean(name, CONVERTERS)
+            raise ValueError(f"there is no converter {name!r}{near}; use {', '.join(CONVERTERS)}")
+        if converter.takes and not parameter and not converter.may_lack:
+            raise ValueError(f"{name} needs {converter.takes}, such as {converter.told}")
+        if colon and not converter.takes:
+            raise ValueError(f"{name} takes nothing after a colon; write {name}")
+        steps.append(Step(name, parameter, converter))
+    if any(step.name == "html" for step in steps[1:]):
+        raise ValueError("html must be the first converter: the others get text")
+    return steps
+
+
+def convert(steps: list[Step], values: list[Any], url: str) -> tuple[Any, str]:
+    """The value of a field, and what could not be converted, "" if nothing. Values that cannot be
+    are left out. Unless a converter gathers all values, the first one counts."""
+    problem = ""
+    gathered = False
+    result: Any = None
+    for step in steps:
+        function, parameter = step.converter.function, step.parameter
+        if step.converter.gathers:
+            if not gathered:
+                result, gathered = values, True
+            result = function(result if isinstance(result, list) else [result], parameter, url)
+            continue
+        kept: list[Any] = []
+        several = result if isinstance(result, list) else [result]
+        for value in several if gathered else values:
+            try:
+                made = function(value, parameter, url)
+            except (ValueError, TypeError, OverflowError):
+                problem = f"not {step.name}"
+                continue
+            kept += made if step.name == "split" else [made]
+        if not gathered:
+            values = kept
+        elif isinstance(result, list) or step.name == "split":
+            result = kept
+        else:
+            result = kept[0] if kept else None
+    if not gathered:
+        result = values[0] if values else None
+    return result, problem
+
+
+def plain(value: Any) -> Any:
+    """Text with single spaces; anything else as it is."""
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
+def split(text: str) -> list[str]:
+    """The steps between bars, without the space before a bar. A bar right after a colon or a
+    backslash belongs to the parameter."""
+    parts = re.split(r"(?<![:\\]) ?\|", text)
+    return [part.lstrip().replace("\\|", "|") for part in parts if part.strip()]
+
+
+def to_int(value: Any) -> int:
+    """The first whole number of a text: ``"1,234 reviews"`` is 1234."""
+    if isinstance(value, bool | int | float):
+        return int(value)
+    found = _INTEGER.search(str(value))
+    if found is None:
+        raise ValueError(f"no number in {value!r}")
+    text = found[0].replace("−", "-")
+    return int(text[:1] + re.sub(r"\D", "", text[1:]))
+
+
+def to_float(value: Any) -> float:
+    """The first number of a text, with a point as its decimal mark: ``"1,234.5 km"``."""
+    if isinstance(value, bool | int | float):
+        return float(value)
+    found = _NUMBER.search(str(value))
+    if found is None:
+        raise ValueError(f"no number in {value!r}")
+    return float(re.sub(r"[^\d.+-]", "", found[0].replace("−", "-")).rstrip("."))
+
+
+def to_price(value: Any) -> float:
+    """The first number of a text. The last point or comma is the decimal mark when one or two
+    digits follow it, or the other mark precedes it: ``"1.234,50 €"``."""
+    if isinstance(value, bool | int | float):
+        return float(value)
+    found = _NUMBER.search(str(value))
+    if found is None:
+        raise ValueError(f"no price in {value!r}")
+    text = re.sub(r"[^\d.,+-]", "", found[0].replace("−", "-")).rstrip(".,")
+    mark = max(text.rfind("."), text.rfind(","))
+    other = "," if text[mark : mark + 1] == "." else "."
+    digits = len(text) - mark - 1
+    thousands = digits == 3 and other not in text[:mark] and text[:mark].strip("+-") != "0"
+    if mark < 0 or thousands or text.count(text[mark]) > 1:
+        return float(re.sub(r"[.,]", "", text))
+    return float(re.sub(r"[.,]", "", text[:mark]) + "." + text[mark + 1 :])
+
+
+def to_date(value: Any, form: str = "") -> str:
+    """The date of a text as ``"2024-03-31"``. ``form``: as strptime has it; without one, ISO 8601,
+    mail dates and the usual spellings with English months, day before month."""
+    return _moment(value, form).date().isoformat()
+
+
+def to_datetime(value: Any, form: str = "") -> str:
+    """The date and time of a text by ISO 8601."""
+    return _moment(value, form).isoformat()
+
+
+def _moment(value: Any, form: str) -> datetime:
+    text = " ".join(str(value).split())
+    if form:
+        return datetime.strptime(text, form)
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    if far_east := _FAR_EAST.search(text):
+        year, month, day = map(int, far_east.groups())
+        return datetime(year, month, day)
+    words = _ORDINAL.sub("", text).replace(",", " ")
+    for spelling in DATES:
+        try:
+            return datetime.strptime(" ".join(words.split()), spelling)
+        except ValueError:
+            continue
+    try:
+        return parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        raise ValueError(f"no date in {text!r}") from None
+
+
+def to_bool(value: Any) -> bool:
+    if isinstance(value, bool | int | float):
+        return bool(value)
+    word = str(value).strip().lower()
+    if word not in YES | NO:
+        raise ValueError(f"{value!r} is neither yes nor no")
+    return word in YES
+
+
+def to_url(value: Any, base: str) -> str:
+    url = join(base, str(value).strip())
+    if url is None:
+        raise ValueError(f"{value!r} is no http(s) link")
+    return url
+
+
+def _replace(value: Any, parameter: str, url: str) -> str:
+    old, _, new = parameter.partition("=>")
+    return str(value).replace(old.strip(" "), new.strip(" "))
+
+
+def _parsed(value: Any, parameter: str, url: str) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _text_list(values: list[Any], parameter: str, url: str) -> str:
+    return parameter.join(str(value) for value in values)
+
+
+def _unique(values: list[Any], parameter: str, url: str) -> list[Any]:
+    kept: list[Any] = []
+    for value in values:
+        if value not in kept:  # it may be unhashable
+            kept.append(value)
+    return kept
+
+
+CONVERTERS: dict[str, Converter] = {
+    "text": Converter(lambda value, _, url: plain(str(value)), "text with single spaces"),
+    "strip": Converter(lambda value, _, url: str(value).strip(), "without spaces around it"),
+    "lower": Converter(lambda value, _, url: str(value).lower(), "small letters"),
+    "upper": Converter(lambda value, _, url: str(value).upper(), "capital letters"),
+    "html": Converter(lambda value, _, url: value, "the markup, not its text; comes first"),
+    "int": Converter(lambda value, _, url: to_int(value), "the first whole number"),
+    "float": Converter(lambda value, _, url: to_float(value), "the first number: 1,234.5"),
+    "price": Converter(lambda value, _, url: to_price(value), "a price in any spelling"),
+    "bool": Converter(lambda value, _, url: to_bool(value), "yes or no"),
+    "date": Converter(
+        lambda value, form, url: to_date(value, form), "date:%d/%m/%Y", "a form", may_lack=True
+    ),
+    "datetime": Converter(
+        lambda value, form, url: to_datetime(value, form),
+        "datetime:%d/%m/%Y %H:%M",
+        "a form",
+        may_lack=True,
+    ),
+    "url": Converter(lambda value, _, url: to_url(value, url), "a whole URL"),
+    "json": Converter(_parsed, "the data that JSON text stands for"),
+    "replace": Converter(_replace, "replace:old=>new", "what is replaced"),
+    "split": Converter(
+        lambda value, mark, url: [part.strip() for part in str(value).split(mark)],
+        "split:,",
+        "a separator",
+    ),
+    "list": Converter(lambda values, _, url: values, "all that is found", gathers=True),
+    "unique": Converter(_unique, "all that is found, each once", gathers=True),
+    "join": Converter(_text_list, "join:, ", "a separator", gathers=True, may_lack=True),
+    "count": Converter(lambda values, _, url: len(values), "how many are found", gathers=True),
+    "first": Converter(
+        lambda values, _, url: values[0] if values else None, "the first", gathers=True
+    ),
+    "last": Converter(
+        lambda values, _, url: values[-1] if values else None, "the last", gathers=True
+    ),
+}

@@ -1,0 +1,224 @@
+"""Extraction: the values that a recipe's fields have on a page, or on a part of one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crawlframe.links import host_of
+from crawlframe.recipes import converters
+from crawlframe.recipes.converters import Step, plain
+from crawlframe.recipes.recipe import Field, Select
+from crawlframe.response import Response
+
+if TYPE_CHECKING:
+    from parsel import Selector
+
+MARKUP = ("html", "xml")
+UNSEEN = frozenset({"script", "style", "template", "noscript"})
+BLOCKS = frozenset(
+    {
+        "address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "details",
+        "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3",
+        "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "option", "p", "pre",
+        "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "title", "tr", "ul",
+    }
+)  # fmt: skip
+
+
+class Scope(NamedTuple):
+    """A page, or the part of it that is one item: ``node`` in markup, ``data`` in JSON."""
+
+    response: Response
+    node: Selector | None
+    data: Any
+
+
+class Value(NamedTuple):
+    """What a field has. ``found``: how many values before they were converted; ``problem``: what
+    could not be converted, "" if nothing."""
+
+    value: Any
+    found: int = 0
+    problem: str = ""
+
+
+def scopes(response: Response, each: Select | None) -> Iterator[Scope]:
+    """The page, or the parts of it that ``each`` selects."""
+    page = page_scope(response)
+    if each is None:
+        yield page
+    elif each.jmespath:
+        found = _search(each.jmespath, page.data)
+        for data in found if isinstance(found, list) else [found]:
+            if data is not None:
+                yield Scope(response, None, data)
+    elif page.node is not None:
+        for node in page.node.css(each.css) if each.css else page.node.xpath(each.xpath):
+            yield Scope(response, node, None)
+
+
+def page_scope(response: Response) -> Scope:
+    """The whole page."""
+    data = None
+    if response.kind == "json":
+        data = response.json()
+    return Scope(response, response.selector if response.kind in MARKUP else None, data)
+
+
+def read(field: Field, scope: Scope) -> Value:
+    """The value of a field in this scope. The default stands for nothing found."""
+    steps = _steps(field.convert)
+    found = _found(field, scope, html=bool(steps) and steps[0].name == "html")
+    values = found if steps and not steps[0].converter.gathers else [*map(plain, found)]
+    value, problem = converters.convert(steps, values, scope.response.base_url)
+    if value in (None, "") or (value == [] and field.default is not None):
+        value = field.default
+    return Value(value, len(found), problem)
+
+
+def select(part: Any, scope: Scope) -> str | None:
+    """The first text that the css, xpath, jmespath or regex of a part selects, None without one. Of
+    an element, it is its link."""
+    link = bool(part.css or part.xpath) and "::" not in part.css
+    field = Field(part.css, part.xpath, part.jmespath, getattr(part, "regex", ""))
+    if link and scope.node is not None:
+        nodes = scope.node.css(part.css) if part.css else scope.node.xpath(part.xpath)
+        for node in nodes:
+            if isinstance(node.root, str):
+                return node.root
+            href = _attribute(node, "href") or _attribute(node, "src")
+            if href is None:
+                href = node.xpath("string(.//@href)").get() or None
+            if href:
+                return href
+        return None
+    value = next(iter(_found(field, scope, html=False)), None)
+    return None if value in (None, "") else str(value)
+
+
+def text_of(node: Selector) -> str:
+    """The text that a reader of the page sees in an element, blocks apart from each other."""
+    from lxml import etree
+
+    root = node.root
+    parts: list[str] = []
+    walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
+    for event, element in walk:
+        block = element.tag in BLOCKS
+        if event == "start":
+            if element.tag in UNSEEN and element is not root:
+                walk.skip_subtree()
+            else:
+                parts += [" "] if block else []
+                parts.append(element.text or "")
+            continue
+        parts += [" "] if block else []
+        if element is not root:
+            parts.append(element.tail or "")
+    return " ".join("".join(parts).split())
+
+
+@lru_cache(maxsize=4096)
+def _steps(names: tuple[str, ...]) -> list[Step]:
+    return converters.read(names)
+
+
+def _found(field: Field, scope: Scope, *, html: bool) -> list[Any]:
+    if field.page:
+        return _matched(field.regex, _of_page(field.page, scope.response))
+    values: list[Any]
+    if field.css or field.xpath:
+        if scope.node is None:
+            return []
+        nodes = scope.node.css(field.css) if field.css else scope.node.xpath(field.xpath)
+        values = [
+            value for node in nodes if (value := _of_node(node, field.attribute, html)) is not None
+        ]
+    elif field.jmespath:
+        return _matched(field.regex, _listed(_search(field.jmespath, scope.data)))
+    elif scope.node is not None and not isinstance(scope.node.root, str):
+        values = [scope.node.get()] if field.regex else []
+    else:
+        values = [scope.response.text if scope.data is None else json.dumps(scope.data)]
+    if field.jmespath:
+        values = [one for value in values for one in _listed(_search(field.jmespath, _data(value)))]
+    return _matched(field.regex, values)
+
+
+def _of_node(node: Selector, attribute: str, html: bool) -> Any:
+    if attribute:
+        return _attribute(node, attribute)
+    if isinstance(node.root, str | bool | float):
+        return node.root
+    return node.get() if html else text_of(node)
+
+
+def _attribute(node: Selector, name: str) -> str | None:
+    return None if isinstance(node.root, str | bool | float) else node.attrib.get(name)
+
+
+def _of_page(name: str, response: Response) -> list[Any]:
+    match name:
+        case "url":
+            return [response.url]
+        case "title":
+            found = response.css("title") if response.kind in MARKUP else []
+            return [text_of(node) for node in found[:1]]
+        case "text":
+            if response.kind not in MARKUP:
+                return [response.text] if response.kind != "binary" else []
+            return [text_of(node) for node in response.css("body")[:1]]
+        case "links":
+            return list(response.links())
+        case "same_site_links":
+            host = host_of(response.url)
+            return [link for link in response.links() if host_of(link) == host]
+        case "status":
+            return [response.status]
+        case "content_type":
+            return [response.headers.get("Content-Type", "").partition(";")[0].strip().lower()]
+        case _:
+            return [len(response.body)]
+
+
+def _matched(pattern: str, values: Iterable[Any]) -> list[Any]:
+    """What a pattern finds: its first group, or all of it if it has none."""
+    if not pattern:
+        return list(values)
+    found = []
+    for value in values:
+        for match in re.finditer(pattern, value if isinstance(value, str) else json.dumps(value)):
+            text = match[1] if match.re.groups else match[0]
+            if text is not None:
+                found.append(text)
+    return found
+
+
+def _search(expression: str, data: Any) -> Any:
+    import jmespath
+    from jmespath.exceptions import JMESPathError
+
+    try:
+        return jmespath.search(expression, data)
+    except JMESPathError:  # a function got a value of another type than it takes
+        return None
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _data(value: Any) -> Any:
+    """The data of JSON that stands in a page, such as in a script."""
+    import orjson
+
+    try:
+        return orjson.loads(value) if isinstance(value, str) else value
+    except orjson.JSONDecodeError:
+        return None

@@ -1,0 +1,52 @@
+"""The recipes of the database as they are now: for nodes, and for those who submit tasks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from functools import lru_cache
+
+from crawlframe.errors import SpiderError, UnknownSpider
+from crawlframe.ledger import StoredRecipe
+from crawlframe.recipes.stored import spider_of_stored
+from crawlframe.spider import SpiderInfo, describe
+from crawlservice.models import Recipe
+
+log = logging.getLogger(__name__)
+
+
+def current(name: str) -> StoredRecipe | None:
+    """The current version of a recipe; None when there is none of this name."""
+    row = Recipe.objects.filter(name=name).values_list("number", "text").first()
+    return None if row is None else StoredRecipe(*row)
+
+
+def numbers(names: Collection[str]) -> dict[str, int]:
+    """The number of the current version of each that exists."""
+    return dict(Recipe.objects.filter(name__in=names).values_list("name", "number"))
+
+
+def infos() -> dict[str, SpiderInfo]:
+    """What is published about each recipe, by name."""
+    found = {}
+    for name, text in Recipe.objects.order_by("name").values_list("name", "text"):
+        try:
+            found[name] = _info(text)
+        except SpiderError as error:  # it was saved by a newer release
+            log.warning("recipe %s cannot be read: %s", name, error)
+    return found
+
+
+def info(name: str) -> SpiderInfo | None:
+    """What is published about a recipe; None when there is none. Raises UnknownSpider if this
+    release cannot read it."""
+    row = current(name)
+    try:
+        return None if row is None else _info(row.text)
+    except SpiderError as error:
+        raise UnknownSpider(f"recipe {name!r} cannot be read: {error}") from None
+
+
+@lru_cache(maxsize=256)
+def _info(text: str) -> SpiderInfo:
+    return describe(spider_of_stored(text))
