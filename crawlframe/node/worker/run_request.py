@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,14 +14,11 @@ from crawlframe.budgets import HOST_BYTE_LIMIT
 from crawlframe.conf import Settings
 from crawlframe.errors import (
     MAX_AFTER,
-    ArgumentError,
     BadRequest,
     CloseTask,
-    ConfigError,
     FetchError,
     MissingCode,
     SpiderError,
-    UnknownSpider,
     UnparsablePage,
 )
 from crawlframe.fetch.downloader import Downloader
@@ -33,9 +29,10 @@ from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.backoff import backoff, retry_after
 from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl, call_of, check_fit, method
+from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
-from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
+from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
@@ -91,7 +88,7 @@ class RequestRunner:
         )
         self._failed = failed
         self._starts = starts
-        self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
+        self.crawls = Crawls(source, self.callbacks, mark)
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """Returns the outcome of one request; raises only when it is cancelled."""
@@ -107,7 +104,7 @@ class RequestRunner:
                 if poison:
                     return outcome.end(Verdict.ERROR, "poison", poison)
             request = self._decode(outcome)
-            crawl = await self._crawl(claimed.task, rid)
+            crawl = await self.crawls.get(claimed.task, rid)
             if view.cookies > crawl.cookie_version:
                 crawl.cookies.load(*await self._source.load_cookies(claimed.task))
                 crawl.cookie_version = view.cookies
@@ -293,51 +290,6 @@ class RequestRunner:
         except CloseTask as close:
             return closing_reason(close)
         return ""
-
-    def forget(self, task: int) -> None:
-        """Lets the next request of the task open it again."""
-        self._crawls.pop(task, None)
-
-    async def _crawl(self, task: int, rid: bytes) -> TaskCrawl:
-        future = self._crawls.get(task)
-        if future is None:
-            future = self._crawls[task] = asyncio.ensure_future(self._open(task, rid))
-            if len(self._crawls) > 1000:
-                del self._crawls[next(iter(self._crawls))]
-        try:
-            return await asyncio.shield(future)
-        except BaseException:
-            if future.done():
-                self._crawls.pop(task, None)  # the next request tries again
-            raise
-
-    async def _open(self, task: int, rid: bytes) -> TaskCrawl:
-        try:
-            spec = await self._source.load_task(task)
-        except ConfigError as error:
-            raise _unfit(trim(str(error), 500)) from None
-        if spec is None:
-            raise _unfit(f"task {task} is not in the database")
-        RUNNING.set(None)  # not for a single request: all that arrive meanwhile wait for it
-        self._mark(LOOP, rid)
-        try:
-            crawl = self._source.make(spec)
-        except (UnknownSpider, ArgumentError) as error:
-            raise Park(trim(str(error), 500)) from None
-        except BaseException as error:  # the author's __init__ and properties run here
-            what = "".join(traceback.format_exception_only(error)).strip()
-            raise Park(trim(f"spider {spec.spider!r} cannot be created: {what}", 500)) from None
-        finally:
-            self._mark(LOOP, b"")
-        await take_up(crawl, self.callbacks, rid)
-        return crawl
-
-
-def _unfit(why: str) -> Park:
-    """What no other code would change."""
-    park = Park(why)
-    park.lack_of_code = False
-    return park
 
 
 def _take_head(outcome: Outcome) -> None:

@@ -147,7 +147,7 @@ class Worker:
         self._recipes = RecipeRefresh(
             tasks.recipes,
             ledger,
-            self._runner.forget,
+            self._runner.crawls.forget,
             self._committer.call,
             self._loop.call_soon_threadsafe,
         )
