@@ -28,12 +28,13 @@ class LedgerRefused(CrawlframeError):
 
 
 class TaskSpec(NamedTuple):
-    """The parts of a task that a worker needs."""
+    """The parts of a task that a worker needs. ``settings`` replace those of its spider."""
 
     task: int
     spider: str
     arguments: dict[str, Any]
     priority: int
+    settings: dict[str, Any] = {}
 
 
 class Recorded(NamedTuple):

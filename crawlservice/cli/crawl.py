@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -29,8 +30,9 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.demosite import DemoServer, DemoSiteError
 from crawlservice.models import Task
 from crawlservice.tasks import arguments as spider_arguments
-from crawlservice.tasks import outcomes
+from crawlservice.tasks import outcomes, overrides
 from crawlservice.tasks.export import check_target, export, place_of
+from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress import Progress
 from crawlservice.tasks.secret_arguments import has_secrets
 from crawlservice.tasks.submit import cancel, pause, submit
@@ -66,6 +68,7 @@ class Crawl:
     arguments: dict[str, str]
     console: Console
     priority: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)  # of the task, over the spider's
     workers: int | None = None
     concurrency: int | None = None
     output: Path | None = None
@@ -90,6 +93,7 @@ class Crawl:
         typed, self.arguments = self.arguments, with_secrets(info, self.arguments)
         checked = spider_arguments.check(info, self.arguments, from_text=True)
         self._shown = {n: ASKED if has_secrets(checked[n]) else text for n, text in typed.items()}
+        overrides.check(info, self.settings)
         self._check_nodes(info)
         server = self._demo_server()
         try:
@@ -104,8 +108,9 @@ class Crawl:
                         priority=self.priority,
                         from_text=True,
                         info=info,
+                        settings=self.settings,
                     )
-                    record("submit", task=task, command=True)
+                    record("submit", task=task, command=True, **detail(task))
                 last = self._crawl(task, server)
                 self._sum_up(last, server)
         except DemoSiteError as error:
@@ -223,6 +228,7 @@ class Crawl:
         if self.output is None:
             given = [f" -a {shlex.quote(f'{k}={v}')}" for k, v in self._shown.items()]
             how = " --demo" if self.demo else "".join(given)
+            how += "".join(f" -s {shlex.quote(one)}" for one in overrides.as_pairs(self.settings))
             again = command(f"crawl {self.spider}{how} -o items.csv")
             lines.append(f"{again}   (to a file)")
         return [*lines, f"{command('up')}   (web admin and a node that keeps running)"]

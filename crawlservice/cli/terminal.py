@@ -134,6 +134,15 @@ def add_output(parser: ArgumentParser, *, required: bool = False) -> None:
     )  # fmt: skip
 
 
+def add_settings(parser: ArgumentParser) -> None:
+    """Adds the option that changes settings for one task."""
+    parser.add_argument(
+        "-s", dest="overrides", action="append", default=[], metavar="NAME=VALUE",
+        help="a setting that this task has instead of that of its spider, such as delay=2; may be "
+        "repeated",
+    )  # fmt: skip
+
+
 def plain(text: str) -> str:
     """``text`` without what could control a terminal."""
     return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)

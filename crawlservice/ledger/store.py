@@ -51,8 +51,11 @@ class DjangoLedger(Ledger):
 
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
-            row = Task.objects.only("spider", "arguments", "priority").filter(pk=task).first()
-        return TaskSpec(task, row.spider, revealed(row.arguments), row.priority) if row else None
+            rows = Task.objects.only("spider", "arguments", "priority", "overrides")
+            row = rows.filter(pk=task).first()
+        if row is None:
+            return None
+        return TaskSpec(task, row.spider, revealed(row.arguments), row.priority, row.overrides)
 
     def identity(self) -> Papers:
         with _named_errors():

@@ -81,6 +81,21 @@ def test_a_csv_and_plain_progress_lines(manage: Manage, tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
+def test_settings_of_the_task_are_in_force_and_shown(manage: Manage) -> None:
+    with DemoServer(listings=60) as demo:
+        given = ["-a", f"site={demo.url}", "-s", "page_limit=4", "-s", "delay=0"]
+        done = manage("crawl", "listings", *given, "--workers", 1)
+        wrong = manage("crawl", "listings", *given, "-s", "robots=perhaps")
+        asked = demo.stats()["requests"]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"settings +page_limit=4  delay=0", done.stdout)
+    assert "-s page_limit=4 -s delay=0" in done.stdout  # in the command to repeat it
+    assert re.search(r"requests +5\b", done.stdout)  # with that of start
+    assert asked <= 4  # robots.txt is not counted
+    assert wrong.returncode == 1
+    assert "setting 'robots': 'perhaps' is not accepted; give true or false" in wrong.stderr
+
+
 def test_a_site_that_is_down_is_an_error_with_its_reason(manage: Manage) -> None:
     done = manage("crawl", "site", "--url", "http://127.0.0.1:1/", "--workers", 1)
     assert done.returncode == 1

@@ -312,6 +312,6 @@ def test_a_cancelled_task_ends_as_cancelled(task: Task) -> None:
 
 def test_tasks_are_read(task: Task) -> None:
     spec = DjangoLedger().task(task.pk)
-    assert spec == (task.pk, "s", {"a": 1}, 3)
+    assert spec == (task.pk, "s", {"a": 1}, 3, {})
     assert DjangoLedger().task(task.pk + 1) is None
     assert root_admission(task.pk).rid != root_admission(task.pk + 1).rid

@@ -55,7 +55,7 @@ async def take_up(crawl: TaskCrawl, callbacks: Callbacks, rid: bytes) -> None:
     """Calls ``opened`` of the spider, then ``open`` of its pipelines. ``rid`` is blamed if that
     kills the worker. Raises NotOpened and CloseTask."""
     task = crawl.spider._task = crawl.spec.task
-    info = TaskInfo(*crawl.spec)
+    info = TaskInfo(*crawl.spec[:4])
     calls = crawl.pipelines.openings(crawl.spider)
     if hasattr(crawl.spider, OPENED):
         calls.insert(0, (OPENED, partial(method(crawl, OPENED), info)))
