@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from crawlframe import porting
-from crawlframe.budgets import without_none
+from crawlframe.budgets import Budgets, without_none
 from crawlframe.errors import ArgumentError, BadRequest
 from crawlframe.head import check_head
 from crawlframe.spider import SpiderSettings
@@ -19,7 +19,11 @@ FIXED = {
     "headers": "headers are set in the code of the spider; put secrets into arguments of type "
     "Secret or into the credentials of the host"
 }
-OVERRIDABLE = tuple(name for name in SpiderSettings.__struct_fields__ if name not in FIXED)
+OVERRIDABLE = tuple(
+    name
+    for name in sorted(SpiderSettings.__struct_fields__, key=Budgets.__struct_fields__.__contains__)
+    if name not in FIXED
+)
 # Who we are, and what we may do on a site.
 MANNERS = ("robots", "user_agent", "purpose", "obey_nofollow", "obey_noindex")
 MOST = 10**12  # of any number

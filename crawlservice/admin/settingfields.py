@@ -35,6 +35,7 @@ def setting_fields(
         what = accepted(kind, known)
         value = own[name]
         if value is not msgspec.UNSET and value is not None:
+            value = int(value) if isinstance(value, float) and value.is_integer() else value
             what += _("; the spider: {value}").format(value=text_of(msgspec.to_builtins(value)))
         field.label, field.help_text = name, escape(what)
         if name in given:

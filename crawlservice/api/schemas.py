@@ -209,6 +209,22 @@ class PagesOut(BaseModel):
     next: int | None
 
 
+class LogLineOut(BaseModel):
+    id: int
+    at: datetime = Field(description="by the clock of the machine on which the spider ran")
+    level: str = Field(description="DEBUG, INFO, WARNING, ERROR, CRITICAL or a level of its own")
+    logger: str = Field(description="`stdout` and `stderr`: it was printed")
+    rid: UUID | None = Field(description="id of the request that ran; null: none did")
+    url: str = Field(description="of that request, `start:` and `end:` included")
+    text: str = Field(description="with ******** for each secret argument")
+
+
+class LogOut(BaseModel):
+    lines: list[LogLineOut]
+    next: int | None
+    dropped: int = Field(description="older lines that are not kept")
+
+
 class SpiderOut(BaseModel):
     name: str
     doc: str

@@ -3,7 +3,7 @@ and follow-ups; the unique rid decides which run of a request counts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -18,6 +18,7 @@ from crawlframe.ledger import (
     Ledger,
     LedgerAway,
     LedgerRefused,
+    LogLine,
     Recorded,
     RobotsTurn,
     TaskSpec,
@@ -31,7 +32,7 @@ from crawlservice.ledger import host_stats, robots
 from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
-from crawlservice.tasks import budgets, stats
+from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
 
 TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
@@ -109,6 +110,10 @@ class DjangoLedger(Ledger):
     def add_host_stats(self, hosts: Mapping[str, HostStats]) -> None:
         with _named_errors():
             host_stats.add(hosts)
+
+    def add_log(self, lines: Sequence[LogLine], lost: Mapping[int, int]) -> None:
+        with _named_errors():
+            log.add(lines, lost)
 
     def close(self) -> None:
         default_connection.close()

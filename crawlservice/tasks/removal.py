@@ -10,7 +10,20 @@ from django.db import transaction
 from django.db.models import Count, F, QuerySet, Sum
 
 from crawlservice.connections.frontier import frontier
-from crawlservice.models import Delivery, Event, Item, Page, Run, Sample, Spent, Stat, Task, Trap
+from crawlservice.models import (
+    Delivery,
+    Event,
+    Item,
+    LogLine,
+    Page,
+    Run,
+    Sample,
+    Spent,
+    Stat,
+    Task,
+    TaskLog,
+    Trap,
+)
 from crawlservice.tasks.retry import ENDED
 from crawlservice.tasks.task_rows import of_task
 
@@ -92,7 +105,7 @@ def _thin_out(task: int) -> Iterator[Extent]:
 def _remove(group: list[int]) -> Extent:
     ended = _ended(group)
     _delete(Delivery.objects.filter(event__in=Event.objects.filter(task__in=ended)))
-    for model in (Event, Sample, Spent, Stat, Trap):
+    for model in (Event, LogLine, Sample, Spent, Stat, TaskLog, Trap):
         _delete(model._default_manager.filter(task__in=ended))
     items = _delete(Item.objects.filter(task__in=ended))
     pages = _delete(Page.objects.filter(task__in=ended))

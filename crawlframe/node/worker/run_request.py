@@ -45,7 +45,7 @@ from crawlframe.record import hops_of, read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.robots.usage import FOLLOW, INDEX
-from crawlframe.stats import RUNNING
+from crawlframe.stats import OPENING, RUNNING
 from crawlframe.task_life import Summary
 
 EARLY = 1000  # milliseconds that the last request of a task waits if something else is left
@@ -300,6 +300,7 @@ class RequestRunner:
             raise _unfit(trim(str(error), 500)) from None
         if spec is None:
             raise _unfit(f"task {task} is not in the database")
+        OPENING.set(task)
         RUNNING.set(None)  # not for a single request: all that arrive meanwhile wait for it
         self._mark(LOOP, rid)
         try:

@@ -58,12 +58,15 @@ class StoredTasks(TaskSource):
         ledger: Ledger,
         maker: CrawlMaker,
         identity: IdentityRefresh,
+        read: Callable[[TaskSpec], None] = lambda spec: None,
     ) -> None:
+        """``read`` is called with each task that was read."""
         self._committer = committer
         self._frontier = frontier
         self._ledger = ledger
         self._maker = maker
         self._identity = identity
+        self._read = read
 
     async def load_task(self, task: int) -> TaskSpec | None:
         return await on_commit_thread(self._committer, lambda: self._task(task))
@@ -79,7 +82,10 @@ class StoredTasks(TaskSource):
 
     def _task(self, task: int) -> TaskSpec | None:
         self._identity.load_first()
-        return self._ledger.task(task)
+        spec = self._ledger.task(task)
+        if spec is not None:
+            self._read(spec)
+        return spec
 
     def _summary(self, task: int) -> Summary | None:
         counts = self._frontier.counts(task)

@@ -37,6 +37,7 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
+from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.robots import RobotsGuard, StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
@@ -119,13 +120,17 @@ class Worker:
         self._identity = IdentityRefresh(
             identity, ledger, self._committer.call, self._loop.call_soon_threadsafe
         )
+        self._log = LogWriter(ledger, self._committer.call)
         maker = CrawlMaker(self._registry, self._settings.deadline)
         robots = RobotsGuard(
             self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
         )
         self._runner = RequestRunner(
             self._settings,
-            StoredTasks(self._committer, self._frontier, ledger, maker, self._identity),
+            StoredTasks(
+                *(self._committer, self._frontier, ledger, maker, self._identity),
+                read=self._log.lines.learn,
+            ),
             self._version,
             downloader,
             self._sieve,
@@ -136,6 +141,7 @@ class Worker:
             moves=self._frontier.may_move,
         )
         self._committer.start()
+        self._log.listen()
         self._send(WorkerReady(self._settings.concurrency))
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
         chores = [self._loop.create_task(chore) for chore in (self._beat(), robots.watch())]
@@ -247,6 +253,7 @@ class Worker:
             self._send(Beat(process.memory_info().rss, self._committer.waits))
             self._committer.confirm()
             self._identity.tick(now - begun)
+            self._log.tick()
             await asyncio.sleep(BEAT_EVERY)
 
     def _worth_waiting_for(self) -> int:
@@ -278,6 +285,7 @@ class Worker:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running, timeout=5)
+        self._log.flush()
         self._committer.close()
         await asyncio.to_thread(self._committer.join)
         await asyncio.sleep(0)  # lets the last settled rids arrive
