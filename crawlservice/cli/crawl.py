@@ -74,6 +74,7 @@ class Crawl:
     output: Path | None = None
     format: str | None = None
     demo: Demo | None = None
+    cache: str = ""  # as the setting of a node
     _node_gone: bool = field(default=False, init=False)
     _shown: dict[str, str] = field(default_factory=dict, init=False)  # arguments to be typed again
 
@@ -122,6 +123,11 @@ class Crawl:
         here = _code_here() if nodes else ""
         for node in nodes:
             who = f"node {node.node} (process {node.pid} on {node.machine})"
+            if self.cache:
+                raise CrawlFailed(
+                    f"{who} would take part, and does not use the cache of this command; stop it "
+                    "first"
+                )
             code = f"code {node.code.version}" if node.code.version else "code of its own"
             if (node.spiders or node.code.version) and info.name not in node.spiders:
                 raise CrawlFailed(
@@ -148,7 +154,7 @@ class Crawl:
         return self.demo.server(self.arguments.get("city"))
 
     def _crawl(self, task: Task, server: DemoServer | None) -> Progress:
-        env = {}
+        env = {"CRAWLFRAME_CACHE": self.cache} if self.cache else {}
         if server is not None:
             allowed = [os.environ.get("CRAWLFRAME_ALLOW_PRIVATE", ""), LOOPBACK]
             env["CRAWLFRAME_ALLOW_PRIVATE"] = " ".join(filter(None, allowed))
@@ -228,6 +234,7 @@ class Crawl:
         if self.output is None:
             given = [f" -a {shlex.quote(f'{k}={v}')}" for k, v in self._shown.items()]
             how = " --demo" if self.demo else "".join(given)
+            how += f" --cache={self.cache}" if self.cache else ""
             how += "".join(f" -s {shlex.quote(one)}" for one in overrides.as_pairs(self.settings))
             again = command(f"crawl {self.spider}{how} -o items.csv")
             lines.append(f"{again}   (to a file)")

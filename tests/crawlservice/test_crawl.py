@@ -96,6 +96,26 @@ def test_settings_of_the_task_are_in_force_and_shown(manage: Manage) -> None:
     assert "setting 'robots': 'perhaps' is not accepted; give true or false" in wrong.stderr
 
 
+def test_pages_are_fetched_once_with_the_cache(manage: Manage, tmp_path: Path) -> None:
+    """One page waits a second for its host; the second run needs no minute for sixty."""
+    out = tmp_path / "out.jsonl"
+    with DemoServer(listings=60) as demo:
+        given = ["-a", f"site={demo.url}", "--workers", 1, "-o", out]
+        first = manage("crawl", "listings", *given, "--cache", "-s", "delay=0")
+        asked = demo.stats()["requests"]
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert asked > 60
+    before = items_of(out)
+    out.unlink()
+    second = manage("crawl", "listings", *given, "--cache", "-s", "delay=5")  # the site is gone
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert items_of(out) == before
+    assert manage("audit").returncode == 0
+    assert re.match(r"kept: \d+ pages", manage("cache").stdout)
+    assert re.match(r"deleted: \d+ pages", manage("cache", "--clear").stdout)
+    assert manage("cache").stdout.startswith("kept: 0 pages")
+
+
 def test_a_site_that_is_down_is_an_error_with_its_reason(manage: Manage) -> None:
     done = manage("crawl", "site", "--url", "http://127.0.0.1:1/", "--workers", 1)
     assert done.returncode == 1

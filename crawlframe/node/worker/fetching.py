@@ -21,6 +21,7 @@ from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
+from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
 from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
@@ -52,14 +53,17 @@ class Fetching:
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
         user_agent: str = "",
+        replay: Replay | None = None,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
-        that of requests whose spider names none."""
+        that of requests whose spider names none. ``replay``: the development cache, if it is
+        used."""
         self._downloader = downloader
         self._robots = robots
         self._tdm = None if robots is None else TdmGuard(robots)
         self._moves = moves
         self._terms = Terms(user_agent)
+        self._replay = replay
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
@@ -79,7 +83,8 @@ class Fetching:
         without an attempt being counted, or goes to another host. Raises FetchError, StatusError
         for an unhandled status, UsageDenied, MiddlewareFailed and JudgementFailed."""
         url = outcome.redirects[-1].url if outcome.redirects else request.url
-        if claimed.homeless and (address := await self._downloader.address_of(url)):
+        apart = claimed.host.startswith(KEPT_HOST)
+        if claimed.homeless and not apart and (address := await self._downloader.address_of(url)):
             outcome.signal = Signal(address=address)
             outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
             return None
@@ -88,11 +93,15 @@ class Fetching:
         trail = Trail(request, outcome.redirects)
         started = self._clock()
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
-        judge = Judge(crawl, watch.in_loop)
+        judge, replay = Judge(crawl, watch.in_loop), self._replay
 
         async def download(asked: Request) -> Response:
             nonlocal sent
             sent, trail.hops = asked, [*outcome.redirects]
+            if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
+                return kept
+            if apart:
+                raise NotKept(asked.url)
             check = self._check_for(asked, crawl)
             transfer = self._downloader.fetch(
                 asked,
@@ -104,7 +113,14 @@ class Fetching:
                 check=check,
                 trail=trail,
             )
-            response = await judge.of(asked, transfer, self._clock)
+            try:
+                response = await judge.of(asked, transfer, self._clock)
+            except Redirected:
+                if replay is not None:
+                    replay.keep_redirect(asked, trail)
+                raise
+            if replay is not None:
+                replay.keep(asked, response, crawl)
             if check is not None:
                 response.robots = check.rules
                 if isinstance(check, TdmCheck):
@@ -127,7 +143,9 @@ class Fetching:
                     response = await next_hop()
                 except Redirected:
                     outcome.redirects = trail.hops
-                    if self._moves(outcome.host, outcome.target):
+                    if self._moves(outcome.host, outcome.target) and not (
+                        replay is not None and replay.goes_on(trail.next_request())
+                    ):
                         outcome.signal = judge.signal
                         outcome.fetch_ms = self._end(claimed, started, outcome.signal)
                         outcome.cookies = crawl.cookies.changes()

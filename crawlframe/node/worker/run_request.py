@@ -35,6 +35,7 @@ from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
 from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
+from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
@@ -71,10 +72,11 @@ class RequestRunner:
         failed: Callable[[BaseException], None] = lambda error: None,
         robots: RobotsGuard | None = None,
         moves: Callable[[str, str], bool] = lambda host, target: False,
+        replay: Replay | None = None,
     ) -> None:
-        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots`` and
-        ``moves`` those of Fetching. ``failed`` is called with what authors' code raised; the
-        outcome keeps only its text."""
+        """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
+        ``moves`` and ``replay`` those of Fetching. ``failed`` is called with what authors' code
+        raised; the outcome keeps only its text."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -83,7 +85,7 @@ class RequestRunner:
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
         self._fetching = Fetching(
-            downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent
+            downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent, replay
         )
         self._failed = failed
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}

@@ -39,6 +39,7 @@ from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard, StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
@@ -105,6 +106,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._frontier = self._services.frontier()
         ledger = self._ledger = self._services.ledger()
+        replay = Replay.of(self._settings)
         self._committer = Committer(
             self._settings,
             self._generation,
@@ -114,6 +116,7 @@ class Worker:
             self._on_settled,
             self._on_fenced,
             self._worth_waiting_for,
+            replay,
         )
         identity = Identity(self._settings.signature_agent)
         downloader = Downloader(self._settings, identity)
@@ -139,6 +142,7 @@ class Worker:
             fetched=self._on_fetched,
             robots=robots,
             moves=self._frontier.may_move,
+            replay=replay,
         )
         self._committer.start()
         self._log.listen()

@@ -32,6 +32,10 @@ class Command(ServiceCommand):
         add_settings(parser)
         parser.add_argument("--url", help="short for -a url=URL")
         add_output(parser)
+        parser.add_argument(
+            "--cache", nargs="?", const="on", default="", choices=("on", "refresh"),
+            help="fetch each page once, and replay it in later runs; refresh: fetch all again",
+        )  # fmt: skip
         parser.add_argument("--workers", type=int, help="processes; by default one per CPU")
         parser.add_argument("--concurrency", type=int, help="requests in flight per worker")
         parser.add_argument(
@@ -56,6 +60,7 @@ class Command(ServiceCommand):
             output=options["output"],
             format=options["format"],
             demo=demo_of(options),
+            cache=options["cache"],
         )
         try:
             crawl.run()
