@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
@@ -22,6 +23,7 @@ from crawlframe.program import command
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
 from crawlservice.cli.local_node import LocalNode, NodeEnded
+from crawlservice.cli.prompt import PromptServer, wants_prompts
 from crawlservice.cli.report import report
 from crawlservice.cli.secret_input import ASKED, with_secrets
 from crawlservice.cli.terminal import watch
@@ -75,6 +77,7 @@ class Crawl:
     format: str | None = None
     demo: Demo | None = None
     cache: str = ""  # as the setting of a node
+    _prompts: bool = field(default=False, init=False)  # callbacks may stop at a prompt
     _node_gone: bool = field(default=False, init=False)
     _shown: dict[str, str] = field(default_factory=dict, init=False)  # arguments to be typed again
 
@@ -95,6 +98,14 @@ class Crawl:
         checked = spider_arguments.check(info, self.arguments, from_text=True)
         self._shown = {n: ASKED if has_secrets(checked[n]) else text for n, text in typed.items()}
         overrides.check(info, self.settings)
+        self._prompts = (
+            self.console.is_terminal
+            and sys.stdin.isatty()
+            and sys.stdout.isatty()
+            and wants_prompts(registry, settings.CRAWLFRAME.spiders)
+        )
+        if self._prompts:
+            self._print("note: spiders may call inspect, so one page is crawled at a time")
         self._check_nodes(info)
         server = self._demo_server()
         try:
@@ -158,17 +169,25 @@ class Crawl:
         if server is not None:
             allowed = [os.environ.get("CRAWLFRAME_ALLOW_PRIVATE", ""), LOOPBACK]
             env["CRAWLFRAME_ALLOW_PRIVATE"] = " ".join(filter(None, allowed))
+        workers, concurrency, prompts = self.workers, self.concurrency, None
+        if self._prompts:
+            prompts = PromptServer()
+            env |= prompts.environment
+            workers, concurrency = workers or 1, concurrency or 1
         node = LocalNode(
             f"crawl-{task.pk}",
             f"{settings.CRAWLFRAME.node}.crawl{os.getpid()}",
-            workers=self.workers,
-            concurrency=self.concurrency,
+            workers=workers,
+            concurrency=concurrency,
             env=env,
         )
         try:
-            with node:
+            with prompts or nullcontext(), node:
                 self._print(f"task {task.pk}: {task.spider}, log {node.log}")
-                last = watch(task.pk, self.console, lambda progress: self._check(node, progress))
+                last = watch(
+                    *(task.pk, self.console, lambda progress: self._check(node, progress)),
+                    lambda: prompts.serve if prompts is not None and prompts.waits else None,
+                )
                 node.settle()
                 return last
         except BrokenPipeError:  # nobody reads the output any more
