@@ -129,14 +129,15 @@ def test_secret_arguments_are_masked_wherever_they_appear(log: TaskLog, page: Ou
 @pytest.mark.parametrize("runs", [True, False])
 def test_what_is_printed_goes_to_both(log: TaskLog, runs: bool) -> None:
     token = RUNNING.set(Outcome(b"r", 7, "h", b"", 0, 0, url=URL) if runs else None)
-    out = io.StringIO()
-    printed = Printed(out, log, "stdout", logging.INFO)
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    printed: Any = Printed(out, log, "stdout", logging.INFO)
     print("one", 1, file=printed)
     print("two\nthree", end="", file=printed)
     print(file=printed)
     print("no end", end="", file=printed)
     RUNNING.reset(token)
-    assert out.getvalue() == "one 1\ntwo\nthree\nno end"
+    assert printed.encoding == "utf-8"
+    assert printed.buffer.getvalue() == b"one 1\ntwo\nthree\nno end"
     lines, _ = log.take()
     assert [(line.logger, line.text) for line in lines] == [
         ("stdout", text) for text in ("one 1", "two", "three") if runs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from typing import TextIO, cast
 
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused
 from crawlframe.node.worker.task_log import Printed, TaskLog
@@ -24,8 +25,8 @@ class LogWriter:
     def listen(self) -> None:
         """From now on this process's logs and prints are taken."""
         logging.getLogger().addHandler(self.lines)
-        sys.stdout = Printed(sys.stdout, self.lines, "stdout", logging.INFO)
-        sys.stderr = Printed(sys.stderr, self.lines, "stderr", logging.WARNING)
+        sys.stdout = cast(TextIO, Printed(sys.stdout, self.lines, "stdout", logging.INFO))
+        sys.stderr = cast(TextIO, Printed(sys.stderr, self.lines, "stderr", logging.WARNING))
 
     def tick(self) -> None:
         """Writes what there is. While an earlier write waits for the database, lines are held, and

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
 from urllib.parse import quote_plus
 
@@ -107,8 +107,9 @@ class TaskLog(logging.Handler):
         return lines, lost
 
 
-class Printed(io.TextIOBase):
-    """A standard stream that also gives the log of the task what a spider writes to it."""
+class Printed:
+    """A standard stream that also gives the log of the task what a spider writes to it. Everything
+    else is that of the stream."""
 
     def __init__(self, stream: TextIO, log: TaskLog, name: str, level: int) -> None:
         self._stream = stream
@@ -136,17 +137,9 @@ class Printed(io.TextIOBase):
                 del self._unfinished[next(iter(self._unfinished))]
                 self._log.add(Running(task, rid, ""), self._level, self._name, rest, time.time())
 
-    def flush(self) -> None:
-        self._stream.flush()
-
-    def writable(self) -> bool:
-        return True
-
-    def isatty(self) -> bool:
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
