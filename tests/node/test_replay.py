@@ -24,7 +24,7 @@ SETS: dict[str, str] = {"Content-Type": "text/html", "Set-Cookie": "a=1"}
 
 class Shop(Spider):
     name = "shop"
-    settings: ClassVar[dict[str, Any]] = {"handle_statuses": [404], "retry_statuses": [503]}
+    settings: ClassVar[dict[str, Any]] = {"handle_statuses": [404], "retry_statuses": [502]}
 
     def parse(self, response: Response) -> Any:
         yield {"body": response.text, "url": response.url, "hops": len(response.redirects)}
@@ -55,7 +55,10 @@ def test_a_page_is_fetched_once(cache: PageCache) -> None:
     assert outcome.signal == (0, 0, "")  # it says nothing about the host
 
 
-@pytest.mark.parametrize(("status", "kept"), [(200, True), (404, True), (500, True), (503, False)])
+@pytest.mark.parametrize(
+    ("status", "kept"),
+    [(200, True), (404, True), (500, True), (502, False), (503, False), (403, False)],
+)
 def test_what_would_be_tried_again_is_not_kept(cache: PageCache, status: int, kept: bool) -> None:
     run(tasks(cache, Ready(status=status)), Request(URL))
     assert cache.has(Request(URL)) == kept

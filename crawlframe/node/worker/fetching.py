@@ -13,7 +13,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT, Redirected, Trail
-from crawlframe.frontier.records import NO_SIGNAL, Claimed, Signal
+from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
 from crawlframe.links import host_of
 from crawlframe.node.worker.backoff import backoff
@@ -119,7 +119,7 @@ class Fetching:
                 if replay is not None:
                     replay.keep_redirect(asked, trail)
                 raise
-            if replay is not None:
+            if replay is not None and judge.signal.kind == ANSWERED:  # neither refused nor blocked
                 replay.keep(asked, response, crawl)
             if check is not None:
                 response.robots = check.rules
