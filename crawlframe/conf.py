@@ -20,6 +20,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:function
 
+CACHES = ("", "on", "refresh")
 PREFIX = "CRAWLFRAME_"  # of the environment variables
 POSITIVE = (
     "workers", "concurrency", "partitions", "lease", "beat", "deadline", "max_memory", "max_age",
@@ -72,6 +73,7 @@ class Settings:
     allow_private: tuple[Network, ...] = ()  # networks besides the public internet, e.g. 10.0.0.0/8
     webhook_private: tuple[Network, ...] = ()  # networks that webhooks may be in, besides those
     resolver: str = ""  # module:function, an async resolve(host); "": the machine's name servers
+    cache: str = ""  # of pages, for development: "on" replays and keeps, "refresh" only keeps
     database_timeout: float = 60.0  # seconds without an answer of an idle PostgreSQL
     log_level: str = "INFO"
 
@@ -107,6 +109,8 @@ class Settings:
             raise ConfigError(
                 f"CRAWLFRAME_BOT_AUTH_AGENT={self.bot_auth_agent!r} must be {' or '.join(AGENTS)}"
             )
+        if self.cache not in CACHES:
+            raise ConfigError(f"CRAWLFRAME_CACHE={self.cache!r} must be on, refresh or empty")
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be more than 0")

@@ -4,7 +4,7 @@ crawlservice/ledger/store.py implements it with Django's models."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -35,13 +35,15 @@ class StoredRecipe(NamedTuple):
 
 
 class TaskSpec(NamedTuple):
-    """The parts of a task that a worker needs. ``recipe``: the one with the name of the spider, if
-    the database has one; used where no code defines the spider."""
+    """The parts of a task that a worker needs. ``settings`` replace those of its spider.
+    ``recipe``: the one with the name of the spider, if the database has one; used where no code
+    defines the spider."""
 
     task: int
     spider: str
     arguments: dict[str, Any]
     priority: int
+    settings: dict[str, Any] = {}
     recipe: StoredRecipe | None = None
 
 
@@ -79,6 +81,19 @@ class RobotsTurn(NamedTuple):
     state: RobotsState
     now: float
     mine: bool = False
+
+
+class LogLine(NamedTuple):
+    """What the spider of a task logged or printed. ``at``: seconds since the epoch. ``rid`` and
+    ``url`` are those of the request, empty while a worker opens the task."""
+
+    task: int
+    at: float
+    level: int  # as in logging
+    logger: str
+    rid: bytes
+    url: str
+    text: str
 
 
 @dataclass(slots=True)
@@ -153,6 +168,10 @@ class Ledger(Protocol):
     def add_host_stats(self, hosts: Mapping[str, HostStats]) -> None:
         """Adds to the statistics of hosts, in a transaction of its own that waits for no other one
         for long. After an error it is unknown whether they were added."""
+
+    def add_log(self, lines: Sequence[LogLine], lost: Mapping[int, int]) -> None:
+        """Adds to the logs of tasks, in a transaction of its own. ``lost``: how many lines were
+        dropped before, by task. After an error it is unknown whether they were added."""
 
     def close(self) -> None:
         """Releases the connection."""

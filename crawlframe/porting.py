@@ -154,7 +154,7 @@ SETTINGS = {
 }
 _OTHER_SETTINGS = {
     "RETRY_ENABLED": "write retries: 0 for no further tries",
-    "HTTPCACHE_ENABLED": "nothing is cached; leave it out",
+    "HTTPCACHE_ENABLED": "leave it out, and run `crawl --cache`",
     "ITEM_PIPELINES": "write pipelines = [...] in the spider, next to settings",
     "DOWNLOADER_MIDDLEWARES": "list middlewares for the fetch in the attribute middlewares",
     "SPIDER_MIDDLEWARES": "write a method follow for the requests that go out of callbacks",

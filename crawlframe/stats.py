@@ -41,6 +41,7 @@ class PageStats:
 class Counting(Protocol):
     """What runs now, as seen by stats and logs: an Outcome."""
 
+    task: int
     rid: bytes
     url: str
     stats: PageStats | None
@@ -48,6 +49,8 @@ class Counting(Protocol):
 
 # The request whose callback runs in this context; None while a worker opens a task.
 RUNNING: ContextVar[Counting | None] = ContextVar("running")
+# The task that a worker opens in this context.
+OPENING: ContextVar[int] = ContextVar("opening", default=0)
 
 
 class Owner(Protocol):

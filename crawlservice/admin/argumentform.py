@@ -1,5 +1,5 @@
-"""The form that submits a task, with a field for each argument of the spider, built from the schema
-that nodes published."""
+"""The fields in which the arguments of a spider are entered, built from the schema that nodes
+published."""
 
 from __future__ import annotations
 
@@ -18,54 +18,13 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from crawlframe.request import MAX_TASK_PRIORITY
 from crawlframe.secret import masked
 from crawlframe.spider import SpiderInfo
-from crawlservice.tasks.arguments import accepted, problems, resolve
+from crawlservice.tasks.arguments import accepted, resolve
 from crawlservice.tasks.secret_arguments import Schema, has_secrets, takes_secrets
 
 PREFIX = "argument-"
 INPUT_TYPES = {"date": "date", "time": "time", "uri": "url"}
-
-
-class ArgumentForm(forms.Form):
-    """``given`` are the arguments that were filled in, as text: those that differ from the spider's
-    defaults, and the secrets of ``arguments`` whose fields were left as they were. The field of an
-    argument is named PREFIX plus the argument's name."""
-
-    def __init__(
-        self,
-        info: SpiderInfo,
-        data: Any = None,
-        arguments: dict[str, Any] | None = None,
-        priority: int = 0,
-    ) -> None:
-        """``arguments`` and ``priority`` are the initial values; secrets are not shown."""
-        super().__init__(data)
-        self.info = info
-        self.given: dict[str, Any] = {}
-        self._before = arguments or {}
-        self.fields.update(argument_fields(info, arguments or {}))
-        self.fields["priority"] = forms.IntegerField(
-            label=_("priority"),
-            initial=priority,
-            min_value=-MAX_TASK_PRIORITY,
-            max_value=MAX_TASK_PRIORITY,
-            help_text=_("-100 to 100; higher runs first"),
-            widget=UnfoldAdminIntegerFieldWidget(),
-        )
-
-    def clean(self) -> dict[str, Any]:
-        found = super().clean() or {}
-        self.given = filled_in(self.info, found) | {
-            name: value
-            for name, value in self._before.items()
-            if has_secrets(value) and is_untouched(self, name, value)
-        }
-        for name, problem in problems(self.info, self.given, from_text=True).items():
-            if PREFIX + name not in self.errors:
-                self.add_error(PREFIX + name, problem)
-        return found
 
 
 def argument_fields(info: SpiderInfo, arguments: dict[str, Any]) -> dict[str, forms.Field]:
@@ -73,12 +32,12 @@ def argument_fields(info: SpiderInfo, arguments: dict[str, Any]) -> dict[str, fo
     replace the spider's defaults."""
     fields: dict[str, forms.Field] = {}
     for name, schema in info.arguments.get("properties", {}).items():
-        field = _field(schema, info.arguments, name in info.arguments.get("required", ()))
+        field = input_field(schema, info.arguments, name in info.arguments.get("required", ()))
         what = accepted(schema, info.arguments)
         field.label, field.help_text = name, escape(what)  # the theme renders this as HTML
         field.error_messages["required"] = _("This field is required: {what}").format(what=what)
         if name in arguments:
-            _show(field, arguments[name])
+            show(field, arguments[name])
         fields[PREFIX + name] = field
     return fields
 
@@ -117,7 +76,8 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _show(field: forms.Field, value: Any) -> None:
+def show(field: forms.Field, value: Any) -> None:
+    """Makes this the initial value of a field."""
     if isinstance(field, forms.BooleanField):
         field.initial = value
         return
@@ -136,7 +96,8 @@ def _show(field: forms.Field, value: Any) -> None:
         field.widget = UnfoldAdminTextareaWidget(attrs={"rows": 2})
 
 
-def _field(schema: Schema, root: Schema, required: bool) -> forms.Field:
+def input_field(schema: Schema, root: Schema, required: bool) -> forms.Field:
+    """The field in which a value of this JSON schema is entered, as text."""
     own = schema.get("default")
     if takes_secrets(schema, root):  # a page must not even repeat what was typed
         secret = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})

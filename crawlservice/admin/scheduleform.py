@@ -14,9 +14,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from crawlframe.errors import ArgumentError, CrawlframeError
+from crawlframe.overrides import overridden
 from crawlframe.secret import masked
-from crawlframe.spider import SpiderInfo
+from crawlframe.spider import SpiderInfo, SpiderSettings
 from crawlservice.admin.argumentform import PREFIX, argument_fields, filled_in, is_untouched
+from crawlservice.admin.settingfields import clean_settings, setting_fields
 from crawlservice.models import Schedule
 from crawlservice.scheduling.timing import BadTiming, Timing
 from crawlservice.tasks import arguments
@@ -55,9 +57,13 @@ def _make(request: HttpRequest, schedule: Schedule | None) -> type[ScheduleForm]
         spider = Chosen(name, None, str(error), stored)
     # A form sent with JSON is read as JSON, even if the spider is known by now.
     if spider.info is None or "arguments" in request.POST:
-        return type("Form", (WrittenForm,), {"chosen": spider, "argument_names": ("arguments",)})
+        written = {"argument_names": ("arguments",), "setting_names": ("overrides",)}
+        return type("Form", (WrittenForm,), {"chosen": spider, **written})
     fields = argument_fields(spider.info, stored)
-    return type("Form", (TypedForm,), {"chosen": spider, "argument_names": (*fields,), **fields})
+    kept = schedule.overrides if schedule and name == own else {}
+    settings = setting_fields(spider.info, kept)
+    names = {"argument_names": (*fields,), "setting_names": (*settings,)}
+    return type("Form", (TypedForm,), {"chosen": spider, **names, **fields, **settings})
 
 
 class ScheduleForm(forms.ModelForm):
@@ -66,6 +72,7 @@ class ScheduleForm(forms.ModelForm):
 
     chosen: Chosen
     argument_names: tuple[str, ...]  # of its argument fields
+    setting_names: tuple[str, ...]
 
     def __init__(self, data: Any = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(data, *args, **kwargs)
@@ -104,7 +111,9 @@ class TypedForm(ScheduleForm):
         for name, problem in arguments.problems(info, values, from_text=False).items():
             if PREFIX + name not in self.errors:
                 self.add_error(PREFIX + name, problem)
+        settings = clean_settings(self, info, cleaned)
         if not self.errors:
+            self.instance.overrides = settings
             self.instance.arguments = sealed(arguments.check(info, values, from_text=False))
         return cleaned
 
@@ -147,7 +156,19 @@ class WrittenForm(ScheduleForm):
                 cleaned["arguments"] = sealed(checked)
             except ArgumentError as error:
                 self.add_error("arguments", str(error))
+        self._check_settings(cleaned)
         return cleaned
+
+    def _check_settings(self, cleaned: dict[str, Any]) -> None:
+        given = cleaned.get("overrides")
+        cleaned["overrides"] = given = {} if given is None else given
+        if not isinstance(given, dict):
+            self.add_error("overrides", _('Enter a JSON object, such as {"delay": 2}.'))
+            return
+        try:
+            overridden(self.chosen.info.settings if self.chosen.info else SpiderSettings(), given)
+        except ArgumentError as error:
+            self.add_error("overrides", str(error))
 
 
 class SpiderInput(forms.TextInput):

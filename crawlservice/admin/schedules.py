@@ -70,11 +70,16 @@ class ScheduleAdmin(Owner):
 
     def get_fieldsets(self, request: HttpRequest, obj: Schedule | None = None) -> Any:
         may_change = obj is None or self.has_change_permission(request, obj)
-        fields = form_for(request, obj).argument_names if may_change else ("told_arguments",)
+        fields: tuple[str, ...] = ("told_arguments",)
+        settings: tuple[str, ...] = ("overrides",)
+        if may_change:
+            form = form_for(request, obj)
+            fields, settings = form.argument_names, form.setting_names
         nothing = "" if fields else _("This spider takes no arguments.")
         return (
             (None, {"fields": ("name", "spider", "priority")}),
             (_("Arguments"), {"fields": fields, "description": nothing}),
+            (_("Settings of its tasks"), {"fields": settings, "classes": ("collapse",)}),
             (_("When"), {"fields": ("cron", "every", "timezone", "next_times")}),
             (_("Rules"), {"fields": ("overlap", "missed", "enabled")}),
         )

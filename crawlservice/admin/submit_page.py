@@ -17,11 +17,12 @@ from django.utils.translation import gettext as _
 from crawlframe.errors import CrawlframeError, FrontierError
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.roles import may_steer, may_submit
-from crawlservice.admin.argumentform import ArgumentForm
 from crawlservice.admin.steering import note
+from crawlservice.admin.submitform import SubmitForm
 from crawlservice.models import Task
 from crawlservice.tasks import submit
 from crawlservice.tasks.arguments import shortened
+from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.secret_arguments import has_secrets, readable
 
 VIEW = "crawlservice.view_task"
@@ -57,8 +58,7 @@ def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     except CrawlframeError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("admin:submit"))
-    arguments, priority = _cloned(request, info)
-    form = ArgumentForm(info, request.POST or None, arguments, priority)
+    form = SubmitForm(info, request.user, request.POST or None, *_cloned(request, info))
     if request.method == "POST" and form.is_valid() and (answer := _submit(request, form)):
         return answer
     context: dict[str, Any] = {
@@ -70,7 +70,7 @@ def _form(site: AdminSite, request: HttpRequest, name: str) -> HttpResponse:
     return TemplateResponse(request, "admin/crawlservice/submit_form.html", context)
 
 
-def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
+def _submit(request: HttpRequest, form: SubmitForm) -> HttpResponse | None:
     try:
         with transaction.atomic():  # recorded even if Redis could not be updated
             task = submit.submit(
@@ -80,8 +80,10 @@ def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
                 from_text=True,
                 info=form.info,
                 user=request.user,
+                settings=form.settings,
             )
-            note(request, "submit", task, spider=task.spider, arguments=shortened(task.arguments))
+            arguments = shortened(task.arguments)
+            note(request, "submit", task, spider=task.spider, arguments=arguments, **detail(task))
     except FrontierError as error:  # the message says whether the task was recorded anyway
         messages.error(request, str(error))
         return HttpResponseRedirect(reverse("admin:crawlservice_task_changelist"))
@@ -92,17 +94,17 @@ def _submit(request: HttpRequest, form: ArgumentForm) -> HttpResponse | None:
     return HttpResponseRedirect(reverse("admin:crawlservice_task_change", args=[task.pk]))
 
 
-def _cloned(request: HttpRequest, info: SpiderInfo) -> tuple[dict[str, Any], int]:
-    """The arguments and the priority that are filled in: those of the task to be cloned. Its
+def _cloned(request: HttpRequest, info: SpiderInfo) -> tuple[dict[str, Any], int, dict[str, Any]]:
+    """Arguments, priority and settings that are filled in: those of the task to be cloned. Its
     secrets are only for those who control it: with other arguments, they could be sent
     anywhere."""
     number = request.GET.get("clone", "")
     if not re.fullmatch(r"\d{1,18}", number) or not request.user.has_perm(VIEW):
-        return {}, 0
+        return {}, 0, {}
     task = Task.objects.filter(pk=int(number), spider=info.name).defer("seeds").first()
     if task is None:
-        return {}, 0
+        return {}, 0, {}
     arguments = readable(task.arguments)
     if not may_steer(request.user, task):
         arguments = {name: value for name, value in arguments.items() if not has_secrets(value)}
-    return arguments, task.priority
+    return arguments, task.priority, task.overrides

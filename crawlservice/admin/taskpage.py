@@ -25,7 +25,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from crawlframe.errors import CrawlframeError
 from crawlservice.accounts.roles import may_steer, may_submit
-from crawlservice.admin import limits
+from crawlservice.admin import limits, tasklog
 from crawlservice.admin.live import STOP, part
 from crawlservice.admin.steering import VERBS, note, steer
 from crawlservice.display import state_label
@@ -66,6 +66,8 @@ def urls(site: AdminSite) -> list[URLPattern]:
         live("now", now),
         live("summary", summary_part),
         live("chart", chart),
+        live("log", log_part),
+        path("<int:pk>/log.txt", site.admin_view(tasklog.download), name=name("logfile")),
         path(
             "<int:pk>/limits/",
             site.admin_view(lambda request, pk: limits.page(site, request, pk)),
@@ -93,6 +95,8 @@ def page(site: AdminSite, request: HttpRequest, pk: str) -> HttpResponse:
         "formats": [suffix.removeprefix(".") for suffix in export.FORMATS],
         **_now(request, task),
         **_summary(task),
+        **tasklog.shown(task),
+        "log_complete": tasklog.is_complete(task),
     }
     return TemplateResponse(request, "admin/crawlservice/task.html", context)
 
@@ -112,6 +116,15 @@ def summary_part(request: HttpRequest, pk: int) -> HttpResponse:
     status = 200 if task.state in Task.ACTIVE else STOP
     name = "admin/crawlservice/_task_summary.html"
     return TemplateResponse(request, name, _summary(task), status=status)
+
+
+@require_safe
+def log_part(request: HttpRequest, pk: int) -> HttpResponse:
+    """The fragment with the newest lines of its log."""
+    task = _task(pk)
+    status = STOP if tasklog.is_complete(task) else 200
+    name = "admin/crawlservice/_task_log.html"
+    return TemplateResponse(request, name, tasklog.shown(task), status=status)
 
 
 @require_safe

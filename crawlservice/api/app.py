@@ -5,7 +5,18 @@ from __future__ import annotations
 from django.urls import URLPattern
 from ninja import NinjaAPI
 
-from crawlservice.api import errors, events, hosts, items, nodes, pages, schedules, spiders, tasks
+from crawlservice.api import (
+    errors,
+    events,
+    hosts,
+    items,
+    log,
+    nodes,
+    pages,
+    schedules,
+    spiders,
+    tasks,
+)
 from crawlservice.api.auth import Bearer, known_only
 from crawlservice.api.limits import Rate, only_known
 
@@ -27,7 +38,7 @@ api = NinjaAPI(
 )
 errors.handle(api)
 api.add_decorator(only_known)
-for part in (tasks, items, pages, spiders, nodes, hosts, schedules, events):
+for part in (tasks, log, items, pages, spiders, nodes, hosts, schedules, events):
     api.add_router("", part.router)
 
 urls = api.urls

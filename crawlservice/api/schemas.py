@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from crawlframe.request import MAX_TASK_PRIORITY
 from crawlservice.models import SPIDER
@@ -31,6 +31,9 @@ class TaskIn(Given):
     spider: SpiderName
     arguments: dict[str, Any] = {}
     priority: Priority = 0
+    settings: dict[str, Any] = Field(
+        {}, description="what this task has instead of the settings of its spider, such as `delay`"
+    )
 
 
 def _one_or_many(given: Any) -> str:
@@ -101,6 +104,7 @@ class TaskOut(BaseModel):
     reason: str = Field(description="why it has this outcome, in a sentence")
     arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
+    settings: dict[str, Any] = Field(description="what it has instead of its spider's settings")
     limits: dict[str, Any] = Field(description="as its spider was published, or changed since")
     created_at: datetime
     finished_at: datetime | None
@@ -209,6 +213,22 @@ class PagesOut(BaseModel):
     next: int | None
 
 
+class LogLineOut(BaseModel):
+    id: int
+    at: datetime = Field(description="by the clock of the machine on which the spider ran")
+    level: str = Field(description="DEBUG, INFO, WARNING, ERROR, CRITICAL or a level of its own")
+    logger: str = Field(description="`stdout` and `stderr`: it was printed")
+    rid: UUID | None = Field(description="id of the request that ran; null: none did")
+    url: str = Field(description="of that request, `start:` and `end:` included")
+    text: str = Field(description="with ******** for each secret argument")
+
+
+class LogOut(BaseModel):
+    lines: list[LogLineOut]
+    next: int | None
+    dropped: int = Field(description="older lines that are not kept")
+
+
 class SpiderOut(BaseModel):
     name: str
     doc: str
@@ -259,6 +279,10 @@ class ScheduleOut(BaseModel):
     spider: str
     arguments: dict[str, Any] = Field(description="with ******** for each secret")
     priority: int
+    settings: dict[str, Any] = Field(
+        validation_alias=AliasChoices("overrides", "settings"),
+        description="what its tasks have instead of the spider's settings",
+    )
     cron: str
     every: int | None
     timezone: str

@@ -30,6 +30,7 @@ from crawlservice.tasks.arguments import shortened
 from crawlservice.tasks.budgets import stops, traps_of
 from crawlservice.tasks.bulk_submit import Wanted
 from crawlservice.tasks.forecast import Forecast, forecasts
+from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress import read
 from crawlservice.tasks.retry import retry
 from crawlservice.tasks.starting import yielded
@@ -187,7 +188,7 @@ def _show(task_id: int) -> TaskOut:
 
 
 def _wanted(task: TaskIn) -> Wanted:
-    return Wanted(task.spider, task.arguments, task.priority)
+    return Wanted(task.spider, task.arguments, task.priority, task.settings)
 
 
 def _submit(
@@ -196,7 +197,8 @@ def _submit(
     caller: Caller = request.auth  # type: ignore[attr-defined]
 
     def recorded(task: Task) -> None:
-        caller.record("submit", task, spider=task.spider, arguments=shortened(task.arguments))
+        arguments = shortened(task.arguments)
+        caller.record("submit", task, spider=task.spider, arguments=arguments, **detail(task))
 
     try:
         if key is None:
@@ -248,6 +250,7 @@ def _out(
         reason=task.reason,
         arguments=task.shown_arguments,
         priority=task.priority,
+        settings=task.overrides,
         limits=submit.limits_as_written(task),
         created_at=task.created_at,
         finished_at=task.finished_at,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -22,6 +24,7 @@ from crawlframe.program import command
 from crawlframe.spider import SpiderInfo
 from crawlservice.accounts.journal import change, record
 from crawlservice.cli.local_node import LocalNode, NodeEnded
+from crawlservice.cli.prompt import PromptServer, wants_prompts
 from crawlservice.cli.report import report
 from crawlservice.cli.secret_input import ASKED, with_secrets
 from crawlservice.cli.terminal import watch
@@ -30,8 +33,9 @@ from crawlservice.connections.frontier import frontier
 from crawlservice.demosite import DemoServer, DemoSiteError
 from crawlservice.models import Task
 from crawlservice.tasks import arguments as spider_arguments
-from crawlservice.tasks import outcomes
+from crawlservice.tasks import outcomes, overrides
 from crawlservice.tasks.export import check_target, export, place_of
+from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.progress import Progress
 from crawlservice.tasks.secret_arguments import has_secrets
 from crawlservice.tasks.submit import cancel, pause, submit
@@ -67,11 +71,14 @@ class Crawl:
     arguments: dict[str, str]
     console: Console
     priority: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)  # of the task, over the spider's
     workers: int | None = None
     concurrency: int | None = None
     output: Path | None = None
     format: str | None = None
     demo: Demo | None = None
+    cache: str = ""  # as the setting of a node
+    _prompts: bool = field(default=False, init=False)  # callbacks may stop at a prompt
     _node_gone: bool = field(default=False, init=False)
     _shown: dict[str, str] = field(default_factory=dict, init=False)  # arguments to be typed again
 
@@ -91,6 +98,15 @@ class Crawl:
         typed, self.arguments = self.arguments, with_secrets(info, self.arguments)
         checked = spider_arguments.check(info, self.arguments, from_text=True)
         self._shown = {n: ASKED if has_secrets(checked[n]) else text for n, text in typed.items()}
+        overrides.check(info, self.settings)
+        self._prompts = (
+            self.console.is_terminal
+            and sys.stdin.isatty()
+            and sys.stdout.isatty()
+            and wants_prompts(registry, settings.CRAWLFRAME.spiders)
+        )
+        if self._prompts:
+            self._print("note: spiders may call inspect, so one page is crawled at a time")
         self._check_nodes(info)
         server = self._demo_server()
         try:
@@ -105,8 +121,9 @@ class Crawl:
                         priority=self.priority,
                         from_text=True,
                         info=info,
+                        settings=self.settings,
                     )
-                    record("submit", task=task, command=True)
+                    record("submit", task=task, command=True, **detail(task))
                 last = self._crawl(task, server)
                 self._sum_up(last, server)
         except DemoSiteError as error:
@@ -118,6 +135,11 @@ class Crawl:
         here = _code_here() if nodes else ""
         for node in nodes:
             who = f"node {node.node} (process {node.pid} on {node.machine})"
+            if self.cache:
+                raise CrawlFailed(
+                    f"{who} would take part, and does not use the cache of this command; stop it "
+                    "first"
+                )
             code = f"code {node.code.version}" if node.code.version else "code of its own"
             if (node.spiders or node.code.version) and info.name not in node.spiders:
                 raise CrawlFailed(
@@ -144,21 +166,29 @@ class Crawl:
         return self.demo.server(self.arguments.get("city"))
 
     def _crawl(self, task: Task, server: DemoServer | None) -> Progress:
-        env = {}
+        env = {"CRAWLFRAME_CACHE": self.cache} if self.cache else {}
         if server is not None:
             allowed = [os.environ.get("CRAWLFRAME_ALLOW_PRIVATE", ""), LOOPBACK]
             env["CRAWLFRAME_ALLOW_PRIVATE"] = " ".join(filter(None, allowed))
+        workers, concurrency, prompts = self.workers, self.concurrency, None
+        if self._prompts:
+            prompts = PromptServer()
+            env |= prompts.environment
+            workers, concurrency = workers or 1, concurrency or 1
         node = LocalNode(
             f"crawl-{task.pk}",
             f"{settings.CRAWLFRAME.node}.crawl{os.getpid()}",
-            workers=self.workers,
-            concurrency=self.concurrency,
+            workers=workers,
+            concurrency=concurrency,
             env=env,
         )
         try:
-            with node:
+            with prompts or nullcontext(), node:
                 self._print(f"task {task.pk}: {task.spider}, log {node.log}")
-                last = watch(task.pk, self.console, lambda progress: self._check(node, progress))
+                last = watch(
+                    *(task.pk, self.console, lambda progress: self._check(node, progress)),
+                    lambda: prompts.serve if prompts is not None and prompts.waits else None,
+                )
                 node.settle()
                 return last
         except BrokenPipeError:  # nobody reads the output any more
@@ -224,6 +254,8 @@ class Crawl:
         if self.output is None:
             given = [f" -a {shlex.quote(f'{k}={v}')}" for k, v in self._shown.items()]
             how = " --demo" if self.demo else "".join(given)
+            how += f" --cache={self.cache}" if self.cache else ""
+            how += "".join(f" -s {shlex.quote(one)}" for one in overrides.as_pairs(self.settings))
             again = command(f"crawl {self.spider}{how} -o items.csv")
             lines.append(f"{again}   (to a file)")
         return [*lines, f"{command('up')}   (web admin and a node that keeps running)"]

@@ -17,6 +17,7 @@ from crawlframe.links import is_within
 from crawlframe.record import Hop
 from crawlframe.request import Request
 from crawlframe.response import Response
+from crawlframe.shell import view
 from crawlframe.spider import Spider, SpiderSettings, read_settings
 from crawlservice.cli.robots_check import PageRobots
 
@@ -30,15 +31,24 @@ class PageFetcher:
     downloader: str | None = None
     robots: bool = False  # ask robots.txt
     identity: Identity | None = field(default=None, repr=False)
+    cookies: TaskCookies = field(default_factory=TaskCookies, repr=False)  # of all its fetches
 
-    def fetch(self, url: str) -> Response:
-        """Any status is fine. Raises BadRequest, FetchError and MiddlewareFailed; RobotsForbidden
-        if robots.txt is asked."""
-        return asyncio.run(self._fetch(Request(url, downloader=self.downloader)))
+    @property
+    def spider_settings(self) -> SpiderSettings:
+        """Those of the spider; the defaults without one."""
+        return read_settings(type(self.spider)) if self.spider else SpiderSettings()
+
+    def fetch(self, what: str | Request) -> Response:
+        """Fetches a URL or a Request. Any status is fine. Raises BadRequest, FetchError and
+        MiddlewareFailed; RobotsForbidden if robots.txt is asked."""
+        request = what if isinstance(what, Request) else Request(what)
+        if request.downloader is None:
+            request = request.replace(downloader=self.downloader)
+        return asyncio.run(self._fetch(request))
 
     async def _fetch(self, request: Request) -> Response:
-        settings = read_settings(type(self.spider)) if self.spider else SpiderSettings()
-        downloader, jar = Downloader(self.settings, self.identity), TaskCookies()
+        settings, jar = self.spider_settings, self.cookies
+        downloader = Downloader(self.settings, self.identity)
         check = None
         if self.robots:
             check = PageRobots(self.settings, downloader.fetch, settings.user_agent or "")
@@ -75,19 +85,39 @@ class PageFetcher:
         return not domains or is_within(hostname, domains)
 
 
-def shell(fetcher: PageFetcher, response: Response) -> None:
-    """A prompt with ``response``, ``request``, ``spider`` and ``fetch(url)``: IPython if there is
-    one, else Python's own."""
+def names_of(fetcher: PageFetcher, response: Response | None) -> dict[str, Any]:
+    """The names at the prompt. ``fetch`` also makes what it fetched the new ``response`` and
+    ``request``."""
+
+    def fetch(what: str | Request) -> Response:
+        """Fetch a URL or a Request; it becomes `response`, and its request `request`."""
+        fetched = fetcher.fetch(what)
+        names.update(response=fetched, request=fetched.request)
+        return fetched
+
     names: dict[str, Any] = {
         "response": response,
-        "request": response.request,
+        "request": response.request if response is not None else None,
         "spider": fetcher.spider,
-        "fetch": fetcher.fetch,
+        "settings": fetcher.spider_settings,
+        "fetch": fetch,
+        "view": view,
+        "Request": Request,
     }
-    banner = (
-        f"response = {response.status} {response.url} ({len(response.body):,} bytes, "
-        f"{response.kind})\nresponse.css(), .xpath(), .soup, .tree, .json(), .text, .headers; "
-        "request, spider; fetch(url) gives another response. Ctrl-D leaves."
+    return names
+
+
+def shell(fetcher: PageFetcher, response: Response | None) -> None:
+    """A prompt with these names: IPython if there is one, else Python's own."""
+    names = names_of(fetcher, response)
+    banner = ""
+    if response is not None:
+        size = f"{len(response.body):,} bytes, {response.kind}"
+        banner = f"response = {response.status} {response.url} ({size})\n"
+    banner += (
+        "response.css(), .xpath(), .soup, .tree, .json(), .text, .headers; request, spider, "
+        "settings\nfetch(url or Request) fetches another one; view(response) opens a browser. "
+        "Ctrl-D leaves."
     )
     try:
         from IPython import start_ipython

@@ -134,6 +134,15 @@ def add_output(parser: ArgumentParser, *, required: bool = False) -> None:
     )  # fmt: skip
 
 
+def add_settings(parser: ArgumentParser) -> None:
+    """Adds the option that changes settings for one task."""
+    parser.add_argument(
+        "-s", dest="overrides", action="append", default=[], metavar="NAME=VALUE",
+        help="a setting that this task has instead of that of its spider, such as delay=2; may be "
+        "repeated",
+    )  # fmt: skip
+
+
 def plain(text: str) -> str:
     """``text`` without what could control a terminal."""
     return "".join(mark if mark.isprintable() or mark == "\n" else "\ufffd" for mark in text)
@@ -254,15 +263,27 @@ def _numbers(now: Progress) -> dict[str, int]:
 
 
 def watch(
-    task_id: int, console: Console, each_time: Callable[[Progress], None] = lambda _: None
+    task_id: int,
+    console: Console,
+    each_time: Callable[[Progress], None] = lambda _: None,
+    interruption: Callable[[], Callable[[], None] | None] = lambda: None,
 ) -> Progress:
     """Shows a task until it has ended. Returns its last numbers.
 
-    ``each_time`` is called after each refresh; an exception that it raises ends the watching."""
+    ``each_time`` is called after each refresh; an exception that it raises ends the watching. What
+    ``interruption`` returns is called while nothing is shown."""
     view = TaskProgressView()
     if console.is_terminal:
-        with Live(view, console=console, refresh_per_second=8):
-            return _follow(task_id, view, LIVE_EVERY, each_time, lambda: None)
+        with Live(view, console=console, refresh_per_second=8) as live:
+
+            def look(progress: Progress) -> None:
+                if (interrupt := interruption()) is not None:
+                    live.stop()
+                    interrupt()
+                    live.start(refresh=True)
+                each_time(progress)
+
+            return _follow(task_id, view, LIVE_EVERY, look, lambda: None)
 
     def print_line() -> None:
         print(view.line(), file=console.file, flush=True)

@@ -3,7 +3,7 @@ and follow-ups; the unique rid decides which run of a request counts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -18,6 +18,7 @@ from crawlframe.ledger import (
     Ledger,
     LedgerAway,
     LedgerRefused,
+    LogLine,
     Recorded,
     RobotsTurn,
     StartPart,
@@ -33,7 +34,7 @@ from crawlservice.ledger.ending import end, summary_of
 from crawlservice.ledger.rows import insert, read
 from crawlservice.models import Task
 from crawlservice.recipes.current import current, numbers
-from crawlservice.tasks import budgets, stats
+from crawlservice.tasks import budgets, log, stats
 from crawlservice.tasks.secret_arguments import revealed
 
 TOO_MUCH = "54"  # class of PostgreSQL errors: a limit of the program is exceeded
@@ -53,11 +54,13 @@ class DjangoLedger(Ledger):
 
     def task(self, task: int) -> TaskSpec | None:
         with _named_errors():
-            row = Task.objects.only("spider", "arguments", "priority").filter(pk=task).first()
+            rows = Task.objects.only("spider", "arguments", "priority", "overrides")
+            row = rows.filter(pk=task).first()
             recipe = current(row.spider) if row else None
         if row is None:
             return None
-        return TaskSpec(task, row.spider, revealed(row.arguments), row.priority, recipe)
+        arguments = revealed(row.arguments)
+        return TaskSpec(task, row.spider, arguments, row.priority, row.overrides, recipe)
 
     def recipe_numbers(self, names: Collection[str]) -> dict[str, int]:
         with _named_errors():
@@ -126,6 +129,10 @@ class DjangoLedger(Ledger):
     def add_host_stats(self, hosts: Mapping[str, HostStats]) -> None:
         with _named_errors():
             host_stats.add(hosts)
+
+    def add_log(self, lines: Sequence[LogLine], lost: Mapping[int, int]) -> None:
+        with _named_errors():
+            log.add(lines, lost)
 
     def close(self) -> None:
         default_connection.close()

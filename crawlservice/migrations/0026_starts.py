@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("crawlservice", "0024_recipes"),
+        ("crawlservice", "0025_tasklog"),
     ]
 
     operations = [

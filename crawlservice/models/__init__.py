@@ -1,11 +1,12 @@
-"""The source of truth: tasks and schedules, the ledger and its items, hosts, the cluster, people,
-the outbox, the robots.txt of origins, recipes, and our identity."""
+"""The source of truth: tasks and schedules, the ledger and its items, logs, hosts, the cluster,
+people, the outbox, the robots.txt of origins, recipes, and our identity."""
 
 from crawlservice.models.budget import Spent, Trap
 from crawlservice.models.cluster import Era, Generation, Installation, Sample
 from crawlservice.models.host import HELD, HOST, NOTE, ORDERED, UNSENT, Host
 from crawlservice.models.identity import BotKey, HostCredential
 from crawlservice.models.ledger import VERSION, Item, Page, StartPart, Stat
+from crawlservice.models.log import LogLine, TaskLog
 from crawlservice.models.outbox import Delivery, Event, Webhook
 from crawlservice.models.people import Action, SetupLink, Submission, Token
 from crawlservice.models.recipe import Recipe, RecipeVersion
@@ -15,6 +16,7 @@ from crawlservice.models.task import SPIDER, Run, Schedule, Task
 __all__ = (
     "HELD", "HOST", "NOTE", "ORDERED", "SPIDER", "UNSENT", "VERSION", "Action", "BotKey",
     "Delivery", "Era", "Event", "Generation", "Host", "HostCredential", "Installation", "Item",
-    "Page", "Recipe", "RecipeVersion", "RobotsFile", "Run", "Sample", "Schedule", "SetupLink",
-    "Spent", "StartPart", "Stat", "Submission", "Task", "Token", "Trap", "Webhook",
+    "LogLine", "Page", "Recipe", "RecipeVersion", "RobotsFile", "Run", "Sample", "Schedule",
+    "SetupLink", "Spent", "StartPart", "Stat", "Submission", "Task", "TaskLog", "Token", "Trap",
+    "Webhook",
 )  # fmt: skip

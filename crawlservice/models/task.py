@@ -42,6 +42,13 @@ class Task(models.Model):
     settings = models.JSONField(
         _("limits"), default=dict, blank=True, help_text=_("as the spider was published")
     )
+    overrides = models.JSONField(
+        _("settings"),
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text=_("settings that it has instead of those of its spider"),
+    )
     published_limits = models.JSONField(
         null=True,
         editable=False,
@@ -222,6 +229,13 @@ class Schedule(models.Model):
         default=0,
         validators=(MinValueValidator(-MAX_TASK_PRIORITY), MaxValueValidator(MAX_TASK_PRIORITY)),
         help_text=_("-100 to 100; higher runs first"),
+    )
+    overrides = models.JSONField(
+        _("settings"),
+        default=dict,
+        db_default={},
+        blank=True,
+        help_text=_("settings that its tasks have instead of those of the spider"),
     )
     cron = models.CharField(
         _("cron"),

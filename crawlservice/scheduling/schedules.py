@@ -25,6 +25,7 @@ from crawlservice.models import Event, Run, Schedule, Task
 from crawlservice.scheduling.timing import BadTiming, Timing
 from crawlservice.security.sealing import SealError
 from crawlservice.tasks import submit
+from crawlservice.tasks.overrides import detail
 from crawlservice.tasks.secret_arguments import has_secrets, revealed
 
 log = logging.getLogger(__name__)
@@ -200,12 +201,19 @@ def _submit(schedule: Schedule, run: Run, found: Found, user: User | None = None
             info=found,
             schedule=schedule,
             user=user,
+            settings=schedule.overrides,
         )
         run.outcome = Run.Outcome.SUBMITTED
         clear(schedule)
         _seal(schedule, run.task)
         if user is None:
-            record("submit", task=run.task, schedule=schedule.name, by_itself=True)
+            record(
+                "submit",
+                task=run.task,
+                schedule=schedule.name,
+                by_itself=True,
+                **detail(run.task),
+            )
     except (UnknownSpider, ArgumentError, SealError) as error:
         log.warning("schedule %s cannot start: %s", schedule, error)
         run.outcome, run.problem = Run.Outcome.FAILED, str(error)

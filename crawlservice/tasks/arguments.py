@@ -125,7 +125,7 @@ def check(info: SpiderInfo, given: dict[str, Any], *, from_text: bool) -> dict[s
         name = str(error.absolute_path[0])
         raise _refusal(info, name, given[name], error)
     for name, value in plain.items():
-        if not _storable(value):
+        if not storable(value):
             text = gettext(
                 "argument {name!r} of spider {spider!r}: {value!r} cannot be stored; leave out "
                 "NUL characters, broken Unicode, NaN and Infinity"
@@ -166,7 +166,7 @@ def read(info: SpiderInfo, name: str, text: Any) -> Any:
     if has_secrets(text):
         return text
     try:
-        return _read(text, info.arguments["properties"][name], info.arguments)
+        return from_text(text, info.arguments["properties"][name], info.arguments)
     except ValueError:
         raise _refusal(info, name, text) from None
 
@@ -232,7 +232,7 @@ def _refusal(
     )
 
 
-def _read(text: str, schema: Schema, root: Schema) -> Any:
+def from_text(text: str, schema: Schema, root: Schema) -> Any:
     """``text`` as a value of the schema's type. Raises ValueError."""
     schema = resolve(schema, root)
     if "enum" in schema or "const" in schema:
@@ -278,7 +278,7 @@ def _read_any(text: str, choices: list[Schema], root: Schema) -> Any:
         if choice.get("type") == "null" and has_text and text != "null":
             continue
         try:
-            return _read(text, choice, root)
+            return from_text(text, choice, root)
         except ValueError:
             continue
     raise ValueError
@@ -292,7 +292,7 @@ def _read_list(text: str, schema: Schema, root: Schema) -> list[Any]:
     first: list[Schema] = schema.get("prefixItems", [])
     rest = schema.get("items")
     kinds = first + [rest if isinstance(rest, dict) else {}] * max(0, len(parts) - len(first))
-    return [_read(part, kind, root) for part, kind in zip(parts, kinds, strict=False)]
+    return [from_text(part, kind, root) for part, kind in zip(parts, kinds, strict=False)]
 
 
 def resolve(schema: Schema, root: Schema) -> Schema:
@@ -303,15 +303,15 @@ def resolve(schema: Schema, root: Schema) -> Schema:
     return {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
 
 
-def _storable(value: Any) -> bool:
+def storable(value: Any) -> bool:
     """Whether PostgreSQL's jsonb and JSON can store it: no U+0000, lone surrogates or NaN."""
     if isinstance(value, str):
         return "\0" not in value and not any("\ud800" <= mark <= "\udfff" for mark in value)
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, dict):
-        return all(_storable(key) and _storable(inner) for key, inner in value.items())
-    return not isinstance(value, list) or all(map(_storable, value))
+        return all(storable(key) and storable(inner) for key, inner in value.items())
+    return not isinstance(value, list) or all(map(storable, value))
 
 
 def _shown(value: Any) -> str:

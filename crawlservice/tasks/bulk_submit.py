@@ -30,6 +30,7 @@ class Wanted(NamedTuple):
     spider: str
     arguments: dict[str, Any]
     priority: int = 0
+    settings: dict[str, Any] = {}
 
 
 class KeyReused(CrawlframeError):
@@ -83,7 +84,8 @@ def submit_once(
 
 def _digest(wanted: Sequence[Wanted]) -> str:
     """With the installation's key: a short secret could be guessed from a bare digest."""
-    content = json.dumps(wanted, sort_keys=True)
+    # Without settings, as before there were any: keys live longer than a release.
+    content = json.dumps([one if one.settings else one[:3] for one in wanted], sort_keys=True)
     return salted_hmac("crawlframe submission", content, algorithm="sha256").hexdigest()
 
 
@@ -98,9 +100,16 @@ def _submit(
     recorded: Callable[[Task], None],
 ) -> list[Task]:
     tasks = []
-    for place, (spider, arguments, priority) in enumerate(wanted):
+    for place, (spider, arguments, priority, settings) in enumerate(wanted):
         try:
-            task = submit(spider, arguments, priority=priority, info=known[spider], user=user)
+            task = submit(
+                spider,
+                arguments,
+                priority=priority,
+                info=known[spider],
+                user=user,
+                settings=settings,
+            )
         except ArgumentError as error:
             raise Refused(place, error) if len(wanted) > 1 else error from None
         recorded(task)

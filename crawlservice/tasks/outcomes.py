@@ -219,10 +219,13 @@ def _without_last(runs: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
     return [(task, items - of_last.get(task, 0)) for task, items, _ in runs]
 
 
-def arguments_hash(spider: str, arguments: dict[str, Any]) -> int:
-    """A number of 64 bits that runs of a spider with equal arguments share. Secrets are left out:
-    one that is easily guessed could be found by its hash."""
-    text = json.dumps([spider, masked(arguments)], sort_keys=True)
+def arguments_hash(
+    spider: str, arguments: dict[str, Any], overrides: dict[str, Any] | None = None
+) -> int:
+    """A number of 64 bits that runs of a spider with equal arguments and settings share. Secrets
+    are left out: one that is easily guessed could be found by its hash."""
+    own = [overrides] if overrides else []
+    text = json.dumps([spider, masked(arguments), *own], sort_keys=True)
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), signed=True)
 
 

@@ -4,7 +4,7 @@ The database is updated first; if Redis misses something, the steward adds it la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,6 +36,7 @@ from crawlservice.models import Schedule, Task
 from crawlservice.recipes import current as recipes
 from crawlservice.tasks import arguments as spider_arguments
 from crawlservice.tasks import budgets, outcomes
+from crawlservice.tasks import overrides as task_settings
 from crawlservice.tasks.secret_arguments import sealed
 
 SWEEP = 2.0  # seconds for which a caller empties queues in Redis; a steward does the rest
@@ -71,10 +72,12 @@ def submit(
     info: SpiderInfo | None = None,
     user: User | None = None,
     schedule: Schedule | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Task:
     """Creates and starts a task. The spider must be published by a node, or described by ``info``.
-    ``arguments`` may have Secrets, as ``revealed`` returns them. ``user``: the task's owner. Within
-    a transaction of the caller, Redis is updated on commit.
+    ``arguments`` may have Secrets, as ``revealed`` returns them. ``settings``: those that it has
+    instead of its spider's. ``user``: the task's owner. Within a transaction of the caller, Redis
+    is updated on commit.
 
     Raises UnknownSpider, ArgumentError, and FrontierError: RedisNotUpdated after the task was
     recorded."""
@@ -84,12 +87,15 @@ def submit(
         )
     info = info or published(spider)
     checked = sealed(spider_arguments.check(info, arguments, from_text=from_text))
-    hash_ = outcomes.arguments_hash(info.name, checked)
+    overrides = dict(settings or {})
+    hash_ = outcomes.arguments_hash(info.name, checked, overrides)
     task = Task(
         spider=info.name,
         arguments=checked,
         priority=priority,
-        settings=_published(info.settings) | ({"workers": 1} if info.workers else {}),
+        settings=_published(task_settings.check(info, overrides, user))
+        | ({"workers": 1} if info.workers else {}),
+        overrides=overrides,
         arguments_hash=hash_,
         previous_na=outcomes.previous_na(hash_),
         ends=info.ends,

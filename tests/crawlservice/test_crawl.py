@@ -81,6 +81,41 @@ def test_a_csv_and_plain_progress_lines(manage: Manage, tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
+def test_settings_of_the_task_are_in_force_and_shown(manage: Manage) -> None:
+    with DemoServer(listings=60) as demo:
+        given = ["-a", f"site={demo.url}", "-s", "page_limit=4", "-s", "delay=0"]
+        done = manage("crawl", "listings", *given, "--workers", 1)
+        wrong = manage("crawl", "listings", *given, "-s", "robots=perhaps")
+        asked = demo.stats()["requests"]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"settings +page_limit=4  delay=0", done.stdout)
+    assert "-s page_limit=4 -s delay=0" in done.stdout  # in the command to repeat it
+    assert re.search(r"requests +5\b", done.stdout)  # with that of start
+    assert asked <= 4  # robots.txt is not counted
+    assert wrong.returncode == 1
+    assert "setting 'robots': 'perhaps' is not accepted; give true or false" in wrong.stderr
+
+
+def test_pages_are_fetched_once_with_the_cache(manage: Manage, tmp_path: Path) -> None:
+    """One page waits a second for its host; the second run needs no minute for sixty."""
+    out = tmp_path / "out.jsonl"
+    with DemoServer(listings=60) as demo:
+        given = ["-a", f"site={demo.url}", "--workers", 1, "-o", out]
+        first = manage("crawl", "listings", *given, "--cache", "-s", "delay=0")
+        asked = demo.stats()["requests"]
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert asked > 60
+    before = items_of(out)
+    out.unlink()
+    second = manage("crawl", "listings", *given, "--cache", "-s", "delay=5")  # the site is gone
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert items_of(out) == before
+    assert manage("audit").returncode == 0
+    assert re.match(r"kept: \d+ pages", manage("cache").stdout)
+    assert re.match(r"deleted: \d+ pages", manage("cache", "--clear").stdout)
+    assert manage("cache").stdout.startswith("kept: 0 pages")
+
+
 def test_a_site_that_is_down_is_an_error_with_its_reason(manage: Manage) -> None:
     done = manage("crawl", "site", "--url", "http://127.0.0.1:1/", "--workers", 1)
     assert done.returncode == 1

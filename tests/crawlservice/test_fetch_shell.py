@@ -20,7 +20,7 @@ from crawlframe.identity.identity import Identity, Papers
 from crawlframe.identity.keys import make, read
 from crawlframe.links import host_of
 from crawlframe.secret import Secret
-from crawlservice.cli.fetch_shell import PageFetcher
+from crawlservice.cli.fetch_shell import PageFetcher, names_of
 from tests.fetch.conftest import LOOPBACK, Site, _server, site
 
 __all__ = ("_server", "site")
@@ -140,3 +140,20 @@ def test_a_redirect_stays_within_what_the_spider_allows(site: Site) -> None:
 def test_the_middleware_that_failed_is_named() -> None:
     with pytest.raises(CrawlframeError, match="middleware Broken: KeyError: 'token'"):
         fetch(Broken)
+
+
+def test_the_prompt_has_what_one_needs(site: Site) -> None:
+    site.answer("/a", b"one", headers={"Set-Cookie": "a=1"})
+    site.answer("/b", b"two")
+    fetcher = PageFetcher(Settings(allow_private=LOOPBACK), Plain())
+    names = names_of(fetcher, fetcher.fetch(f"{site.url}/a"))
+    assert names["settings"].user_agent == "plainbot/1"
+    assert isinstance(names["spider"], Plain)
+    fetched = names["fetch"](Request(f"{site.url}/b", headers={"X-Own": "yes"}))
+    assert fetched is names["response"]
+    assert (names["response"].body, names["request"].url) == (b"two", f"{site.url}/b")
+    sent = dict(site.seen[-1].headers)
+    assert (sent["X-Own"], sent["Cookie"]) == ("yes", "a=1")
+    names["fetch"](f"{site.url}/a")
+    assert names["response"].body == b"one"
+    assert names_of(fetcher, None)["response"] is None

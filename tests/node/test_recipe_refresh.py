@@ -94,7 +94,7 @@ def registry() -> Registry:
 
 
 def spec(number: int, name: str = "books", text: str = "") -> TaskSpec:
-    return TaskSpec(1, name, {}, 0, StoredRecipe(number, text or TEXT % number))
+    return TaskSpec(1, name, {}, 0, recipe=StoredRecipe(number, text or TEXT % number))
 
 
 def test_a_worker_makes_the_spider_of_a_recipe(registry: Registry) -> None:

@@ -20,6 +20,7 @@ from crawlframe.frontier.records import REFUSED, Signal
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, Recorded
 from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker.host_counters import HostCounters
+from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.outcome import Outcome, Verdict
 
@@ -35,7 +36,8 @@ class Committer(threading.Thread):
 
     What cannot be written now is held and tried again as long as it takes: nothing is dropped.
     ``on_fenced`` is called when this generation turns out to be dead; ``worth_waiting_for`` returns
-    how many more outcomes a batch should have."""
+    how many more outcomes a batch should have; ``replay`` is the development cache, if it is
+    used."""
 
     def __init__(
         self,
@@ -47,6 +49,7 @@ class Committer(threading.Thread):
         settled: Callable[[list[bytes]], None],
         on_fenced: Callable[[], None],
         worth_waiting_for: Callable[[], int] = lambda: 0,
+        replay: Replay | None = None,
     ) -> None:
         super().__init__(name="commit", daemon=True)
         self._batch_size = settings.commit_batch
@@ -57,6 +60,7 @@ class Committer(threading.Thread):
         self._settled = settled
         self._on_fenced = on_fenced
         self._worth_waiting_for = worth_waiting_for
+        self._replay = replay
         self._inbox: queue.SimpleQueue[Outcome | Callable[[], None] | None] = queue.SimpleQueue()
         self._put = self._done = 0  # outcomes; each is counted by one thread only
         self._confirming = False
@@ -275,13 +279,16 @@ class Committer(threading.Thread):
         completions = []
         for outcome in outcomes:
             row = recorded[outcome.rid]
+            follow_ups = row.follow_ups
+            if self._replay is not None:
+                follow_ups = self._replay.place(follow_ups)
             completions.append(
                 Completion(
                     outcome.rid,
                     outcome.task,
                     outcome.host,
                     row.failed,
-                    row.follow_ups,
+                    follow_ups,
                     outcome.duplicates,
                     row.items,
                     row.cancelled,

@@ -16,6 +16,7 @@ from crawlframe.ledger import TaskSpec
 from crawlframe.links import hostname_of, is_within
 from crawlframe.node.worker.link_limits import LinkLimits
 from crawlframe.node.worker.traps import TrapWatch
+from crawlframe.overrides import overridden
 from crawlframe.pipelines import Pipelines
 from crawlframe.request import Request
 from crawlframe.response import Response
@@ -56,11 +57,12 @@ class TaskCrawl:
         middlewares: Middlewares | None,
         pipelines: Pipelines,
     ) -> TaskCrawl:
-        """Returns the task with this spider object and its settings. Raises SpiderError, and what
-        the author's properties raise."""
+        """Returns the task with this spider object and its settings. Raises SpiderError,
+        ArgumentError for settings of the task that do not fit, and what the author's properties
+        raise."""
         if "middlewares" in vars(spider):
             raise SpiderError("middlewares belong to the class, not to self")
-        settings = read_settings(type(spider))
+        settings = overridden(read_settings(type(spider)), spec.settings)
         limited = settings.byte_limit or settings.host_byte_limit
         budget = ByteBudget(settings.byte_limit, settings.host_byte_limit) if limited else None
         traps = None if settings.traps == "off" else TrapWatch(spec.task)

@@ -13,7 +13,7 @@ from crawlframe.node.worker.crawl import Park, TaskCrawl
 from crawlframe.node.worker.failures import trim
 from crawlframe.node.worker.opening import take_up
 from crawlframe.node.worker.task_source import TaskSource
-from crawlframe.stats import RUNNING
+from crawlframe.stats import OPENING, RUNNING
 
 MAX_CRAWLS = 1000
 
@@ -55,6 +55,7 @@ class Crawls:
             raise _unfit(trim(str(error), 500)) from None
         if spec is None:
             raise _unfit(f"task {task} is not in the database")
+        OPENING.set(task)
         RUNNING.set(None)  # not for a single request: all that arrive meanwhile wait for it
         self._mark(LOOP, rid)
         try:

@@ -14,7 +14,7 @@ from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
 from crawlframe.fetch.redirects import IDEMPOTENT, Redirected, Trail
-from crawlframe.frontier.records import NO_SIGNAL, Claimed, Signal
+from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
 from crawlframe.links import host_of
 from crawlframe.node.worker.backoff import backoff
@@ -22,6 +22,7 @@ from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
+from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
 from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
@@ -54,16 +55,18 @@ class Fetching:
         moves: Callable[[str, str], bool] = lambda host, target: False,
         user_agent: str = "",
         sent: Callable[[Claimed], None] = lambda claimed: None,
+        replay: Replay | None = None,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
         that of requests whose spider names none. ``sent`` is called when a ``spaced`` request
-        leaves."""
+        leaves. ``replay``: the development cache, if it is used."""
         self._downloader = downloader
         self._robots = robots
         self._tdm = None if robots is None else TdmGuard(robots)
         self._moves = moves
         self._sent = sent
         self._terms = Terms(user_agent)
+        self._replay = replay
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
@@ -83,7 +86,8 @@ class Fetching:
         without an attempt being counted, or goes to another host. Raises FetchError, StatusError
         for an unhandled status, UsageDenied, MiddlewareFailed and JudgementFailed."""
         url = outcome.redirects[-1].url if outcome.redirects else request.url
-        if claimed.homeless and (address := await self._downloader.address_of(url)):
+        apart = claimed.host.startswith(KEPT_HOST)
+        if claimed.homeless and not apart and (address := await self._downloader.address_of(url)):
             outcome.signal = Signal(address=address)
             outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
             return None
@@ -92,12 +96,16 @@ class Fetching:
         trail = Trail(request, outcome.redirects)
         started = self._clock()
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
-        judge = Judge(crawl, watch.in_loop)
+        judge, replay = Judge(crawl, watch.in_loop), self._replay
         leaves = partial(self._sent, claimed) if claimed.spaced else None
 
         async def download(asked: Request) -> Response:
             nonlocal sent
             sent, trail.hops = asked, [*outcome.redirects]
+            if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
+                return kept
+            if apart:
+                raise NotKept(asked.url)
             check = self._check_for(asked, crawl)
             transfer = self._downloader.fetch(
                 asked,
@@ -110,7 +118,14 @@ class Fetching:
                 trail=trail,
                 leaves=leaves,
             )
-            response = await judge.of(asked, transfer, self._clock)
+            try:
+                response = await judge.of(asked, transfer, self._clock)
+            except Redirected:
+                if replay is not None:
+                    replay.keep_redirect(asked, trail)
+                raise
+            if replay is not None and judge.signal.kind == ANSWERED:  # neither refused nor blocked
+                replay.keep(asked, response, crawl)
             if check is not None:
                 response.robots = check.rules
                 if isinstance(check, TdmCheck):
@@ -133,7 +148,9 @@ class Fetching:
                     response = await next_hop()
                 except Redirected:
                     outcome.redirects = trail.hops
-                    if self._moves(outcome.host, outcome.target):
+                    if self._moves(outcome.host, outcome.target) and not (
+                        replay is not None and replay.goes_on(trail.next_request())
+                    ):
                         outcome.signal = judge.signal
                         outcome.fetch_ms = self._end(claimed, started, outcome.signal)
                         outcome.cookies = crawl.cookies.changes()

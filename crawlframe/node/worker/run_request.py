@@ -33,6 +33,7 @@ from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.opening import OPENED, NotOpened
+from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
@@ -72,10 +73,11 @@ class RequestRunner:
         moves: Callable[[str, str], bool] = lambda host, target: False,
         starts: Starts | None = None,
         sent: Callable[[Claimed], None] = lambda claimed: None,
+        replay: Replay | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
-        ``moves`` and ``sent`` those of Fetching. ``failed`` is called with what authors' code
-        raised. Without ``starts``, nothing is recorded before an outcome."""
+        ``moves``, ``sent`` and ``replay`` those of Fetching. ``failed`` is called with what
+        authors' code raised. Without ``starts``, nothing is recorded before an outcome."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -84,7 +86,9 @@ class RequestRunner:
         self._mark = mark
         self.callbacks = Callbacks(settings, mark, on_slow)
         self._fetching = Fetching(
-            downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent, sent
+            *(downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent),
+            sent=sent,
+            replay=replay,
         )
         self._failed = failed
         self._starts = starts

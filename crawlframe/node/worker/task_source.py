@@ -59,13 +59,16 @@ class StoredTasks(TaskSource):
         ledger: Ledger,
         maker: CrawlMaker,
         identity: IdentityRefresh,
+        read: Callable[[TaskSpec], None] = lambda spec: None,
     ) -> None:
+        """``read`` is called with each task that was read."""
         self._committer = committer
         self._frontier = frontier
         self._ledger = ledger
         self._maker = maker
         self._identity = identity
         self.recipes: dict[int, tuple[str, int]] = {}  # task -> name and version of its recipe
+        self._read = read
 
     async def load_task(self, task: int) -> TaskSpec | None:
         return await on_commit_thread(self._committer, lambda: self._task(task))
@@ -85,7 +88,10 @@ class StoredTasks(TaskSource):
 
     def _task(self, task: int) -> TaskSpec | None:
         self._identity.load_first()
-        return self._ledger.task(task)
+        spec = self._ledger.task(task)
+        if spec is not None:
+            self._read(spec)
+        return spec
 
     def _summary(self, task: int) -> Summary | None:
         counts = self._frontier.counts(task)

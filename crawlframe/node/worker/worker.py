@@ -37,8 +37,10 @@ from crawlframe.node.services import Services
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
+from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
+from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard, StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
@@ -108,6 +110,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._frontier = self._services.frontier()
         ledger = self._ledger = self._services.ledger()
+        replay = Replay.of(self._settings)
         self._committer = Committer(
             self._settings,
             self._generation,
@@ -117,19 +120,24 @@ class Worker:
             self._on_settled,
             self._on_fenced,
             self._worth_waiting_for,
+            replay,
         )
         identity = Identity(self._settings.signature_agent)
         downloader = Downloader(self._settings, identity)
         self._identity = IdentityRefresh(
             identity, ledger, self._committer.call, self._loop.call_soon_threadsafe
         )
+        self._log = LogWriter(ledger, self._committer.call)
         maker = CrawlMaker(self._registry, self._settings.deadline)
         robots = RobotsGuard(
             self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
         )
         ahead = self._settings.start_ahead
         starts = Starts(StoredStarts(self._committer, self._frontier, ledger, self._sieve, ahead))
-        tasks = StoredTasks(self._committer, self._frontier, ledger, maker, self._identity)
+        tasks = StoredTasks(
+            *(self._committer, self._frontier, ledger, maker, self._identity),
+            read=self._log.lines.learn,
+        )
         self._runner = RequestRunner(
             self._settings,
             tasks,
@@ -143,6 +151,7 @@ class Worker:
             robots=robots,
             moves=self._frontier.may_move,
             starts=starts,
+            replay=replay,
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
@@ -152,6 +161,7 @@ class Worker:
             self._loop.call_soon_threadsafe,
         )
         self._committer.start()
+        self._log.listen()
         self._send(WorkerReady(self._settings.concurrency))
         self._loop.add_reader(self._channel.fileno(), self._on_readable)
         chores = [self._loop.create_task(chore) for chore in (self._beat(), robots.watch())]
@@ -270,6 +280,7 @@ class Worker:
             self._committer.confirm()
             self._identity.tick(now - begun)
             self._recipes.tick()
+            self._log.tick()
             await asyncio.sleep(BEAT_EVERY)
 
     def _worth_waiting_for(self) -> int:
@@ -301,6 +312,7 @@ class Worker:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running, timeout=5)
+        self._log.flush()
         self._committer.close()
         await asyncio.to_thread(self._committer.join)
         await asyncio.sleep(0)  # lets the last settled rids arrive

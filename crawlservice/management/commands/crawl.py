@@ -11,9 +11,10 @@ from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
 from crawlservice.cli.crawl import Crawl, Demo
 from crawlservice.cli.terminal import Command as ServiceCommand
-from crawlservice.cli.terminal import add_output
+from crawlservice.cli.terminal import add_output, add_settings
 from crawlservice.tasks.arguments import parse_pairs
 from crawlservice.tasks.export import STDOUT
+from crawlservice.tasks.overrides import parse_settings
 
 
 class Command(ServiceCommand):
@@ -28,8 +29,13 @@ class Command(ServiceCommand):
             "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
             help="an argument of the spider; may be repeated. A secret given as - is asked for",
         )  # fmt: skip
+        add_settings(parser)
         parser.add_argument("--url", help="short for -a url=URL")
         add_output(parser)
+        parser.add_argument(
+            "--cache", nargs="?", const="on", default="", choices=("on", "refresh"),
+            help="fetch each page once, and replay it in later runs; refresh: fetch all again",
+        )  # fmt: skip
         parser.add_argument("--workers", type=int, help="processes; by default one per CPU")
         parser.add_argument("--concurrency", type=int, help="requests in flight per worker")
         parser.add_argument(
@@ -48,11 +54,13 @@ class Command(ServiceCommand):
             arguments_of(options),
             self.error_console if options["output"] == STDOUT else self.console,
             priority=options["priority"],
+            settings=parse_settings(options["overrides"]),
             workers=options["workers"],
             concurrency=options["concurrency"],
             output=options["output"],
             format=options["format"],
             demo=demo_of(options),
+            cache=options["cache"],
         )
         try:
             crawl.run()

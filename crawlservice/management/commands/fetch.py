@@ -23,12 +23,14 @@ class Command(ServiceCommand):
     needs_database = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("url")
+        parser.add_argument("url", nargs="?", help="may be left out with --shell")
         parser.add_argument("--spider", help="use this spider's settings and middlewares")
         parser.add_argument("--downloader", choices=("curl", "requests"))
         parser.add_argument("--robots", action="store_true", help="ask robots.txt first")
         parser.add_argument("--headers", action="store_true", help="print status and headers only")
-        parser.add_argument("--shell", action="store_true", help="a prompt with `response`")
+        parser.add_argument(
+            "--shell", action="store_true", help="a prompt with `response`, `fetch` and `view`"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["spider"]
@@ -39,10 +41,12 @@ class Command(ServiceCommand):
         fetcher = PageFetcher(
             settings.CRAWLFRAME, spider, options["downloader"], options["robots"], identity
         )
-        response = fetcher.fetch(options["url"])
+        if options["url"] is None and not options["shell"]:
+            raise CommandError("give a URL, or --shell")
         if options["shell"]:
-            shell(fetcher, response)
+            shell(fetcher, fetcher.fetch(options["url"]) if options["url"] else None)
             return
+        response = fetcher.fetch(options["url"])
         for url in response.redirects:
             self.stderr.write(f"redirected from {url}")
         if options["headers"]:

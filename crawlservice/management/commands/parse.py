@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser
 from typing import Any
 
@@ -12,6 +13,7 @@ from crawlframe.errors import ArgumentError
 from crawlframe.links import normalise
 from crawlframe.loading import load_spiders
 from crawlframe.request import Request
+from crawlframe.shell import allow_here
 from crawlframe.testing import Result
 from crawlservice.cli.parse_page import NotParsed, PageParser, spider_for
 from crawlservice.cli.terminal import Command as ServiceCommand
@@ -58,6 +60,8 @@ class Command(ServiceCommand):
         identity, lacks = identity_here()
         if lacks:
             self.stderr.write(f"note: {lacks}")
+        if sys.stdin.isatty():
+            allow_here()
         parser = PageParser(
             settings.CRAWLFRAME,
             registry,

@@ -11,7 +11,9 @@ from crawlframe.program import command
 from crawlservice.accounts.journal import record
 from crawlservice.cli.secret_input import with_secrets
 from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.terminal import add_settings
 from crawlservice.tasks.arguments import parse_pairs
+from crawlservice.tasks.overrides import detail, parse_settings
 from crawlservice.tasks.submit import published, submit
 
 
@@ -24,6 +26,7 @@ class Command(ServiceCommand):
             "-a", dest="arguments", action="append", default=[], metavar="NAME=VALUE",
             help="an argument of the spider; may be repeated. A secret given as - is asked for",
         )  # fmt: skip
+        add_settings(parser)
         parser.add_argument(
             "--priority", type=int, default=0, help="-100 to 100; higher runs first"
         )
@@ -31,8 +34,11 @@ class Command(ServiceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         priority, info = options["priority"], published(options["spider"])
         given = with_secrets(info, parse_pairs(options["arguments"]))
+        settings = parse_settings(options["overrides"])
         with transaction.atomic():  # recorded even if Redis could not be updated
-            task = submit(info.name, given, priority=priority, from_text=True, info=info)
-            record("submit", task=task, command=True)
+            task = submit(
+                info.name, given, priority=priority, from_text=True, info=info, settings=settings
+            )
+            record("submit", task=task, command=True, **detail(task))
         self.stdout.write(f"task {task.pk} submitted: {task.spider}")
         self.stdout.write(f"Follow it: {command(f'task {task.pk} --follow')}")

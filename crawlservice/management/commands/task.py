@@ -1,20 +1,24 @@
-"""task: one task in full, once or until it ends; or changes its limits."""
+"""task: one task in full, or its log, once or until it ends; or changes its limits."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
+from crawlframe.errors import ArgumentError
+from crawlservice.cli.log import follow_log, print_log
 from crawlservice.cli.report import report
 from crawlservice.cli.terminal import Command as ServiceCommand
-from crawlservice.cli.terminal import watch
+from crawlservice.cli.terminal import plain, watch
+from crawlservice.models import Task
 from crawlservice.tasks import outcomes
 from crawlservice.tasks.limits import AUTO, Delay, change_limits
+from crawlservice.tasks.log import LEVELS
 from crawlservice.tasks.submit import get_task
 
 
 class Command(ServiceCommand):
-    help = "Shows one task, or changes its limits while it runs."
+    help = "Shows one task or its log, or changes its limits while it runs."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("id", type=int)
@@ -23,6 +27,10 @@ class Command(ServiceCommand):
             action="store_true",
             help="until it ends (Ctrl-C leaves); exits with 1 when it has failed, with 3 when it "
             "was cancelled",
+        )
+        parser.add_argument("--log", action="store_true", help="what its spider logged and printed")
+        parser.add_argument(
+            "--level", choices=[*LEVELS], help="with --log: only lines of at least this level"
         )
         limits = parser.add_argument_group("limits, which change at once on all nodes")
         limits.add_argument(
@@ -41,6 +49,11 @@ class Command(ServiceCommand):
         if any(value is not None for value in given.values()):
             change_limits(options["id"], {"command": True}, **given)
         task = get_task(options["id"])
+        if options["level"] and not options["log"]:
+            raise ArgumentError("--level is about the log; add --log")
+        if options["log"]:
+            self._show_log(task, options["level"] or "debug", options["follow"])
+            return
         if options["follow"]:
             try:
                 task = watch(task.pk, self.console).task
@@ -49,6 +62,19 @@ class Command(ServiceCommand):
         self.console.print(report(task))
         if options["follow"]:
             outcomes.check(task)
+
+    def _show_log(self, task: Task, level: str, follow: bool) -> None:
+        def write(text: str) -> None:
+            self.stdout.write(plain(text))
+
+        if not follow:
+            print_log(task.pk, level, write)
+            return
+        try:
+            task = follow_log(task.pk, level, write)
+        except KeyboardInterrupt:
+            return
+        outcomes.check(task)
 
 
 def read_delay(text: str) -> Delay:

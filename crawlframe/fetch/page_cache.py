@@ -1,0 +1,162 @@
+"""PageCache: pages that were fetched before, to be replayed while a spider is developed. It keeps
+everything, whatever HTTP says about caching."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from crawlframe.conf import Settings
+from crawlframe.record import Hop
+from crawlframe.request import Request
+from crawlframe.response import Response
+
+PLACE = Path("cache", "pages.sqlite3")  # below var_dir
+MAX_SIZE = 1 << 30  # bytes of all pages, compressed
+SHRUNK = 0.9  # of it, when it is exceeded
+CHECK_EVERY = 64  # pages stored between two looks at the size
+FAST = 1  # level of zlib
+WAIT = 10.0  # seconds for another process that writes
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS page (
+    key BLOB PRIMARY KEY, url TEXT NOT NULL, status INTEGER NOT NULL, target TEXT,
+    headers BLOB NOT NULL, body BLOB NOT NULL, size INTEGER NOT NULL, stored_at REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS page_age ON page (stored_at, size);
+"""
+
+_Headers = list[tuple[str, str]]
+
+
+class Kept(NamedTuple):
+    """A page, or a redirect, whose ``hop`` is not None."""
+
+    url: str
+    status: int
+    headers: _Headers
+    body: bytes
+    hop: Hop | None
+
+    def response(self, request: Request) -> Response:
+        return Response(self.url, self.status, self.headers, self.body, request)
+
+
+class Extent(NamedTuple):
+    pages: int
+    size: int  # bytes
+
+
+class PageCache:
+    """One file, which several processes may use. Used by all threads of a worker. ``refresh``:
+    nothing is found, so that everything is fetched and kept again."""
+
+    def __init__(self, path: Path, *, refresh: bool = False, max_size: int = MAX_SIZE) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)  # pages may be those of somebody who is logged in
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(
+            path, timeout=WAIT, isolation_level=None, check_same_thread=False
+        )
+        self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = OFF")
+        self._database.executescript(SCHEMA)
+        self._refresh = refresh
+        self._max_size = max_size
+        self._stored = 0
+
+    @classmethod
+    def of(cls, settings: Settings) -> PageCache:
+        """The cache of a project, used as the settings say."""
+        return cls(settings.var_dir / PLACE, refresh=settings.cache == "refresh")
+
+    def find(self, request: Request) -> Kept | None:
+        """What is kept for the request."""
+        if self._refresh:
+            return None
+        row = self._one("SELECT url, status, target, headers, body FROM page", request)
+        if row is None:
+            return None
+        url, status, target, headers, body = row
+        hop = None if target is None else Hop(status, target)
+        decoded = msgspec.json.decode(headers, type=_Headers)
+        return Kept(url, status, decoded, zlib.decompress(body), hop)
+
+    def has(self, request: Request) -> bool:
+        """Whether ``find`` would find it."""
+        return not self._refresh and self._one("SELECT 1 FROM page", request) is not None
+
+    def keep(self, request: Request, response: Response) -> None:
+        self._store(request, response.status, None, response.headers.items(), response.body)
+
+    def keep_redirect(self, request: Request, hop: Hop) -> None:
+        self._store(request, hop.status, hop.url, (), b"")
+
+    def extent(self) -> Extent:
+        with self._lock:
+            row = self._database.execute("SELECT count(*), total(size) FROM page").fetchone()
+        return Extent(int(row[0]), int(row[1]))
+
+    def clear(self) -> None:
+        """Deletes everything."""
+        with self._lock:
+            self._database.execute("DELETE FROM page")
+            self._database.execute("VACUUM")
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _one(self, query: str, request: Request) -> tuple[Any, ...] | None:
+        with self._lock:
+            found = self._database.execute(f"{query} WHERE key = ?", (_key(request),))
+            row: tuple[Any, ...] | None = found.fetchone()
+            return row
+
+    def _store(
+        self,
+        request: Request,
+        status: int,
+        target: str | None,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+    ) -> None:
+        packed, head = (
+            zlib.compress(body, FAST),
+            msgspec.json.encode([(str(n), value) for n, value in headers]),
+        )
+        size = len(packed) + len(head)
+        with self._lock:
+            self._database.execute(
+                "INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (_key(request), request.url, status, target, head, packed, size, time.time()),
+            )
+            if self._stored % CHECK_EVERY == 0:
+                self._shrink()
+            self._stored += 1
+
+    def _shrink(self) -> None:
+        """Deletes the oldest pages if there are too many."""
+        (size,) = self._database.execute("SELECT total(size) FROM page").fetchone()
+        if size <= self._max_size:
+            return
+        kept, last = 0, 0.0
+        newest = "SELECT stored_at, size FROM page ORDER BY stored_at DESC"
+        for last, more in self._database.execute(newest):  # noqa: B007
+            kept += more
+            if kept > SHRUNK * self._max_size:
+                break
+        self._database.execute("DELETE FROM page WHERE stored_at <= ?", (last,))
+
+
+def _key(request: Request) -> bytes:
+    """By its fingerprint, and by its session: pages of different users differ."""
+    name = b"%s\0%s" % (request.fingerprint(), (request.options.session or "").encode())
+    return hashlib.blake2b(name, digest_size=20).digest()

@@ -1,0 +1,157 @@
+"""TaskLog: what spiders log and print, kept until the commit thread writes it to the database."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TextIO
+from urllib.parse import quote_plus
+
+from crawlframe.ledger import LogLine, TaskSpec
+from crawlframe.secret import MASK, Secret
+from crawlframe.stats import OPENING, RUNNING
+
+MAX_HELD = 1000  # lines that wait to be written; older ones are dropped
+MAX_TEXT = 4000  # characters of a line
+MAX_URL = 2000
+MAX_TASKS = 1000  # whose secrets are remembered
+MAX_UNFINISHED = 100  # printed lines that have no end yet
+SHORTEST = 4  # characters of a secret that is masked; shorter ones occur in other words, too
+OURS = ("crawlframe", "crawlservice", "django")  # loggers that are not those of spiders
+
+
+class Running(NamedTuple):
+    """What runs in this context: a request, or the opening of a task."""
+
+    task: int
+    rid: bytes
+    url: str
+
+
+def running() -> Running | None:
+    """None: neither."""
+    now = RUNNING.get(None)
+    if now is not None:
+        return Running(now.task, now.rid, now.url)
+    task = OPENING.get()
+    return Running(task, b"", "") if task else None
+
+
+class TaskLog(logging.Handler):
+    """Takes the records of all loggers but ours while a spider runs, and printed lines. Used by all
+    threads of a worker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mutex = threading.Lock()
+        self._lines: deque[LogLine] = deque()
+        self._lost: Counter[int] = Counter()  # lines that were dropped, by task
+        self._secrets: dict[int, tuple[str, ...]] = {}
+
+    def learn(self, spec: TaskSpec) -> None:
+        """From now on the secrets of this task are masked."""
+        self._secrets[spec.task] = tuple(sorted(_secrets(spec.arguments), key=len, reverse=True))
+        if len(self._secrets) > MAX_TASKS:
+            del self._secrets[next(iter(self._secrets))]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.partition(".")[0] in OURS:
+            return
+        here = running()
+        if here is None:
+            here = Running(getattr(record, "task", 0), b"", "")
+            if not here.task:
+                return
+        try:
+            text = record.getMessage()
+            before = " ".join(filter(None, (f"task {here.task}", here.url)))  # as SpiderLog adds it
+            text = text.removeprefix(f"{before}: ")
+            if record.exc_info and record.exc_info[0] is not None:
+                text += "\n" + (self.formatter or _PLAIN).formatException(record.exc_info)
+        except Exception:  # wrong arguments of a message must not fail the callback
+            self.handleError(record)
+            return
+        self.add(here, record.levelno, record.name, text, record.created)
+
+    def add(self, here: Running, level: int, logger: str, text: str, at: float) -> None:
+        """Takes a line. ``at``: seconds since the epoch."""
+        url = here.url[:MAX_URL]
+        if len(text) > MAX_TEXT:
+            text = f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT:,} more characters)"
+        for secret in self._secrets.get(here.task, ()):
+            text, url = text.replace(secret, MASK), url.replace(secret, MASK)
+        with self._mutex:
+            self._lines.append(LogLine(here.task, at, level, logger, here.rid, url, text))
+            if len(self._lines) > MAX_HELD:
+                self._lost[self._lines.popleft().task] += 1
+
+    def lose(self, lines: list[LogLine], lost: dict[int, int]) -> None:
+        """These could not be written."""
+        with self._mutex:
+            self._lost.update(line.task for line in lines)
+            self._lost.update(lost)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._lines or self._lost)
+
+    def take(self) -> tuple[list[LogLine], dict[int, int]]:
+        """Returns the lines since the last call, and how many were dropped, by task."""
+        with self._mutex:
+            lines, self._lines = [*self._lines], deque()
+            lost, self._lost = dict(self._lost), Counter()
+        return lines, lost
+
+
+class Printed:
+    """A standard stream that also gives the log of the task what a spider writes to it. Everything
+    else is that of the stream."""
+
+    def __init__(self, stream: TextIO, log: TaskLog, name: str, level: int) -> None:
+        self._stream = stream
+        self._log = log
+        self._name = name
+        self._level = level
+        self._unfinished: dict[tuple[int, bytes, int], str] = {}
+
+    def write(self, text: str) -> int:
+        written = self._stream.write(text)
+        here = running()
+        if here is not None:
+            self._take(here, text)
+        return written
+
+    def _take(self, here: Running, text: str) -> None:
+        key = (here.task, here.rid, threading.get_ident())
+        *lines, rest = (self._unfinished.pop(key, "") + text).split("\n")
+        for line in lines:
+            self._log.add(here, self._level, self._name, line, time.time())
+        if rest:
+            self._unfinished[key] = rest[: MAX_TEXT + 1]
+            if len(self._unfinished) > MAX_UNFINISHED:
+                (task, rid, _), rest = next(iter(self._unfinished.items()))
+                del self._unfinished[next(iter(self._unfinished))]
+                self._log.add(Running(task, rid, ""), self._level, self._name, rest, time.time())
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_PLAIN = logging.Formatter()
+
+
+def _secrets(value: Any) -> set[str]:
+    """The texts of all secrets in arguments, as they are and as they are in URLs."""
+    if isinstance(value, Secret):
+        text = value.reveal()
+        return {text, quote_plus(text)} if len(text) >= SHORTEST else set()
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return set().union(*map(_secrets, parts))

@@ -1,0 +1,71 @@
+"""Overrides: settings that one task has instead of those of its spider."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from crawlframe import porting
+from crawlframe.budgets import Budgets, without_none
+from crawlframe.errors import ArgumentError, BadRequest
+from crawlframe.head import check_head
+from crawlframe.spider import SpiderSettings
+
+# Headers often carry secrets, which must not be in the row of a task.
+FIXED = {
+    "headers": "headers are set in the code of the spider; put secrets into arguments of type "
+    "Secret or into the credentials of the host"
+}
+OVERRIDABLE = tuple(
+    name
+    for name in sorted(SpiderSettings.__struct_fields__, key=Budgets.__struct_fields__.__contains__)
+    if name not in FIXED
+)
+# Who we are, and what we may do on a site.
+MANNERS = ("robots", "user_agent", "purpose", "obey_nofollow", "obey_noindex")
+MOST = 10**12  # of any number
+MOST_SECONDS = 10**9
+SECONDS = ("delay", "min_delay", "ip_delay", "timeout", "time_limit")
+
+
+def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> SpiderSettings:
+    """Returns the settings of a task. A ``delay`` in seconds replaces the spider's ``min_delay``,
+    too. Raises ArgumentError if there is no such setting, a value is wrong, or two settings do not
+    fit together."""
+    if not overrides:
+        return settings
+    for name in overrides:
+        if name in FIXED:
+            raise ArgumentError(f"settings of the task: {FIXED[name]}")
+    if problem := porting.misuse_in_settings(overrides, OVERRIDABLE):
+        raise ArgumentError(f"settings of the task: {problem}")
+    values = without_none(overrides)
+    _check(values)
+    own = msgspec.to_builtins(settings)
+    if values.get("delay", "auto") != "auto":
+        own.pop("min_delay", None)
+    try:
+        return msgspec.convert(own | values, SpiderSettings)
+    except msgspec.ValidationError as error:
+        raise ArgumentError(f"settings of the task: {error}") from None
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    """What the databases and the clients cannot take. Raises ArgumentError."""
+    for name, value in values.items():
+        most = MOST_SECONDS if name in SECONDS else MOST
+        if isinstance(value, int | float) and not (math.isfinite(value) and value <= most):
+            raise ArgumentError(
+                f"settings of the task: {name} is {value}; it must be at most {most:,}"
+            )
+    if isinstance(agent := values.get("user_agent"), str):
+        try:
+            check_head("", {"User-Agent": agent}, {})
+        except BadRequest:
+            raise ArgumentError(
+                "settings of the task: user_agent has a line break or another character that is "
+                "not allowed there"
+            ) from None

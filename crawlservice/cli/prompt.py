@@ -1,0 +1,100 @@
+"""The terminal's side of `inspect`: callbacks that stop in a worker are looked into here."""
+
+from __future__ import annotations
+
+import json
+import select
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from crawlframe.code.registry import Registry, find_package
+from crawlframe.shell import SOCKET
+from crawlservice.cli.terminal import plain
+
+MODULE = "crawlframe.shell"  # as it is named in the source of spiders
+DAY = 86_400  # seconds: nobody is in a hurry at a prompt
+
+
+class PromptServer:
+    """Listens on a socket in a directory that only this user can enter. ``ask`` reads a line from
+    the terminal, ``write`` writes to it."""
+
+    def __init__(
+        self,
+        ask: Callable[[str], str] = input,
+        write: Callable[[str], object] = sys.stdout.write,
+    ) -> None:
+        self._ask = ask
+        self._write = write
+        self._place = Path(tempfile.mkdtemp(prefix="crawlframe-"))
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(self._place / "prompt"))
+        self._socket.listen()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For the node whose callbacks may stop."""
+        return {SOCKET: str(self._place / "prompt"), "CRAWLFRAME_DEADLINE": str(DAY)}
+
+    def __enter__(self) -> PromptServer:
+        with suppress(ImportError):
+            import readline  # noqa: F401  # lets `input` edit lines and remember them
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._socket.close()
+        shutil.rmtree(self._place, ignore_errors=True)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a callback has stopped and waits for somebody."""
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def serve(self) -> None:
+        """Serves the callback that has waited the longest, until its prompt is left or its worker
+        has died."""
+        line, _ = self._socket.accept()
+        coding: dict[str, Any] = {"encoding": "utf-8", "errors": "surrogatepass"}
+        with line, line.makefile("r", **coding) as heard, suppress(OSError):
+            for message in heard:
+                match json.loads(message):
+                    case {"write": str(text)}:
+                        self._write(plain(text))
+                    case {"ask": str(prompt)}:
+                        line.sendall(f"{json.dumps(self._answer(prompt))}\n".encode())
+
+    def _answer(self, prompt: str) -> dict[str, object]:
+        try:
+            return {"line": self._ask(prompt)}
+        except EOFError:
+            self._write("\n")
+            return {"end": True}
+        except KeyboardInterrupt:
+            return {"interrupt": True}
+
+
+def wants_prompts(registry: Registry, package: str) -> bool:
+    """Whether the source of the spiders, or of modules that they import, names `inspect`'s
+    module."""
+    directory = find_package(package)
+    files = [*registry.files, *(directory.rglob("*.py") if directory else ())]
+    return any(MODULE in _text(path) for path in files if path.suffix == ".py")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,110 @@
+"""Settings of single tasks: reads them from text, and checks them for a spider."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+from django.utils.translation import gettext
+
+from crawlframe import porting
+from crawlframe.errors import ArgumentError
+from crawlframe.overrides import FIXED, MANNERS, OVERRIDABLE, overridden
+from crawlframe.spider import SpiderInfo, SpiderSettings
+from crawlservice.accounts.roles import User
+from crawlservice.models import Task
+from crawlservice.tasks.arguments import accepted, from_text, storable
+
+Schema = dict[str, Any]
+
+
+@cache
+def schema() -> Schema:
+    """The JSON schema of the settings that a task may have of its own, without defaults: those are
+    the spider's."""
+    found = msgspec.json.schema(SpiderSettings)["$defs"]
+    properties = found[SpiderSettings.__name__]["properties"]
+    return {
+        "properties": {
+            name: {key: part for key, part in properties[name].items() if key != "default"}
+            for name in OVERRIDABLE
+        },
+        "$defs": found,
+    }
+
+
+def parse_settings(pairs: Iterable[str]) -> dict[str, Any]:
+    """``["delay=2", "robots=false"]`` -> ``{"delay": 2.0, "robots": False}``. Raises
+    ArgumentError."""
+    texts: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise ArgumentError(f"{pair!r} is not a setting; give name=value, such as delay=2")
+        if name in texts:
+            raise ArgumentError(f"setting {name!r} is given twice")
+        texts[name] = text
+    return {name: read(name, text) for name, text in texts.items()}
+
+
+def read(name: str, text: str) -> Any:
+    """The value of a setting, from text as it is typed. Raises ArgumentError."""
+    known = schema()
+    if name not in known["properties"]:
+        raise ArgumentError(
+            FIXED.get(name) or porting.misuse_in_settings({name: text}, OVERRIDABLE)
+        )
+    kind = known["properties"][name]
+    try:
+        value = from_text(text, kind, known)
+    except ValueError:
+        wanted = accepted(kind, known)
+        refusal = gettext("setting {name!r}: {value!r} is not accepted; give {wanted}")
+        raise ArgumentError(refusal.format(name=name, value=text, wanted=wanted)) from None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def check(info: SpiderInfo, given: Mapping[str, Any], user: User | None = None) -> SpiderSettings:
+    """The settings of a task of this spider. ``user``: who submits it; None: a command or a
+    schedule. Raises ArgumentError."""
+    for name in given:
+        if name in MANNERS and not (user is None or user.has_perm("crawlservice.steer_task")):
+            text = gettext("setting {name!r}: only operators change it for a single task")
+            raise ArgumentError(text.format(name=name))
+    if not storable(dict(given)):
+        text = gettext("a setting has text that cannot be stored: {given}")
+        raise ArgumentError(text.format(given=json.dumps(given)))
+    return overridden(info.settings, given)
+
+
+def problems(
+    info: SpiderInfo, given: Mapping[str, Any], user: User | None = None
+) -> dict[str, str]:
+    """What is wrong with each setting, by its name; by "" what is wrong with them together."""
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        try:
+            check(info, {name: value}, user)
+        except ArgumentError as error:
+            found[name] = str(error)
+    try:
+        check(info, given, user)
+    except ArgumentError as error:
+        return found or {"": str(error)}
+    return {}
+
+
+def as_pairs(given: Mapping[str, Any]) -> list[str]:
+    """``["delay=2", "robots=false"]``: as a command takes them."""
+    return [
+        f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in given.items()
+    ]
+
+
+def detail(task: Task) -> dict[str, Any]:
+    """What the journal records of them."""
+    return {"settings": task.overrides} if task.overrides else {}

@@ -1,0 +1,89 @@
+"""A callback that stops at a prompt: during a crawl in a terminal, and refused in a node."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.conftest import _command
+from tests.process.conftest import Look, OddWeb, Submit
+
+
+class Terminal:
+    """A process in a terminal of its own."""
+
+    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        self._master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            command,
+            env={**env, "TERM": "xterm", "COLUMNS": "200"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.shown = ""
+
+    def wait_for(self, words: str, timeout: float = 60) -> str:
+        """What is shown until these words, without what came before."""
+        deadline = time.monotonic() + timeout
+        while words not in self.shown:
+            assert time.monotonic() < deadline, self.shown
+            if select.select([self._master], [], [], 0.2)[0]:
+                try:
+                    self.shown += os.read(self._master, 65536).decode(errors="replace")
+                except OSError:  # the process has ended
+                    assert words in self.shown, self.shown
+        before, _, self.shown = self.shown.partition(words)
+        return before + words
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+
+def test_a_crawl_in_a_terminal_stops_and_goes_on(
+    odd_env: dict[str, str], look: Look, web: OddWeb
+) -> None:
+    web.pages = {"/": []}
+    terminal = Terminal(_command(("crawl", "stopping", "-a", f"url={web.url}")), odd_env)
+    try:
+        terminal.wait_for("one page is crawled at a time")
+        banner = terminal.wait_for(">>> ")
+        assert re.search(r"inspect in stopping\.py:\d+, parse: <Response 200", banner)
+        terminal.type("prices.append(response.status)\n")
+        terminal.wait_for(">>> ")
+        terminal.type("print('it is', prices, spider.name)\n")
+        assert "it is [1, 200] stopping" in terminal.wait_for("stopping\r\n")
+        terminal.wait_for(">>> ")
+        terminal.type("\x04")
+        terminal.wait_for("finished")
+        assert terminal.process.wait(60) == 0
+    finally:
+        terminal.close()
+    assert look.items(1) == [{"prices": [1, 200]}]
+
+
+@pytest.mark.usefixtures("odd_env")
+def test_in_a_node_it_is_refused_at_once(
+    start_manage: Callable[..., object], submit: Submit, look: Look, web: OddWeb
+) -> None:
+    web.pages = {"/": []}
+    start_manage("runcrawler", "--workers", 1)
+    task = submit("stopping", url=web.url)
+    look.wait(task)
+    page = look.pages(task)[web.url]
+    assert (page.state, page.reason) == ("error", "callback")
+    assert "nobody could answer it here; run `python manage.py crawl`" in page.detail

@@ -1,0 +1,40 @@
+"""What a spider logs and prints in a node, as the command shows it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.process.conftest import Look, OddWeb, Submit
+
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.mark.usefixtures("odd_env")
+def test_the_log_of_a_task_has_what_its_spider_said(
+    manage: Manage,
+    start_manage: Callable[..., object],
+    submit: Submit,
+    look: Look,
+    web: OddWeb,
+) -> None:
+    web.pages = {"/": ["/a"]}
+    node = start_manage("runcrawler", "--workers", 1)
+    task = submit("talking", url=web.url, password="very secret")
+    followed = manage("task", task, "--log", "--follow")
+    look.wait(task)
+    assert followed.returncode == 0, followed.stderr
+    lines = followed.stdout.splitlines()
+    said = {line.split(" ", 2)[2] for line in lines if line[:1].isdigit()}
+    assert said == {
+        "INFO    starting with ********  [start:]",
+        f"INFO    printed 1 links  [{web.url}]",
+        f"WARNING by the module  [{web.url}]",
+        f"INFO    in a thread  [{web.url}a]",
+        f"ERROR   cannot be read  [{web.url}a]",
+    }
+    assert lines[-1] == "    ValueError: no price"
+    assert manage("task", task, "--log").stdout == followed.stdout
+    assert node.stop() == 0  # type: ignore[attr-defined]

@@ -1,0 +1,64 @@
+"""Settings of single tasks over those of their spider."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawlframe.errors import ArgumentError
+from crawlframe.overrides import overridden
+from crawlframe.spider import SpiderSettings
+
+
+def changed(own: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """What differs from the defaults."""
+    found = overridden(msgspec.convert(own, SpiderSettings), given)
+    return dict(msgspec.to_builtins(found))
+
+
+def test_without_any_the_settings_are_those_of_the_spider() -> None:
+    own = SpiderSettings(delay=3)
+    assert overridden(own, {}) is own
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "found"),
+    [
+        ({"delay": 3, "retries": 1}, {"delay": 1}, {"delay": 1.0, "retries": 1}),
+        ({"robots": False}, {"robots": True}, {}),
+        ({"min_delay": 2}, {"delay": 1}, {"delay": 1.0}),
+        ({"min_delay": 2}, {"delay": "auto"}, {"min_delay": 2.0}),
+        ({"page_limit": 9}, {"page_limit": None}, {}),
+        ({}, {"handle_statuses": [404]}, {"handle_statuses": (404,)}),
+        ({"purpose": "search"}, {"purpose": None, "robots": False}, {"robots": False}),
+    ],
+)
+def test_they_replace_single_settings(
+    own: dict[str, Any], given: dict[str, Any], found: dict[str, Any]
+) -> None:
+    assert changed(own, given) == found
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "words"),
+    [
+        ({}, {"delay": -1}, "delay must not be negative"),
+        ({}, {"delay": "2"}, "Invalid enum value '2'"),
+        ({}, {"retries": "two"}, r"Expected `int`, got `str` - at `\$.retries`"),
+        ({}, {"dellay": 1}, "there is no setting 'dellay', did you mean 'delay'|did you mean"),
+        ({}, {"DOWNLOAD_DELAY": 1}, "DOWNLOAD_DELAY is Scrapy's name; write 'delay'"),
+        ({"purpose": "search"}, {"robots": False}, "purpose needs robots"),
+        ({"delay": 1}, {"min_delay": 1}, "min_delay belongs to delay"),
+        ({}, {"headers": {"Authorization": "x"}}, "headers are set in the code of the spider"),
+        ({}, {"user_agent": "a\r\nX: y"}, "user_agent has a line break"),
+        ({}, {"timeout": 1e300}, "timeout is 1e[+]300; it must be at most 1,000,000,000"),
+        ({}, {"failed_share": float("nan")}, "failed_share is nan"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    own: dict[str, Any], given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ArgumentError, match=f"settings of the task: .*({words})"):
+        changed(own, given)
