@@ -39,6 +39,7 @@ class TaskCrawl:
     budget: ByteBudget | None = None
     traps: TrapWatch | None = None
     links: LinkLimits | None = None
+    used: float = 0.0  # time.monotonic() when a request asked for it last
     misfits: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)
 
     @classmethod

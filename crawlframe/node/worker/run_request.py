@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 
 from crawlframe import faults
@@ -34,7 +34,8 @@ from crawlframe.node.worker.callbacks import Call, Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl, check_fit, method
 from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
-from crawlframe.node.worker.opening import OPENED, NotOpened, take_up
+from crawlframe.node.worker.inline import InlineFetch
+from crawlframe.node.worker.opening import OPENED, NotOpened, let_go, take_up
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.signalling import REFUSALS, JudgementFailed
@@ -287,7 +288,9 @@ class RequestRunner:
             if len(self._crawls) > 1000:
                 del self._crawls[next(iter(self._crawls))]
         try:
-            return await asyncio.shield(future)
+            crawl = await asyncio.shield(future)
+            crawl.used = time.monotonic()
+            return crawl
         except BaseException:
             if future.done():
                 self._crawls.pop(task, None)  # the next request tries again
@@ -311,8 +314,13 @@ class RequestRunner:
             raise Park(trim(f"spider {spec.spider!r} cannot be created: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
+        crawl.spider._inline = InlineFetch(self._downloader, crawl, self._fetching.check_for)
         await take_up(crawl, self.callbacks, rid)
         return crawl
+
+    async def release(self, busy: Container[int] = (), idle: float = 0.0) -> None:
+        """Lets go of tasks, as ``let_go`` does."""
+        await let_go(self._crawls, busy, idle)
 
 
 def _unfit(why: str) -> Park:
