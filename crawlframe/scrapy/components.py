@@ -27,6 +27,15 @@ def named(settings: BaseSettings, setting: str) -> list[Any]:
     return [one for one in listed if not is_replaced(one)]
 
 
+def load(settings: BaseSettings) -> None:
+    """Imports the components of all settings, so that their modules belong to the code that is
+    watched. Raises what they raise."""
+    for setting in (DOWNLOADER, SPIDER, PIPELINES, "EXTENSIONS"):
+        if settings.getdict(setting):
+            for one in named(settings, setting):
+                load_object(one)
+
+
 def is_replaced(one: Any) -> bool:
     path = one if isinstance(one, str) else global_object_name(one)
     own = path.startswith(("scrapy.downloadermiddlewares.", "scrapy.spidermiddlewares."))

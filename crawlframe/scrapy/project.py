@@ -21,6 +21,7 @@ from crawlframe.code.registry import Registry
 from crawlframe.code.sources import Finder
 from crawlframe.code.version import files
 from crawlframe.errors import ConfigError
+from crawlframe.scrapy import components
 from crawlframe.scrapy.spider import PortedSpider, ported
 
 CONFIG = "scrapy.cfg"
@@ -78,6 +79,7 @@ class ScrapyProject:
         settings.setmodule(module, priority="project")
         if not settings.getlist("SPIDER_MODULES"):
             raise ConfigError(f"{module}: SPIDER_MODULES is missing: it lists packages of spiders")
+        components.load(settings)
         return settings
 
     def _modules(self, names: Iterable[str], finder: Finder) -> Iterator[tuple[str, Path]]:

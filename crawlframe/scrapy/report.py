@@ -12,7 +12,7 @@ from scrapy.utils.python import global_object_name
 
 from crawlframe.porting import META
 from crawlframe.scrapy import components
-from crawlframe.scrapy.crawler import PortedCrawler
+from crawlframe.scrapy.settings import merged
 from crawlframe.scrapy.spider import PortedSpider
 
 _BROWSERS = ("playwright", "splash", "selenium", "zyte_api", "impersonate")
@@ -78,10 +78,11 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
         if why := _OTHERS.get(base.__module__.partition(".")[0]):
             verdict.cannot.append(f"{base.__name__}: {why}")
             break
-    settings = PortedCrawler(kind, spider.scrapy_settings).settings
+    settings = merged(kind, spider.scrapy_settings)
     for setting in (components.DOWNLOADER, components.SPIDER, components.PIPELINES, "EXTENSIONS"):
-        for sentence in _components(settings, setting):
-            verdict.cannot.append(f"{setting}: {sentence}")
+        if settings.getdict(setting):
+            for sentence in _components(settings, setting):
+                verdict.cannot.append(f"{setting}: {sentence}")
     for key, (file, line) in source.meta_keys.items():
         place = f"{file}:{line}: meta[{key!r}]"
         if key == "proxy" or key.startswith(_BROWSERS):
@@ -104,11 +105,7 @@ def _components(settings: Any, setting: str) -> Iterator[str]:
     """What is wrong with the components that a setting lists."""
     for one in components.named(settings, setting):
         name = one if isinstance(one, str) else global_object_name(one)
-        try:
-            kind = load_object(one)
-        except Exception as error:  # the author's modules may raise anything
-            yield f"{name} does not load: {error}"
-            continue
+        kind = load_object(one)
         if isinstance(kind, type) and issubclass(kind, MediaPipeline):
             yield f"{name} downloads files, which is not supported yet"
         elif any(word in name.lower() for word in _BROWSERS):

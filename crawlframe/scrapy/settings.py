@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from scrapy.settings import BaseSettings
+from scrapy import Spider
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
 
 REDIRECTING = range(300, 400)
 EVERY_STATUS = (*range(100, 200), *range(300, 600))
@@ -59,6 +60,17 @@ class Mapped:
     settings: dict[str, Any] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
     cannot: list[str] = field(default_factory=list)
+
+
+def merged(kind: Any, project: Settings) -> Settings:
+    """The settings of a project with those of a spider class; the same object if it has none, for a
+    copy takes 10 ms."""
+    own = getattr(kind.update_settings, "__func__", None) is not Spider.update_settings.__func__
+    if not own and not kind.custom_settings:
+        return project
+    settings = project.copy()
+    kind.update_settings(settings)
+    return settings
 
 
 def mapped(settings: BaseSettings, spider: type) -> Mapped:
@@ -143,8 +155,6 @@ def _statuses(given: Any) -> tuple[int, ...]:
 
 def _is_set(settings: BaseSettings, name: str, least: str = "addon") -> bool:
     """Whether the project or the spider sets it, at this priority or above."""
-    from scrapy.settings import SETTINGS_PRIORITIES
-
     return (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES[least]
 
 

@@ -11,12 +11,11 @@ from scrapy.settings import Settings
 from crawlframe.errors import SpiderError
 from crawlframe.scrapy import components
 from crawlframe.scrapy.arguments import parameters_of, start_with
-from crawlframe.scrapy.crawler import PortedCrawler
 from crawlframe.scrapy.downloads import DownloadsOfTasks
 from crawlframe.scrapy.port import Port
 from crawlframe.scrapy.reading import ClassSource
 from crawlframe.scrapy.requests import PREFIX
-from crawlframe.scrapy.settings import Mapped, mapped
+from crawlframe.scrapy.settings import Mapped, mapped, merged
 from crawlframe.spider import Spider
 from crawlframe.task_life import Summary, TaskInfo
 
@@ -78,10 +77,13 @@ class PortedSpider(Spider):
 def ported(kind: type, settings: Settings) -> type[PortedSpider]:
     """The class of ours for a spider class of Scrapy in a project with these settings. Raises what
     its class methods raise."""
-    merged = PortedCrawler(kind, settings).settings
+    own = merged(kind, settings)
+    if own is not settings:
+        components.load(own)
     source = ClassSource(kind)
-    result = mapped(merged, kind)
-    layered = components.named(merged, components.DOWNLOADER) or any(
+    result = mapped(own, kind)
+    # Add-ons may list middlewares, and change settings only when a crawler is made.
+    layered = any(own.getdict(name) for name in (components.DOWNLOADER, "ADDONS")) or any(
         getattr(kind, name, "") for name in ("http_user", "http_pass")
     )
     namespace = {
