@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from scrapy.pipelines.media import MediaPipeline
-from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 from crawlframe.porting import META
@@ -105,8 +103,5 @@ def _components(settings: Any, setting: str) -> Iterator[str]:
     """What is wrong with the components that a setting lists."""
     for one in components.named(settings, setting):
         name = one if isinstance(one, str) else global_object_name(one)
-        kind = load_object(one)
-        if isinstance(kind, type) and issubclass(kind, MediaPipeline):
-            yield f"{name} downloads files, which is not supported yet"
-        elif any(word in name.lower() for word in _BROWSERS):
+        if any(word in name.lower() for word in _BROWSERS):
             yield f"{name}: {META['playwright']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from crawlframe.code.registry import Registry
-from crawlframe.scrapy.project import ScrapyProject
+from crawlframe.scrapy.project import spiders_of
 from tests.scrapy_projects.ours import Crawled, crawl
 from tests.scrapy_projects.site import Site
 
@@ -24,6 +25,7 @@ HERE = Path(__file__).parent
 SPIDERS = [
     "css", "rules", "loader", "login", "sitemap", "xml", "csv", "api", "objects", "pipes",
     "async_pipes", "arguments", "errors", "middlewares", "closes", "inline", "cookies", "members",
+    "files",
 ]  # fmt: skip
 # What spiders of these projects count, and what a user reads of Scrapy.
 STATS = ("my/", "priced/", "shop/")
@@ -41,6 +43,7 @@ def by_scrapy(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         [sys.executable, HERE / "real.py", site.url, out, *SPIDERS],
         cwd=HERE / "shop",
+        env={**os.environ, "SHOP_FILES": str(out / "files")},
         capture_output=True,
         text=True,
         timeout=100,
@@ -51,9 +54,9 @@ def by_scrapy(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
-    package = tmp_path_factory.mktemp("none") / "no_spiders"
-    package.mkdir()
-    registry = Registry.load(package, sources=[ScrapyProject(HERE / "shop")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SHOP_FILES", str(tmp_path_factory.mktemp("files")))
+        registry = spiders_of(HERE / "shop")
     assert registry.broken == {}
     return registry
 

@@ -193,3 +193,15 @@ class Members(At, scrapy.Spider):
 
     def parse(self, response):
         yield {"authorization": response.json()["h"].get("authorization")}
+
+
+class Files(At, scrapy.Spider):
+    name = "files"
+    custom_settings = {"ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1}}
+
+    def prepare(self):
+        self.start_urls = [f"{self.site}/list?page=1"]
+
+    def parse(self, response):
+        paths = ("feed.xml", "moved", "missing", "feed.csv")
+        yield {"file_urls": [response.urljoin(path) for path in paths]}
