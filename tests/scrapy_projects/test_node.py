@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.spider import SpiderInfo
 from tests.scrapy_projects.site import Site
 
 pytestmark = pytest.mark.process
@@ -86,3 +91,29 @@ def test_the_report_is_the_same_in_both_commands(manage: Manage, project: Path) 
     assert "css: runs\n" in told.stdout
     assert told.returncode == 1
     assert line in manage("checkspiders").stdout.splitlines()
+
+
+def test_a_running_node_takes_up_a_change_of_the_project(
+    manage: Manage,
+    start_manage: Callable[..., object],
+    project: Path,
+    redis_client: Redis,
+) -> None:
+    """A module that the spiders import changes, and a new spider comes."""
+    frontier = Frontier(PartitionedStore(redis_client))
+
+    def wait_for(what: Callable[[dict[str, SpiderInfo]], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not what(frontier.spiders.all()):
+            assert time.monotonic() < deadline, sorted(frontier.spiders.all())
+            time.sleep(0.1)
+
+    start_manage("runcrawler", "--reload", "--workers", 1)
+    wait_for(lambda known: "css" in known)
+    (project / "shop/spiders/added.py").write_text(
+        "import scrapy\n\nclass Added(scrapy.Spider):\n    name = 'added'\n"
+    )
+    wait_for(lambda known: "added" in known)
+    settings = project / "shop/settings.py"
+    settings.write_text(settings.read_text().replace("RETRY_TIMES = 1", "RETRY_TIMES = 9"))
+    wait_for(lambda known: known["added"].settings.retries == 9)
