@@ -14,7 +14,7 @@ from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.url import url_is_from_any_domain
 from w3lib.http import basic_auth_header
 
-from crawlframe.errors import FetchError
+from crawlframe.errors import FetchError, SpiderError
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.scrapy import components, responses
@@ -116,9 +116,15 @@ class DownloadsOfTasks:
         self.tasks: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
-        """As that of the task that runs."""
-        running: Any = RUNNING.get()
-        downloads: Downloads = self.tasks[running.task].downloads
+        """As that of the task that runs. Raises SpiderError if none does."""
+        running: Any = RUNNING.get(None)
+        port = self.tasks.get(getattr(running, "task", 0))
+        if port is None:
+            raise SpiderError(
+                "the downloader middlewares of a Scrapy spider run only in a task; leave out "
+                "--spider, or use the command parse"
+            )
+        downloads: Downloads = port.downloads
         return await downloads.fetch(request, call_next)
 
 

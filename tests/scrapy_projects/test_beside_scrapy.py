@@ -43,7 +43,11 @@ def by_scrapy(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         [sys.executable, HERE / "real.py", site.url, out, *SPIDERS],
         cwd=HERE / "shop",
-        env={**os.environ, "SHOP_FILES": str(out / "files")},
+        env={
+            **os.environ,
+            "SHOP_FILES": str(out / "files"),
+            "SCRAPY_SETTINGS_MODULE": "shop.settings",
+        },
         capture_output=True,
         text=True,
         timeout=100,

@@ -17,7 +17,7 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from twisted.internet.error import DNSLookupError
 
 from crawlframe.code.source import SourceFinder
-from crawlframe.errors import BadRequest, DnsError
+from crawlframe.errors import BadRequest, DnsError, SpiderError
 from crawlframe.request import Request
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.report import verdict_on
@@ -210,6 +210,26 @@ def test_a_page_that_would_hold_up_the_worker_is_not_parsed() -> None:
     deep = make_response(URL, html="<div>" * 100_000)
     with pytest.raises(Exception, match="inside each other"):
         run(of(Reads), deep)
+
+
+class Stamps:
+    def process_request(self, request: Any) -> None:
+        request.headers["X-Stamp"] = "1"
+
+
+def test_middlewares_run_in_a_task_and_say_so() -> None:
+    made = of(Plain, DOWNLOADER_MIDDLEWARES={Stamps: 1})
+    seen: list[str] = []
+
+    def download(asked: Request) -> Any:
+        seen.append(asked.headers["X-Stamp"])
+        return make_response(URL, html="", request=asked)
+
+    assert run(made, Request(URL), download=download).items
+    assert seen == ["1"]
+    (middleware,) = made.middlewares
+    with pytest.raises(SpiderError, match="run only in a task"):
+        asyncio.run(middleware.fetch(Request(URL), None))  # type: ignore[arg-type,union-attr]
 
 
 # -- the life of a task ---------------------------------------------------------------------------
