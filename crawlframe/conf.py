@@ -50,6 +50,7 @@ class Settings:
     workers: int = field(default_factory=available_cpus)  # worker processes of a node
     concurrency: int = 64  # requests in flight per worker
     spiders: str = "spiders"  # package whose modules are the spiders
+    scrapy: str = ""  # directory of a Scrapy project, whose spiders run as they are
     key_prefix: str = "cf"  # of every Redis key
     partitions: int = 1  # of the frontier; fixed for the life of its data
     grace: float = 20.0  # seconds a stopping node or worker may finish what it fetches

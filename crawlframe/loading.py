@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from crawlframe.code.registry import Registry
 from crawlframe.code.sources import SpiderSource
 from crawlframe.conf import Settings
+from crawlframe.errors import ConfigError
 from crawlframe.recipes.files import RecipeFiles
 
 
@@ -17,4 +19,21 @@ def load_spiders(settings: Settings, **options: Any) -> Registry:
 
 def sources_of(settings: Settings) -> list[SpiderSource]:
     """The sources besides the modules of the package."""
-    return [RecipeFiles()]
+    sources: list[SpiderSource] = [RecipeFiles()]
+    if settings.scrapy:
+        sources.append(scrapy_project(settings.scrapy))
+    return sources
+
+
+def scrapy_project(directory: str) -> SpiderSource:
+    """The Scrapy project in a directory. Raises ConfigError if Scrapy is not installed."""
+    try:
+        from crawlframe.scrapy.project import ScrapyProject
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("crawlframe"):
+            raise
+        raise ConfigError(
+            f"the Scrapy project {directory} needs Scrapy, and {error.name} is not installed: "
+            "pip install 'crawlframe[scrapy]'"
+        ) from None
+    return ScrapyProject(Path(directory))

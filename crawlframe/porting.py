@@ -193,7 +193,8 @@ def is_scrapy_spider(kind: type) -> bool:
 
 
 INHERITS = (
-    "it inherits from a spider of Scrapy, which does nothing here; inherit from crawlframe's Spider"
+    "it inherits from a spider of Scrapy, which does nothing here; inherit from crawlframe's "
+    "Spider, or let CRAWLFRAME_SCRAPY name the Scrapy project that it belongs to"
 )
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, get_type_hints
+from typing import Any, ClassVar, Literal, Protocol, get_type_hints
 
 import msgspec
 
@@ -20,6 +20,17 @@ from crawlframe.response import Response
 from crawlframe.secret import Secret, convert, default_of, schema_of
 from crawlframe.spider_log import SpiderLog
 from crawlframe.stats import Stats
+
+
+class Inline(Protocol):
+    """Fetches for a callback that awaits the response."""
+
+    async def fetch(self, request: Request) -> Response:
+        """Returns the response, whatever its status. Raises FetchError."""
+
+    def keep_cookies(self, request: Request, cookies: Mapping[str, str]) -> None:
+        """Puts cookies into the jar of ``request``, as if its host had set them."""
+
 
 AnyMiddleware = Middleware | SyncMiddleware | type[Middleware] | type[SyncMiddleware]
 
@@ -115,6 +126,21 @@ class Spider:
     workers: ClassVar[int | None] = None  # 1: all requests of a task run in one worker
 
     _task = 0  # the number of the task; 0 outside of a worker
+    _inline: Inline | None = None  # None outside of a worker
+
+    @classmethod
+    def _make(cls, arguments: dict[str, Any]) -> Spider:
+        """Returns the object of a task, with those of its arguments that are not parameters of
+        ``start``. ``arguments`` are all, and checked."""
+        made = cls()
+        start = inspect.signature(cls.start).parameters
+        for name, value in arguments.items():
+            if name not in start:
+                setattr(made, name, value)
+        return made
+
+    async def _release(self) -> None:
+        """Called when a worker lets go of the object."""
 
     @cached_property
     def log(self) -> SpiderLog:
@@ -268,12 +294,8 @@ def build(
     except msgspec.ValidationError as error:
         raise ArgumentError(f"spider {spider.name!r}: {error}") from None
     values = {field: getattr(checked, field) for field in kind.__struct_fields__}
-    instance = spider()
     start = inspect.signature(spider.start).parameters
-    for field, value in values.items():
-        if field not in start:
-            setattr(instance, field, value)
-    return instance, {field: value for field, value in values.items() if field in start}
+    return spider._make(values), {field: values[field] for field in values if field in start}
 
 
 def _untold(kind: type[msgspec.Struct]) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from typing import Any
 
 from crawlframe.errors import ArgumentError, ConfigError, UnknownSpider
 from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl
 from crawlframe.node.worker.failures import trim
-from crawlframe.node.worker.opening import take_up
+from crawlframe.node.worker.opening import let_go, take_up
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.stats import OPENING, RUNNING
 
@@ -19,14 +21,20 @@ MAX_CRAWLS = 1000
 
 
 class Crawls:
-    """Use it from one event loop. ``mark`` is that of Callbacks."""
+    """Use it from one event loop. ``mark`` is that of Callbacks. ``inline`` makes what a spider
+    fetches with inside of its callbacks."""
 
     def __init__(
-        self, source: TaskSource, callbacks: Callbacks, mark: Callable[[int, bytes], None]
+        self,
+        source: TaskSource,
+        callbacks: Callbacks,
+        mark: Callable[[int, bytes], None],
+        inline: Callable[[TaskCrawl], Any],
     ) -> None:
         self._source = source
         self._callbacks = callbacks
         self._mark = mark
+        self._inline = inline
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
 
     def forget(self, task: int) -> None:
@@ -42,11 +50,17 @@ class Crawls:
             if len(self._crawls) > MAX_CRAWLS:
                 del self._crawls[next(iter(self._crawls))]
         try:
-            return await asyncio.shield(future)
+            crawl = await asyncio.shield(future)
+            crawl.used = time.monotonic()
+            return crawl
         except BaseException:
             if future.done():
                 self._crawls.pop(task, None)  # the next request tries again
             raise
+
+    async def release(self, busy: Container[int] = (), idle: float = 0.0) -> None:
+        """Lets go of tasks, as ``let_go`` does."""
+        await let_go(self._crawls, busy, idle)
 
     async def _open(self, task: int, rid: bytes) -> TaskCrawl:
         try:
@@ -67,6 +81,7 @@ class Crawls:
             raise Park(trim(f"spider {spec.spider!r} cannot be created: {what}", 500)) from None
         finally:
             self._mark(LOOP, b"")
+        crawl.spider._inline = self._inline(crawl)
         await take_up(crawl, self._callbacks, rid)
         return crawl
 

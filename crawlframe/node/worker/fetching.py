@@ -106,7 +106,7 @@ class Fetching:
                 return kept
             if apart:
                 raise NotKept(asked.url)
-            check = self._check_for(asked, crawl)
+            check = self.check_for(asked, crawl)
             transfer = self._downloader.fetch(
                 asked,
                 crawl.settings,
@@ -195,7 +195,8 @@ class Fetching:
         self._terms.read(response, sent, outcome, crawl.settings)
         return response
 
-    def _check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | TdmCheck | None:
+    def check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | TdmCheck | None:
+        """The check of each URL before it is sent; None if the spider obeys no robots.txt."""
         if self._robots is None or self._tdm is None or not crawl.settings.robots:
             return None
         check = self._robots.check_for(request, crawl.settings)

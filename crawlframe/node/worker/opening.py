@@ -3,6 +3,10 @@ opened."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
+from collections.abc import Container
 from functools import partial
 from typing import Any
 
@@ -18,6 +22,8 @@ from crawlframe.spider import Spider, build
 from crawlframe.task_life import TaskInfo
 
 OPENED = "opened"
+
+log = logging.getLogger(__name__)
 
 
 class CrawlMaker:
@@ -80,6 +86,28 @@ async def take_up(crawl: TaskCrawl, callbacks: Callbacks, rid: bytes) -> None:
             raise
         except Exception as error:
             raise NotOpened(error, crawl.settings.retries) from error
+
+
+async def let_go(
+    crawls: dict[int, asyncio.Future[TaskCrawl]], busy: Container[int] = (), idle: float = 0.0
+) -> None:
+    """Removes the tasks whose spiders have a hook for it, and calls that: all but ``busy`` ones and
+    those that did something within ``idle`` seconds. What a hook raises is logged."""
+    for task, future in [*crawls.items()]:
+        if task in busy or not _is_open(future):
+            continue
+        crawl = future.result()
+        hooked = type(crawl.spider)._release is not Spider._release
+        if hooked and time.monotonic() - crawl.used >= idle:
+            del crawls[task]
+            try:
+                await crawl.spider._release()
+            except Exception:
+                log.exception("spider %s of task %d did not close", crawl.spec.spider, task)
+
+
+def _is_open(future: asyncio.Future[TaskCrawl]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def _refuse(name: str, thing: Any) -> None:

@@ -32,6 +32,7 @@ from crawlframe.node.worker.crawl import Park, TaskCrawl, call_of, check_fit, me
 from crawlframe.node.worker.crawls import Crawls
 from crawlframe.node.worker.failures import StatusError, callback_traceback, closing_reason, trim
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
+from crawlframe.node.worker.inline import InlineFetch
 from crawlframe.node.worker.opening import OPENED, NotOpened
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
@@ -92,7 +93,12 @@ class RequestRunner:
         )
         self._failed = failed
         self._starts = starts
-        self.crawls = Crawls(source, self.callbacks, mark)
+        self.crawls = Crawls(
+            source,
+            self.callbacks,
+            mark,
+            lambda crawl: InlineFetch(downloader, crawl, self._fetching.check_for),
+        )
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
         """Returns the outcome of one request; raises only when it is cancelled."""

@@ -56,6 +56,7 @@ REPORT_EVERY = 0.004  # seconds; reports within that time are sent as one messag
 BUSY_REPORT_EVERY = 0.01  # seconds; a busy worker usually has enough to do until then
 BEAT_EVERY = 1.0  # seconds
 COLLECT_AFTER = 10_000  # new containers, those of some 40 pages; by default, of three
+IDLE = 60.0  # seconds after which a worker lets go of a spider that wants to know
 BUSY = 0.4  # share of one processor from which a worker counts as busy
 
 
@@ -281,6 +282,8 @@ class Worker:
             self._identity.tick(now - begun)
             self._recipes.tick()
             self._log.tick()
+            busy = {one.task for one in self._running.values()}
+            await self._runner.crawls.release(busy, IDLE)
             await asyncio.sleep(BEAT_EVERY)
 
     def _worth_waiting_for(self) -> int:
@@ -312,6 +315,8 @@ class Worker:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running, timeout=5)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._runner.crawls.release(), self._settings.grace)
         self._log.flush()
         self._committer.close()
         await asyncio.to_thread(self._committer.join)

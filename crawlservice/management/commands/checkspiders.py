@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from rich.table import Table
 
+from crawlframe.code.registry import Registry
 from crawlframe.loading import load_spiders
 from crawlframe.spider import SpiderInfo, SpiderSettings
 from crawlservice.cli.terminal import Command as ServiceCommand
@@ -28,11 +29,24 @@ class Command(ServiceCommand):
             for info in registry.infos:
                 table.add_row(info.name, info.module, "\n".join(signature(info)), settings_of(info))
             self.console.print(table)
+        for verdict in _verdicts(registry):
+            self.stdout.write(verdict)
         for module, problem in sorted(registry.broken.items()):
             self.stdout.write(f"\n{module} does not load\n{problem}")
         if registry.broken:
             raise CommandError(f"broken: {', '.join(sorted(registry.broken))}")
         self.stdout.write(f"{len(registry.infos)} spiders, no problems")
+
+
+def _verdicts(registry: Registry) -> list[str]:
+    """What fromscrapy says of the spiders of a Scrapy project."""
+    if not settings.CRAWLFRAME.scrapy:
+        return []
+    from crawlframe.scrapy.report import verdict_on
+    from crawlframe.scrapy.spider import PortedSpider
+
+    spiders = [registry.get(info.name) for info in registry.infos]
+    return [str(verdict_on(one)) for one in spiders if issubclass(one, PortedSpider)]
 
 
 def settings_of(info: SpiderInfo) -> str:

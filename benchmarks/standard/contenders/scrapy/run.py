@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 
@@ -30,7 +31,7 @@ def main() -> None:
     process.crawl(crawler, words.start)
     collect(OFTEN if words.parsel else RARELY)
     process.start()
-    spider = crawler.spider
+    spider: Any = crawler.spider
     notes = NOTES.format(in_flight=words.in_flight, parser=TUTORIAL if words.parsel else FAST)
     tell(spider.writer.stored, spider.writer.last - spider.first, notes)
 

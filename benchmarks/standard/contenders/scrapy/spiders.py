@@ -100,7 +100,8 @@ class Storing:
         return cls(crawler)
 
     def open_spider(self) -> None:
-        self.crawler.spider.writer = self.writer
+        spider: Any = self.crawler.spider
+        spider.writer = self.writer
 
     def process_item(self, item: Row) -> Row:
         self.writer.add(item)

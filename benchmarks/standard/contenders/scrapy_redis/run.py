@@ -7,7 +7,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 
@@ -45,7 +45,7 @@ def crawl(words: Words, number: int) -> Part:
     if number:
         _wait_for_links(words.redis)
     process.start()
-    spider = crawler.spider
+    spider: Any = crawler.spider
     return Part(spider.writer.stored, spider.first, spider.writer.last)
 
 

@@ -1,0 +1,77 @@
+"""Components: the middlewares and pipelines that a project adds to Scrapy's own, which ours
+replace."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from scrapy.exceptions import NotConfigured
+from scrapy.settings import BaseSettings
+from scrapy.utils.conf import build_component_list
+from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.python import global_object_name
+
+DOWNLOADER = "DOWNLOADER_MIDDLEWARES"
+SPIDER = "SPIDER_MIDDLEWARES"
+PIPELINES = "ITEM_PIPELINES"
+# Of Scrapy's own, those that do what no setting of ours does.
+KEPT = ("scrapy.spidermiddlewares.referer.RefererMiddleware",)
+
+
+def named(settings: BaseSettings, setting: str) -> list[Any]:
+    """The classes that a setting lists, or their paths, in order, without Scrapy's own that ours
+    replace."""
+    listed = build_component_list(settings.get_component_priority_dict_with_base(setting))
+    return [one for one in listed if not is_replaced(one)]
+
+
+def load(settings: BaseSettings) -> None:
+    """Imports the components of all settings, so that their modules belong to the code that is
+    watched. Raises what they raise."""
+    for setting in (DOWNLOADER, SPIDER, PIPELINES, "EXTENSIONS"):
+        if settings.getdict(setting):
+            for one in named(settings, setting):
+                load_object(one)
+
+
+def is_replaced(one: Any) -> bool:
+    path = one if isinstance(one, str) else global_object_name(one)
+    own = path.startswith(("scrapy.downloadermiddlewares.", "scrapy.spidermiddlewares."))
+    return own and path not in KEPT
+
+
+def made(crawler: Any, setting: str) -> list[Any]:
+    """The objects of a setting, without those that raise NotConfigured."""
+    objects = []
+    for one in named(crawler.settings, setting):
+        try:
+            objects.append(build_from_crawler(load_object(one), crawler))
+        except NotConfigured:
+            continue
+    return objects
+
+
+def method(component: Any, name: str, spider: Any) -> Callable[..., Any] | None:
+    """A method, which gets the spider if it must have it: Scrapy passed it to all before 2.14."""
+    function: Callable[..., Any] | None = getattr(component, name, None)
+    if function is None:
+        return None
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:
+        return function
+    if "spider" not in parameters or parameters["spider"].default is not inspect.Parameter.empty:
+        return function
+
+    def with_spider(*arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **named, spider=spider)
+
+    return with_spider
+
+
+def waits(component: Any, name: str) -> bool:
+    """Whether a method is a coroutine or an async generator."""
+    function = getattr(component, name, None)
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)

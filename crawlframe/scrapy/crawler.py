@@ -1,0 +1,92 @@
+"""PortedCrawler: Scrapy's Crawler as its components know it, with our engine behind it. It is never
+started: no reactor is installed, nothing is scheduled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydispatch.dispatcher import getReceivers
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.settings import Settings
+
+from crawlframe.scrapy.stats import PortedStats
+
+# Scrapy's own parts that are replaced by ours.
+OURS = {
+    "TWISTED_REACTOR_ENABLED": False,
+    "TELNETCONSOLE_ENABLED": False,
+    "EXTENSIONS_BASE": {},
+    "STATS_CLASS": PortedStats,
+}
+# Each would write a few lines for each task in each worker.
+QUIET = ("scrapy.crawler", "scrapy.middleware", "scrapy.addons")
+
+Download = Callable[[Request], Awaitable[Response]]
+
+
+class PortedCrawler(Crawler):
+    """Made for one spider class. ``open`` makes the spider, in Scrapy's order: the spider, then the
+    settings' components."""
+
+    def __init__(self, kind: type, settings: Settings) -> None:
+        for name in QUIET:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        super().__init__(kind, settings)
+
+    def open(self, arguments: dict[str, Any], download: Download) -> None:
+        """Makes the spider with these arguments. Raises what the author's code raises."""
+        for name, value in OURS.items():
+            self.settings.set(name, value, priority="cmdline")
+        self.spider = self._create_spider(**arguments)
+        self.engine = Engine(self, download)  # type: ignore[assignment]
+        self._apply_settings()
+        self.crawling = True
+
+    def listens(self, signal: object) -> bool:
+        """Whether anything is connected to a signal."""
+        return bool(getReceivers(self, signal))
+
+    def send(self, signal: object, **named: Any) -> None:
+        """Sends a signal to what is connected; errors are logged."""
+        if self.listens(signal):
+            self.signals.send_catch_log(signal=signal, **named)
+
+    async def send_async(self, signal: object, **named: Any) -> None:
+        """As ``send``, and waits for those that are coroutines."""
+        if self.listens(signal):
+            await self.signals.send_catch_log_async(signal=signal, **named)
+
+
+class Engine:
+    """``crawler.engine``: what spiders and components use of it."""
+
+    def __init__(self, crawler: PortedCrawler, download: Download) -> None:
+        self.crawler = crawler
+        self.spider = crawler.spider
+        self.settings = crawler.settings
+        self.signals = crawler.signals
+        self.running = True
+        self.paused = False
+        self._download = download
+
+    async def download(self, request: Request) -> Response:
+        """The response to a request, fetched inside of the callback that awaits it. Raises what
+        Scrapy raises for a failed download."""
+        return await self._download(request)
+
+    async def download_async(self, request: Request) -> Response:
+        """As ``download``."""
+        return await self._download(request)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"crawler.engine.{name} does not exist in Crawlframe: requests are queued by yielding "
+            "them, and raise CloseSpider to end the crawl"
+        )
+
+
+RESPONSE_SIGNALS = (signals.response_downloaded, signals.response_received)

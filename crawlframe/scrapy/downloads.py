@@ -1,0 +1,135 @@
+"""Downloads: the downloader middlewares of a project, around our fetch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+from weakref import WeakValueDictionary
+
+from scrapy import Request as ScrapyRequest
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response as ScrapyResponse
+from scrapy.utils.defer import ensure_awaitable
+from scrapy.utils.url import url_is_from_any_domain
+from w3lib.http import basic_auth_header
+
+from crawlframe.errors import FetchError, SpiderError
+from crawlframe.request import Request
+from crawlframe.response import Response
+from crawlframe.scrapy import components, responses
+from crawlframe.scrapy.crawler import PortedCrawler
+from crawlframe.scrapy.failures import exception_of, fetch_error_of
+from crawlframe.scrapy.requests import Translator
+from crawlframe.stats import RUNNING
+
+CallNext = Callable[[Request], Awaitable[Response]]
+NO_PAGE = 204  # the status of a response that stands for a request that was not fetched
+
+
+class Downloads:
+    """The middlewares of one spider object, and its HTTP authentication, whose password is added
+    here so that it is not in the row of a request."""
+
+    def __init__(self, crawler: PortedCrawler, translator: Translator) -> None:
+        self._spider = spider = crawler.spider
+        self._translator = translator
+        listed = components.made(crawler, components.DOWNLOADER)
+        self._requests = [*_methods(listed, "process_request", spider)]
+        self._responses = [*_methods(listed[::-1], "process_response", spider)]
+        self._exceptions = [*_methods(listed[::-1], "process_exception", spider)]
+        user, password = (getattr(spider, f"http_{name}", "") for name in ("user", "pass"))
+        self._auth = basic_auth_header(user, password) if user or password else b""
+        self._auth_domain = getattr(spider, "http_auth_domain", None)
+
+    async def fetch(self, request: Request, call_next: CallNext) -> Response:
+        """The response after all middlewares. One that stands for another request, or for one that
+        is ignored, has it in its attribute ``scrapy``. Raises FetchError."""
+        asked = self._translator.theirs(request)
+        try:
+            result = await self._fetched(asked, request, call_next)
+            if isinstance(result, ScrapyResponse):
+                result = await self._processed(asked, result)
+        except IgnoreRequest as ignored:
+            result = ignored
+        except FetchError:
+            raise
+        except Exception as error:
+            raise fetch_error_of(error) from error
+        if isinstance(result, ScrapyResponse):
+            response = responses.ours(result, request)
+            response.redirects = tuple(asked.meta.get("redirect_urls", ()))
+        else:
+            response = Response(request.url, NO_PAGE, {}, b"", request)
+        vars(response)["scrapy"] = result
+        return response
+
+    async def _fetched(self, asked: ScrapyRequest, request: Request, call_next: CallNext) -> Any:
+        """A response or a request in place of it."""
+        try:
+            for process in self._requests:
+                result = await ensure_awaitable(process(request=asked))
+                if result is not None:
+                    return result
+            response = await call_next(self._sent(asked, request))
+        except FetchError as error:
+            return await self._recovered(asked, exception_of(error), error)
+        except Exception as error:
+            return await self._recovered(asked, error, error)
+        return responses.theirs(response, asked)
+
+    async def _recovered(self, asked: ScrapyRequest, seen: Exception, error: Exception) -> Any:
+        for process in self._exceptions:
+            result = await ensure_awaitable(process(request=asked, exception=seen))
+            if result is not None:
+                return result
+        raise error
+
+    async def _processed(self, asked: ScrapyRequest, response: Any) -> Any:
+        if response.request is None:
+            response.request = asked
+        for process in self._responses:
+            response = await ensure_awaitable(process(request=asked, response=response))
+            if not isinstance(response, ScrapyResponse):
+                break
+        return response
+
+    def _sent(self, asked: ScrapyRequest, request: Request) -> Request:
+        """Our request as the middlewares have changed it."""
+        made = self._translator.ours(asked)
+        sent = copy.copy(request)
+        sent.url, sent.method, sent.body = made.url, made.method, made.body
+        sent.headers, sent.cookies = made.headers, made.cookies
+        sent.options = made.options._replace(
+            retries=request.options.retries, handle=request.options.handle
+        )
+        domain = self._auth_domain
+        if self._auth and (domain is None or url_is_from_any_domain(sent.url, [domain])):
+            sent.headers.setdefault("Authorization", self._auth.decode())
+        return sent
+
+
+class DownloadsOfTasks:
+    """The middleware that a spider class has: each task in a worker has Downloads of its own."""
+
+    def __init__(self) -> None:
+        self.tasks: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+    async def fetch(self, request: Request, call_next: CallNext) -> Response:
+        """As that of the task that runs. Raises SpiderError if none does."""
+        running: Any = RUNNING.get(None)
+        port = self.tasks.get(getattr(running, "task", 0))
+        if port is None:
+            raise SpiderError(
+                "the downloader middlewares of a Scrapy spider run only in a task; leave out "
+                "--spider, or use the command parse"
+            )
+        downloads: Downloads = port.downloads
+        return await downloads.fetch(request, call_next)
+
+
+def _methods(listed: list[Any], name: str, spider: Any) -> Iterator[Callable[..., Any]]:
+    for one in listed:
+        function = components.method(one, name, spider)
+        if function is not None:
+            yield function

@@ -1,0 +1,124 @@
+"""Items: the item pipelines of a project, as one step of ours."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from scrapy import exceptions, signals
+from scrapy.utils.defer import ensure_awaitable
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from crawlframe.errors import CloseTask, DropItem, SpiderError
+from crawlframe.response import Response
+from crawlframe.scrapy import components
+from crawlframe.scrapy.crawler import PortedCrawler
+
+log = logging.getLogger(__name__)
+
+
+class Step(NamedTuple):
+    """``process_item`` of one pipeline."""
+
+    name: str
+    process: Callable[..., Any]
+
+
+_NOTHING = Step("", lambda item: item)
+
+
+class Items:
+    """What happens to an item before it is stored: each pipeline in order, then the signals."""
+
+    def __init__(self, crawler: PortedCrawler) -> None:
+        self._crawler = crawler
+        self._spider = crawler.spider
+        self.components = components.made(crawler, components.PIPELINES)
+        self._steps: list[Step] = []
+        for one in self.components:
+            process = components.method(one, "process_item", self._spider)
+            if process is not None:
+                self._steps.append(Step(type(one).__name__, process))
+        if any(components.waits(one, "process_item") for one in self.components):
+            self.process_item = self._process_async
+        else:
+            self.process_item = self._process
+
+    async def open_all(self) -> None:
+        """Calls ``open_spider`` of each pipeline."""
+        await self._each("open_spider", self.components)
+
+    async def close_all(self) -> None:
+        """Calls ``close_spider`` of each pipeline, the last first."""
+        await self._each("close_spider", self.components[::-1])
+
+    async def _each(self, name: str, pipelines: list[Any]) -> None:
+        for one in pipelines:
+            function = components.method(one, name, self._spider)
+            if function is not None:
+                await ensure_awaitable(function())
+
+    def _process(self, item: Any, response: Response | None) -> Any:
+        step = _NOTHING
+        try:
+            for step in self._steps:
+                item = step.process(item)
+                if isinstance(item, Deferred):
+                    item = _result(item)
+        except Exception as error:
+            raise self._ended(error, item, step.name, response) from error
+        return self._scraped(item, step.name, response)
+
+    async def _process_async(self, item: Any, response: Response | None) -> Any:
+        step = _NOTHING
+        try:
+            for step in self._steps:
+                item = step.process(item)
+                if inspect.isawaitable(item) or isinstance(item, Deferred):
+                    item = await ensure_awaitable(item)
+        except Exception as error:
+            raise self._ended(error, item, step.name, response) from error
+        return self._scraped(item, step.name, response)
+
+    def _scraped(self, item: Any, name: str, response: Response | None) -> Any:
+        if item is None:
+            raise DropItem(f"{name} returned None")
+        self._signal(signals.item_scraped, item, response)
+        return item
+
+    def _ended(self, error: Exception, item: Any, name: str, response: Any) -> Exception:
+        if isinstance(error, exceptions.DropItem):
+            level = error.log_level or self._crawler.settings.get("DEFAULT_DROPITEM_LOG_LEVEL")
+            log.log(logging.getLevelName(level), "dropped by %s: %s", name, error)
+            self._signal(signals.item_dropped, item, response, exception=error)
+            return DropItem(name)  # the message may be another one for each item
+        if isinstance(error, exceptions.CloseSpider):
+            return CloseTask(error.reason)
+        if self._crawler.listens(signals.item_error):
+            self._signal(signals.item_error, item, response, failure=Failure(error))
+        return error
+
+    def _signal(self, signal: object, item: Any, response: Any, **more: Any) -> None:
+        if self._crawler.listens(signal):
+            theirs = getattr(response, "scrapy", None)
+            self._crawler.send(signal, item=item, response=theirs, spider=self._spider, **more)
+
+
+def _result(deferred: Deferred[Any]) -> Any:
+    """The result of a Deferred that has fired. Raises its error, and SpiderError for one that waits
+    for a reactor, which does not run here."""
+    if not deferred.called:
+        deferred.cancel()
+        raise SpiderError(
+            "a pipeline returned a Deferred that waits for Twisted's reactor, which does not run "
+            "here; write async def process_item"
+        )
+    outcome: list[Any] = []
+    deferred.addBoth(outcome.append)
+    failure = getattr(outcome[0], "raiseException", None)
+    if failure is not None:
+        failure()
+    return outcome[0]

@@ -1,0 +1,234 @@
+"""Port: the Scrapy side of one task in one worker: its crawler and spider, and what runs them."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+from scrapy import Request as ScrapyRequest
+from scrapy import signals
+from scrapy.http import HtmlResponse
+from scrapy.settings import Settings
+from scrapy.utils.response import get_meta_refresh
+
+from crawlframe.errors import FetchError
+from crawlframe.response import Response
+from crawlframe.scrapy import responses
+from crawlframe.scrapy.callbacks import ScrapyCallbacks
+from crawlframe.scrapy.crawler import RESPONSE_SIGNALS, PortedCrawler
+from crawlframe.scrapy.downloads import Downloads
+from crawlframe.scrapy.failures import exception_of, failure_of, fetch_error_of
+from crawlframe.scrapy.items import Items
+from crawlframe.scrapy.requests import Translator
+from crawlframe.scrapy.settings import mapped
+from crawlframe.scrapy.stats import PortedStats
+from crawlframe.stats import RUNNING
+from crawlframe.task_life import Summary
+
+log = logging.getLogger(__name__)
+
+_REFRESH = re.compile(rb"http-equiv", re.I)
+_REFRESHED = "crawlframe_refreshes"  # key of meta
+
+
+class Port:
+    """``ported`` is our spider, whose ``_inline`` fetches for it."""
+
+    def __init__(
+        self, ported: Any, kind: type, settings: Settings, arguments: dict[str, Any]
+    ) -> None:
+        """Raises what the author's code raises."""
+        self._ported = ported
+        self.crawler = crawler = PortedCrawler(kind, settings)
+        crawler.open(arguments, self.download)
+        spider: Any = crawler.spider
+        self.spider = spider
+        if isinstance(crawler.stats, PortedStats):
+            crawler.stats.task = ported.stats
+        self._settings = crawler.settings
+        taken = frozenset(dir(type(ported))) - {"parse"}
+        self.translator = Translator(spider, self._settings, taken)
+        self.items = Items(crawler)
+        self.callbacks = ScrapyCallbacks(crawler, self.translator)
+        self.downloads = Downloads(crawler, self.translator)
+        self._handled = frozenset(
+            mapped(self._settings, type(self.spider)).settings.get("handle_statuses", ())
+        )
+        self._refreshes = self._settings.getbool("METAREFRESH_ENABLED")
+        self._made: dict[str, Callable[..., Any]] = {}
+
+    @property
+    def allowed_domains(self) -> tuple[str, ...]:
+        """Host names; Scrapy ignores what is none."""
+        given = getattr(self.spider, "allowed_domains", None) or ()
+        return tuple(
+            str(domain) for domain in given if domain and "/" not in domain and ":" not in domain
+        )
+
+    # -- the begin and the end of a task in this worker ---------------------------------------
+
+    async def open(self) -> None:
+        """Opens pipelines and tells what listens."""
+        await self.crawler.send_async(signals.engine_started)
+        await self.items.open_all()
+        await self.crawler.send_async(signals.spider_opened, spider=self.spider)
+
+    async def end(self, summary: Summary) -> None:
+        """Ends the task, once over all workers: ``closed`` of the spider runs here."""
+        stats = {**summary.stats, **summary.maxima}
+        took = summary.finished_at - summary.started_at
+        reason = _reason_of(summary)
+        self.crawler.stats.set_stats(
+            {
+                **self.crawler.stats.get_stats(),
+                **stats,
+                "item_scraped_count": summary.items,
+                "response_received_count": summary.done,
+                "start_time": summary.started_at,
+                "finish_time": summary.finished_at,
+                "elapsed_time_seconds": took.total_seconds(),
+                "finish_reason": reason,
+            }
+        )
+        await self.items.close_all()
+        self.items.components.clear()
+        await self.crawler.send_async(signals.spider_closed, spider=self.spider, reason=reason)
+
+    async def release(self) -> None:
+        """Closes the pipelines in this worker."""
+        await self.items.close_all()
+        self.items.components.clear()
+        await self.crawler.send_async(signals.engine_stopped)
+
+    # -- callbacks ----------------------------------------------------------------------------
+
+    def method(self, name: str) -> Callable[..., Any] | None:
+        """A callback or errback of ours that runs the spider's method; None if there is none."""
+        if name not in self._made:
+            function = getattr(self.spider, name, None)
+            if not callable(function):
+                return None
+
+            @functools.wraps(function)
+            def run(got: Response | FetchError, **named: Any) -> Any:
+                if isinstance(got, FetchError):
+                    return self._fail(function, got)
+                # Scrapy's kinds of spiders have a default callback of their own.
+                own = self.spider._parse if got.request.callback is None else function
+                return self._respond(own, got, named)
+
+            self._made[name] = run
+        return self._made[name]
+
+    def _respond(self, function: Callable[..., Any], got: Response, named: dict[str, Any]) -> Any:
+        if got.request.cookies:
+            self._keep_cookies(got)
+        response = vars(got).pop("scrapy", None)
+        if isinstance(response, ScrapyRequest):  # a middleware put it in place of the page
+            return iter_one(self.translator.ours(response))
+        if isinstance(response, Exception):
+            ours = fetch_error_of(response)
+            ours.request = got.request
+            return self._fail_with(ours, None)
+        if response is None:
+            response = responses.theirs(got, self.translator.theirs(got.request))
+        vars(got)["scrapy"] = response
+        attempts = getattr(RUNNING.get(None), "attempts", 0)
+        if attempts:
+            response.request.meta["retry_times"] = attempts
+        for signal in RESPONSE_SIGNALS:
+            self.crawler.send(
+                signal, response=response, request=response.request, spider=self.spider
+            )
+        if 300 <= got.status < 400 and not self._handles(response):
+            error = FetchError(f"{got.url} answered {got.status}")
+            error.request, error.response = got.request, got
+            return self._fail_with(error, response)
+        if self._refreshes and isinstance(response, HtmlResponse) and _REFRESH.search(got.body):
+            refreshed = self._refreshed(response)
+            if refreshed is not None:
+                return iter_one(self.translator.ours(refreshed))
+        return self.callbacks.call(function, response, named)
+
+    def _fail(self, function: Callable[..., Any], error: FetchError) -> Any:
+        response = None
+        request = self.translator.theirs(error.request)
+        if error.response is not None:
+            known = vars(error.response).pop("scrapy", None)
+            response = known or responses.theirs(error.response, request)
+        return self.callbacks.fail(function, failure_of(error, request, response), response)
+
+    def _fail_with(self, error: FetchError, response: Any) -> Any:
+        """What the errback makes of a page that only Scrapy counts as failed."""
+        request = self.translator.theirs(error.request)
+        failure = failure_of(error, request, response)
+        return self.callbacks.fail(request.errback or _nothing, failure, response)
+
+    def _handles(self, response: Any) -> bool:
+        meta = response.meta
+        if meta.get("handle_httpstatus_all"):
+            return True
+        return response.status in meta.get("handle_httpstatus_list", self._handled)
+
+    def _refreshed(self, response: HtmlResponse) -> ScrapyRequest | None:
+        """The request for the target of a page that refreshes itself to another one."""
+        meta, settings = response.meta, self._settings
+        if meta.get("dont_redirect"):
+            return None
+        ignored = settings.getlist("METAREFRESH_IGNORE_TAGS")
+        seconds, url = get_meta_refresh(response, ignore_tags=ignored)
+        times = meta.get(_REFRESHED, 0) + 1
+        if (
+            not url
+            or seconds is None
+            or seconds >= settings.getint("METAREFRESH_MAXDELAY")
+            or times > settings.getint("REDIRECT_MAX_TIMES")
+        ):
+            return None
+        request: ScrapyRequest = response.request  # type: ignore[assignment]
+        return request.replace(
+            url=url, method="GET", body=b"", meta={**request.meta, _REFRESHED: times}
+        )
+
+    # -- inside of a callback -----------------------------------------------------------------
+
+    async def download(self, request: ScrapyRequest) -> Any:
+        """The response to a request, as of ``crawler.engine.download``."""
+        ours = self.translator.ours(request.replace(callback=None, errback=None))
+        try:
+            got: Response = await self._ported._inline.fetch(ours)
+        except FetchError as error:
+            raise exception_of(error) from error
+        response = vars(got).get("scrapy")
+        if isinstance(response, Exception):
+            raise response
+        if isinstance(response, ScrapyRequest):
+            return await self.download(response)
+        return response or responses.theirs(got, request)
+
+    def _keep_cookies(self, got: Response) -> None:
+        """Scrapy keeps the cookies of a request for later ones; those that the response sets are
+        newer."""
+        inline = self._ported._inline
+        if inline is not None:
+            set_here = {one.partition("=")[0] for one in got.headers.getall("Set-Cookie", [])}
+            cookies = {k: v for k, v in got.request.cookies.items() if k not in set_here}
+            inline.keep_cookies(got.request, cookies)
+
+
+def _nothing(failure: Any) -> None:
+    """The errback of a request that has none."""
+
+
+def iter_one(thing: Any) -> Any:
+    """An iterator that the engine runs as it does a generator."""
+    yield thing
+
+
+def _reason_of(summary: Summary) -> str:
+    if summary.outcome == "cancelled":
+        return "cancelled"
+    return summary.reason if summary.outcome == "finished" and summary.reason else "finished"

@@ -1,0 +1,107 @@
+"""Report: how a spider of Scrapy fares here, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from scrapy.utils.python import global_object_name
+
+from crawlframe.porting import META
+from crawlframe.scrapy import components
+from crawlframe.scrapy.settings import merged
+from crawlframe.scrapy.spider import PortedSpider
+
+_BROWSERS = ("playwright", "splash", "selenium", "zyte_api", "impersonate")
+# Keys of meta that our requests honour, or that Scrapy only sets.
+HONOURED = frozenset(
+    {
+        "allow_offsite", "cookiejar", "depth", "dont_merge_cookies", "dont_redirect", "dont_retry",
+        "download_latency", "download_maxsize", "download_timeout", "handle_httpstatus_all",
+        "handle_httpstatus_list", "is_start_request", "max_retry_times", "redirect_reasons",
+        "redirect_times", "redirect_ttl", "redirect_urls", "referrer_policy", "retry_times",
+    }
+)  # fmt: skip
+_IGNORED = {
+    "autothrottle_dont_adjust_delay": "the pace of a host is decided for all its requests",
+    "bindaddress": "the address to send from cannot be chosen yet",
+    "dont_cache": "no page is cached",
+    "dont_obey_robotstxt": "ROBOTSTXT_OBEY holds for all requests of a spider",
+    "download_delay": "DOWNLOAD_DELAY holds for all requests of a spider",
+    "download_fail_on_dataloss": "a body that breaks off is tried again",
+    "download_slot": "requests of one host share its delay and concurrency",
+    "download_warnsize": "there is no warning; download_maxsize limits it",
+    "priority_adjust": "a retry keeps its priority",
+    "verbatim_url": "URLs are always normalised",
+}
+_NEVER_SENT = {
+    "spider_idle": "a task ends when nothing is left of it",
+    "scheduler_empty": "a task ends when nothing is left of it",
+    "request_dropped": "duplicates are dropped when they are committed",
+    "request_reached_downloader": "response_downloaded is sent for each page",
+    "request_left_downloader": "response_downloaded is sent for each page",
+    "headers_received": "a response is there as a whole",
+    "bytes_received": "a response is there as a whole",
+    "robots_parsed": "robots.txt is read once for the cluster",
+    "memusage_warning_reached": "CRAWLFRAME_MAX_MEMORY limits the memory of a worker",
+    "feed_slot_closed": "items are stored; the command export writes files",
+    "feed_exporter_closed": "items are stored; the command export writes files",
+}
+_DOWNLOADS = frozenset({"download", "download_async", "spider", "settings", "signals"})
+_OTHERS = {"scrapy_redis": "requests of scrapy-redis come from a Redis of its own"}
+
+
+@dataclass
+class Verdict:
+    """``cannot`` says what keeps a spider from working, ``but`` what it does otherwise."""
+
+    name: str
+    cannot: list[str] = field(default_factory=list)
+    but: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        if self.cannot:
+            return f"{self.name}: cannot, because " + "; ".join(self.cannot + self.but)
+        return f"{self.name}: runs" + (f", but {'; '.join(self.but)}" if self.but else "")
+
+
+def verdict_on(spider: type[PortedSpider]) -> Verdict:
+    """What is known of a spider without running it."""
+    verdict = Verdict(spider.name)
+    kind, source, mapped = spider.scrapy_class, spider.scrapy_source, spider.scrapy_mapped
+    verdict.cannot += mapped.cannot
+    verdict.but += mapped.ignored
+    for base in kind.__mro__:
+        if why := _OTHERS.get(base.__module__.partition(".")[0]):
+            verdict.cannot.append(f"{base.__name__}: {why}")
+            break
+    settings = merged(kind, spider.scrapy_settings)
+    for setting in (components.DOWNLOADER, components.SPIDER, components.PIPELINES, "EXTENSIONS"):
+        if settings.getdict(setting):
+            for sentence in _components(settings, setting):
+                verdict.cannot.append(f"{setting}: {sentence}")
+    for key, (file, line) in source.meta_keys.items():
+        place = f"{file}:{line}: meta[{key!r}]"
+        if key == "proxy" or key.startswith(_BROWSERS):
+            verdict.cannot.append(f"{place}: {META.get(key, META['playwright'])}")
+        elif key in _IGNORED:
+            verdict.but.append(f"{place} is ignored: {_IGNORED[key]}")
+    for need in source.needs:
+        place = f"{need.file}:{need.line}"
+        if need.kind == "lambda":
+            verdict.cannot.append(f"{place}: a callback must be a method of the spider")
+        elif need.kind == "engine" and need.name not in _DOWNLOADS:
+            verdict.cannot.append(f"{place}: there is no crawler.engine.{need.name}")
+        elif need.kind == "signal" and need.name in _NEVER_SENT:
+            verdict.but.append(f"{place}: {need.name} is never sent: {_NEVER_SENT[need.name]}")
+    verdict.but += map(str, source.state)
+    return verdict
+
+
+def _components(settings: Any, setting: str) -> Iterator[str]:
+    """What is wrong with the components that a setting lists."""
+    for one in components.named(settings, setting):
+        name = one if isinstance(one, str) else global_object_name(one)
+        if any(word in name.lower() for word in _BROWSERS):
+            yield f"{name}: {META['playwright']}"

@@ -1,0 +1,157 @@
+"""Requests of Scrapy and of ours, into each other. What ours does not hold travels in its ``meta``
+under one key, in the form of Scrapy's own ``to_dict``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+from scrapy import Request as ScrapyRequest
+from scrapy import Spider as ScrapySpider
+from scrapy.utils.request import request_from_dict
+
+from crawlframe.errors import BadRequest
+from crawlframe.porting import META
+from crawlframe.request import Request
+
+KEY = "scrapy"  # of our meta
+PREFIX = "scrapy."  # precedes names of callbacks that mean something else in our Spider
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+ALL = (range(100, 200), range(300, 1000))
+
+# Keys of meta that Scrapy sets itself, and that would only grow a request that is made of another.
+SET_BY_SCRAPY = frozenset(
+    {
+        "depth", "download_latency", "redirect_times", "redirect_ttl", "redirect_urls",
+        "redirect_reasons", "retry_times", "is_start_request",
+    }
+)  # fmt: skip
+_SESSION = re.compile(r"[\w.-]{1,80}")
+
+
+class Translator:
+    """Requests of one spider object. ``taken`` are the names that callbacks of Scrapy cannot have
+    in ours."""
+
+    def __init__(self, spider: ScrapySpider, settings: Any, taken: frozenset[str]) -> None:
+        self._spider = spider
+        self._taken = taken
+        self._redirects: int | None = None if settings.getbool("REDIRECT_ENABLED") else 0
+        self._cookies = settings.getbool("COOKIES_ENABLED")
+        if REDIRECTS.intersection(getattr(spider, "handle_httpstatus_list", None) or ()):
+            self._redirects = 0
+
+    def ours(self, request: ScrapyRequest) -> Request:
+        """Raises BadRequest if it cannot be queued: its callback is no method of the spider, or it
+        names a proxy."""
+        try:
+            given = request.to_dict(spider=self._spider)
+        except ValueError as error:
+            raise BadRequest(
+                f"request {request.url}: {error}; callbacks must be methods of the spider, for "
+                "the request may run in another process"
+            ) from None
+        meta = {key: value for key, value in given["meta"].items() if key not in SET_BY_SCRAPY}
+        if meta.get("proxy"):
+            raise BadRequest(f"request {request.url}: meta['proxy']: {META['proxy']}")
+        sends = self._cookies and not meta.get("dont_merge_cookies")
+        cookies = _cookies(given["cookies"]) if sends and given["cookies"] else {}
+        made = Request(
+            given["url"],
+            self._name(given["callback"]),
+            errback=self._name(given["errback"]),
+            method=given["method"],
+            headers={
+                key.decode("latin-1"): b", ".join(values).decode("latin-1")
+                for key, values in given["headers"].items()
+            },
+            body=given["body"] or None,
+            cookies=cookies,
+            cb_kwargs=given["cb_kwargs"],
+            priority=int(given["priority"]),
+            dont_filter=given["dont_filter"] or bool(meta.get("allow_offsite")),
+            **self._options(request.url, meta),
+        )
+        rest = {
+            "meta": meta,
+            "url": "" if given["url"] == made.url else given["url"],
+            "encoding": "" if given["encoding"] == "utf-8" else given["encoding"],
+            "flags": given["flags"],
+            "_class": given.get("_class"),
+            "cookies": None if given["cookies"] == cookies else given["cookies"],
+            "dont_filter": None if made.dont_filter == given["dont_filter"] else False,
+        }
+        rest = {name: value for name, value in rest.items() if value not in (None, "", {}, [])}
+        if rest:
+            made.meta = {KEY: rest}
+        return made
+
+    def theirs(self, request: Request) -> ScrapyRequest:
+        """Raises ValueError if the spider has lost the method that it names."""
+        rest: dict[str, Any] = request.meta.get(KEY) or {}
+        return request_from_dict(
+            {
+                "url": request.url,
+                "callback": (request.callback or "").removeprefix(PREFIX) or None,
+                "errback": (request.errback or "").removeprefix(PREFIX) or None,
+                "method": request.method,
+                "headers": request.headers,
+                "body": request.body or b"",
+                "cookies": request.cookies,
+                "priority": request.priority,
+                "dont_filter": request.dont_filter,
+                "cb_kwargs": request.cb_kwargs,
+                **rest,
+                "meta": {**rest.get("meta", {}), "depth": request.depth},
+            },
+            spider=self._spider,
+        )
+
+    def _name(self, name: str | None) -> str | None:
+        return f"{PREFIX}{name}" if name in self._taken else name
+
+    def _options(self, url: str, meta: dict[str, Any]) -> dict[str, Any]:
+        """Our options of the keys of Scrapy."""
+        options: dict[str, Any] = {"redirects": self._redirects}
+        if meta.get("download_timeout"):
+            options["timeout"] = float(meta["download_timeout"])
+        if meta.get("download_maxsize"):
+            options["max_body"] = int(meta["download_maxsize"])
+        if meta.get("dont_redirect"):
+            options["redirects"] = 0
+        if meta.get("handle_httpstatus_all"):
+            options |= {"handle": ALL, "redirects": 0}
+        elif "handle_httpstatus_list" in meta:
+            statuses = [int(status) for status in meta["handle_httpstatus_list"]]
+            options["handle"] = statuses
+            if REDIRECTS.intersection(statuses):
+                options["redirects"] = 0
+        if meta.get("dont_retry"):
+            options["retries"] = 0
+        elif meta.get("max_retry_times") is not None:
+            options["retries"] = int(meta["max_retry_times"])
+        if meta.get("dont_merge_cookies"):
+            options["session"] = f"alone.{_digest(url)}"  # neither sends nor changes others'
+        elif meta.get("cookiejar") is not None:
+            options["session"] = session_of(meta["cookiejar"])
+        return options
+
+
+def session_of(jar: Any) -> str:
+    """The name of our cookie jar for a value of meta["cookiejar"]."""
+    name = f"jar.{jar}"
+    return name if _SESSION.fullmatch(name) else f"jar.{_digest(name)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _cookies(given: Any) -> dict[str, str]:
+    pairs = given.items() if isinstance(given, dict) else [(c["name"], c["value"]) for c in given]
+    return {_text(name): _text(value) for name, value in pairs if value is not None}
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

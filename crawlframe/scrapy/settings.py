@@ -1,0 +1,163 @@
+"""Settings of Scrapy as settings of ours, and what cannot be mapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scrapy import Spider
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
+
+REDIRECTING = range(300, 400)
+EVERY_STATUS = (*range(100, 200), *range(300, 600))
+
+# Scrapy's name -> ours, for values that mean the same.
+_PLAIN: dict[str, tuple[str, str]] = {
+    "DOWNLOAD_TIMEOUT": ("timeout", "getfloat"),
+    "DOWNLOAD_MAXSIZE": ("max_body", "getint"),
+    "DEPTH_LIMIT": ("depth_limit", "getint"),
+    "CLOSESPIDER_PAGECOUNT": ("page_limit", "getint"),
+    "CLOSESPIDER_TIMEOUT": ("time_limit", "getfloat"),
+    "REDIRECT_MAX_TIMES": ("max_redirects", "getint"),
+    "COOKIES_ENABLED": ("cookies", "getbool"),
+    "USER_AGENT": ("user_agent", "get"),
+    "URLLENGTH_LIMIT": ("url_length", "getint"),
+}
+# What has another way here.
+_ELSEWHERE = {
+    "FEEDS": "items are stored in the database; write them to files with the command export",
+    "FEED_URI": "items are stored in the database; write them to files with the command export",
+    "HTTPCACHE_ENABLED": "no page is cached",
+    "JOBDIR": "all tasks survive a restart",
+    "SCHEDULER": "requests are queued by Crawlframe",
+    "DUPEFILTER_CLASS": "requests are compared by method, canonical URL and body",
+    "REQUEST_FINGERPRINTER_CLASS": "requests are compared by method, canonical URL and body",
+    "STATS_CLASS": "stats are those of the task",
+    "ITEM_PROCESSOR": "items go through ITEM_PIPELINES",
+    "DEPTH_PRIORITY": "lower depth goes first among equal priorities",
+    "DOWNLOAD_SLOTS": "requests of one host share its delay and concurrency",
+    "DNS_RESOLVER": "names are resolved by Crawlframe; see CRAWLFRAME_RESOLVER",
+    "CLOSESPIDER_ITEMCOUNT": "no limit of Crawlframe counts items; set CLOSESPIDER_PAGECOUNT",
+    "CLOSESPIDER_ERRORCOUNT": "no limit of Crawlframe counts errors",
+    "CLOSESPIDER_PAGECOUNT_NO_ITEM": "no limit of Crawlframe counts pages without items",
+    "CLOSESPIDER_TIMEOUT_NO_ITEM": "no limit of Crawlframe counts pages without items",
+    "MEMUSAGE_LIMIT_MB": "CRAWLFRAME_MAX_MEMORY limits the memory of a worker",
+    "LOG_FILE": "the node writes the log",
+    "LOG_LEVEL": "CRAWLFRAME_LOG_LEVEL is the level of a node",
+    "SPIDER_LOADER_CLASS": "spiders are found in SPIDER_MODULES",
+}
+# What changes the fetch in a way that ours does not offer.
+_CANNOT = {
+    "DOWNLOAD_BIND_ADDRESS": "the address to send from cannot be chosen yet",
+}
+_HANDLERS = "pages are fetched by Crawlframe; nothing renders them in a browser yet"
+
+
+@dataclass
+class Mapped:
+    """``settings`` are ours. ``ignored`` and ``cannot`` are sentences that name a setting."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    ignored: list[str] = field(default_factory=list)
+    cannot: list[str] = field(default_factory=list)
+
+
+def merged(kind: Any, project: Settings) -> Settings:
+    """The settings of a project with those of a spider class; the same object if it has none, for a
+    copy takes 10 ms."""
+    own = getattr(kind.update_settings, "__func__", None) is not Spider.update_settings.__func__
+    if not own and not kind.custom_settings:
+        return project
+    settings = project.copy()
+    kind.update_settings(settings)
+    return settings
+
+
+def mapped(settings: BaseSettings, spider: type) -> Mapped:
+    """The settings of one spider class, over those of its project."""
+    result = Mapped()
+    ours = result.settings
+    for name, (key, read) in _PLAIN.items():
+        if _is_set(settings, name) and settings.get(name) is not None:
+            ours[key] = getattr(settings, read)(name)
+    _map_pace(settings, spider, result)
+    _map_answers(settings, spider, ours)
+    timeout, size = getattr(spider, "download_timeout", None), _own(spider, "download_maxsize")
+    if timeout:
+        ours["timeout"] = float(timeout)
+    if size:
+        ours["max_body"] = int(size)
+    if agent := _own(spider, "user_agent"):
+        ours["user_agent"] = str(agent)
+    headers = settings.getdict("DEFAULT_REQUEST_HEADERS")
+    if _is_set(settings, "DEFAULT_REQUEST_HEADERS"):
+        ours["headers"] = {str(k): str(v) for k, v in headers.items() if v is not None}
+    if _is_set(settings, "ROBOTSTXT_OBEY"):
+        ours["robots"] = settings.getbool("ROBOTSTXT_OBEY")
+    else:
+        result.ignored.append(
+            "ROBOTSTXT_OBEY is not set, and robots.txt is obeyed; set it to False if you may"
+        )
+    ours["repeated_segments"] = 0  # Scrapy follows what our budgets would drop
+    for name, why in _ELSEWHERE.items():
+        if _is_set(settings, name) and settings.get(name):
+            result.ignored.append(f"{name} is ignored: {why}")
+    for name, why in _CANNOT.items():
+        if settings.get(name):
+            result.cannot.append(f"{name}: {why}")
+    for scheme, handler in settings.getdict("DOWNLOAD_HANDLERS").items():
+        if scheme in ("http", "https") and handler:
+            result.cannot.append(f"DOWNLOAD_HANDLERS[{scheme!r}]: {_HANDLERS}")
+    return result
+
+
+def _map_pace(settings: BaseSettings, spider: type, result: Mapped) -> None:
+    ours = result.settings
+    own = getattr(spider, "download_delay", None)
+    known = own is not None or _is_set(settings, "DOWNLOAD_DELAY")
+    delay = settings.getfloat("DOWNLOAD_DELAY")
+    if own is not None and not _is_set(settings, "DOWNLOAD_DELAY", "spider"):
+        delay = float(own)
+    if settings.getbool("AUTOTHROTTLE_ENABLED"):
+        ours["delay"], ours["min_delay"] = "auto", delay
+    elif known:
+        ours["delay"] = delay
+    if _is_set(settings, "CONCURRENT_REQUESTS_PER_DOMAIN"):
+        ours["concurrency"] = settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+    if _is_set(settings, "CONCURRENT_REQUESTS"):
+        most = settings.getint("CONCURRENT_REQUESTS")
+        ours["concurrency"] = min(ours.get("concurrency", 8), most)
+    if own := getattr(spider, "max_concurrent_requests", None):
+        ours["concurrency"] = int(own)
+    if per_ip := settings.getint("CONCURRENT_REQUESTS_PER_IP"):
+        ours["ip_concurrency"] = per_ip
+
+
+def _map_answers(settings: BaseSettings, spider: type, ours: dict[str, Any]) -> None:
+    if not settings.getbool("RETRY_ENABLED"):
+        ours["retries"] = 0
+    elif _is_set(settings, "RETRY_TIMES"):
+        ours["retries"] = settings.getint("RETRY_TIMES")
+    if _is_set(settings, "RETRY_HTTP_CODES"):
+        ours["retry_statuses"] = _statuses(settings.getlist("RETRY_HTTP_CODES"))
+    handled = getattr(spider, "handle_httpstatus_list", None)
+    if handled is None:
+        handled = settings.getlist("HTTPERROR_ALLOWED_CODES")
+    if settings.getbool("HTTPERROR_ALLOW_ALL"):
+        handled = EVERY_STATUS
+    if handled:
+        ours["handle_statuses"] = _statuses(handled)
+
+
+def _statuses(given: Any) -> tuple[int, ...]:
+    return tuple(int(status) for status in given)
+
+
+def _is_set(settings: BaseSettings, name: str, least: str = "addon") -> bool:
+    """Whether the project or the spider sets it, at this priority or above."""
+    return (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES[least]
+
+
+def _own(spider: type, name: str) -> Any:
+    value = getattr(spider, name, None)
+    return value if isinstance(value, str | int) else None

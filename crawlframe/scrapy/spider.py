@@ -1,0 +1,102 @@
+"""PortedSpider: a spider of Scrapy as one of ours."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar
+
+import msgspec
+from scrapy.settings import Settings
+
+from crawlframe.errors import SpiderError
+from crawlframe.scrapy import components
+from crawlframe.scrapy.arguments import parameters_of, start_with
+from crawlframe.scrapy.downloads import DownloadsOfTasks
+from crawlframe.scrapy.port import Port
+from crawlframe.scrapy.reading import ClassSource
+from crawlframe.scrapy.requests import PREFIX
+from crawlframe.scrapy.settings import Mapped, mapped, merged
+from crawlframe.spider import Spider
+from crawlframe.task_life import Summary, TaskInfo
+
+
+class PortedSpider(Spider):
+    """Base of the classes that ``ported`` makes. An object has the Scrapy spider of its task in
+    ``_port``; methods that are looked up on it are callbacks that run those of that spider."""
+
+    scrapy_class: ClassVar[type]
+    scrapy_settings: ClassVar[Settings]
+    scrapy_source: ClassVar[ClassSource]
+    scrapy_mapped: ClassVar[Mapped]
+
+    _port: Port | None = None
+
+    @classmethod
+    def _make(cls, arguments: dict[str, Any]) -> PortedSpider:
+        made = cls()
+        given = {name: value for name, value in arguments.items() if value is not msgspec.UNSET}
+        made._port = Port(made, cls.scrapy_class, cls.scrapy_settings, given)
+        made.allowed_domains = made._port.allowed_domains  # type: ignore[misc]
+        made.pipelines = [made._port.items]  # type: ignore[misc]
+        return made
+
+    async def opened(self, task: TaskInfo) -> None:
+        port = self._opened_port()
+        for middleware in type(self).middlewares:
+            if isinstance(middleware, DownloadsOfTasks):
+                middleware.tasks[task.id] = port
+        await port.open()
+
+    async def closed(self, summary: Summary) -> None:
+        await self._opened_port().end(summary)
+
+    async def _release(self) -> None:
+        if self._port is not None:
+            await self._port.release()
+
+    @property
+    def parse(self) -> Any:
+        return self._opened_port().method("parse")
+
+    def _begin(self) -> Any:
+        return self._opened_port().callbacks.begin()
+
+    def _opened_port(self) -> Port:
+        if self._port is None:
+            raise SpiderError(f"spider {self.name!r} of Scrapy runs only in a task")
+        return self._port
+
+    def __getattr__(self, name: str) -> Any:
+        port = self.__dict__.get("_port")
+        method = port and not name.startswith("__") and port.method(name.removeprefix(PREFIX))
+        if not method:
+            raise AttributeError(f"spider {self.name!r} has no method {name!r}")
+        return method
+
+
+def ported(kind: type, settings: Settings) -> type[PortedSpider]:
+    """The class of ours for a spider class of Scrapy in a project with these settings. Raises what
+    its class methods raise."""
+    own = merged(kind, settings)
+    if own is not settings:
+        components.load(own)
+    source = ClassSource(kind)
+    result = mapped(own, kind)
+    # Add-ons may list middlewares, and change settings only when a crawler is made.
+    layered = any(own.getdict(name) for name in (components.DOWNLOADER, "ADDONS")) or any(
+        getattr(kind, name, "") for name in ("http_user", "http_pass")
+    )
+    namespace = {
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__doc__": inspect.cleandoc(vars(kind).get("__doc__") or ""),
+        "name": vars(kind).get("name") or getattr(kind, "name", ""),
+        "settings": result.settings,
+        "middlewares": [DownloadsOfTasks()] if layered else [],
+        "scrapy_class": kind,
+        "scrapy_settings": settings,
+        "scrapy_source": source,
+        "scrapy_mapped": result,
+        "start": start_with(parameters_of(kind, source)),
+    }
+    return type(kind.__name__, (PortedSpider,), namespace)

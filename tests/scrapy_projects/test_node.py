@@ -1,0 +1,119 @@
+"""A Scrapy project on a real node: crawled by the command, and reloaded when a file changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from crawlframe.frontier import Frontier
+from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.spider import SpiderInfo
+from tests.scrapy_projects.site import Site
+
+pytestmark = pytest.mark.process
+HERE = Path(__file__).parent
+Manage = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as site:
+        yield site
+
+
+@pytest.fixture
+def project(manage_env: dict[str, str], tmp_path: Path, new_database: Callable[[str], str]) -> Path:
+    manage_env["DATABASE_URL"] = new_database("sqlite")
+    manage_env["CRAWLFRAME_SCRAPY"] = str(tmp_path / "shop")
+    manage_env["CRAWLFRAME_ALLOW_PRIVATE"] = "127.0.0.0/8"
+    shutil.copytree(HERE / "shop", tmp_path / "shop")
+    return tmp_path / "shop"
+
+
+def test_the_command_crawls_with_two_workers(
+    manage: Manage, project: Path, site: Site, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.jsonl"
+    done = manage("crawl", "pipes", "-a", f"site={site.url}", "--workers", 2, "-o", out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    items = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sorted(item["price"] for item in items) == [0.5, 1.5, 2.5, 3.5, 4.5]
+    task = manage("task", "1")
+    assert "my/scraped" in task.stdout, task.stdout
+    assert "dropped/Cheap" in task.stdout or "Cheap" in task.stdout
+
+
+def test_a_changed_file_changes_what_runs(
+    manage: Manage, project: Path, site: Site, tmp_path: Path
+) -> None:
+    spiders = project / "shop/spiders/plain.py"
+    for word in ("first", "second"):
+        source = spiders.read_text()
+        spiders.write_text(source.replace('"k": k', f'"word": "{word}", "k": k'))
+        out = tmp_path / f"{word}.jsonl"
+        done = manage("crawl", "rules", "-a", f"site={site.url}", "--workers", 1, "-o", out)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert {json.loads(line)["word"] for line in out.read_text().splitlines()} == {word}
+        spiders.write_text(source)
+
+
+def test_the_report_is_the_same_in_both_commands(manage: Manage, project: Path) -> None:
+    (project / "shop/spiders/more.py").write_text(
+        "import scrapy\n\n"
+        "class Counts(scrapy.Spider):\n"
+        "    name = 'counts'\n"
+        "    custom_settings = {'FEEDS': {'a.csv': {}}}\n"
+        "    n = 0\n"
+        "    def parse(self, response):\n"
+        "        self.n += 1\n"
+        "        yield scrapy.Request('http://a.example/', meta={'proxy': 'http://p'})\n"
+        "    def second(self, response):\n"
+        "        yield {'n': self.n}\n"
+    )
+    (project / "shop/spiders/broken.py").write_text("import nothing_of_this_name\n")
+    told = manage("fromscrapy", project)
+    line = next(line for line in told.stdout.splitlines() if line.startswith("counts: "))
+    assert line.startswith(
+        f"counts: cannot, because {project}/shop/spiders/more.py:9: meta['proxy']"
+    )
+    assert "FEEDS is ignored: items are stored" in line
+    assert (
+        f"{project}/shop/spiders/more.py:8: self.n is changed in parse and read in second" in line
+    )
+    assert "shop.spiders.broken does not load" in told.stdout
+    assert "css: runs\n" in told.stdout
+    assert told.returncode == 1
+    assert line in manage("checkspiders").stdout.splitlines()
+
+
+def test_a_running_node_takes_up_a_change_of_the_project(
+    manage: Manage,
+    start_manage: Callable[..., object],
+    project: Path,
+    redis_client: Redis,
+) -> None:
+    """A module that the spiders import changes, and a new spider comes."""
+    frontier = Frontier(PartitionedStore(redis_client))
+
+    def wait_for(what: Callable[[dict[str, SpiderInfo]], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not what(frontier.spiders.all()):
+            assert time.monotonic() < deadline, sorted(frontier.spiders.all())
+            time.sleep(0.1)
+
+    start_manage("runcrawler", "--reload", "--workers", 1)
+    wait_for(lambda known: "css" in known)
+    (project / "shop/spiders/added.py").write_text(
+        "import scrapy\n\nclass Added(scrapy.Spider):\n    name = 'added'\n"
+    )
+    wait_for(lambda known: "added" in known)
+    settings = project / "shop/settings.py"
+    settings.write_text(settings.read_text().replace("RETRY_TIMES = 1", "RETRY_TIMES = 9"))
+    wait_for(lambda known: known["added"].settings.retries == 9)

@@ -1,0 +1,395 @@
+"""The parts of a Scrapy spider's life that need no server."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import scrapy
+from scrapy.exceptions import CloseSpider
+from scrapy.http import FormRequest, JsonRequest
+from scrapy.settings import Settings
+from scrapy.spidermiddlewares.httperror import HttpError
+from twisted.internet.error import DNSLookupError
+
+from crawlframe.code.source import SourceFinder
+from crawlframe.errors import BadRequest, DnsError, SpiderError
+from crawlframe.request import Request
+from crawlframe.scrapy.project import spiders_of
+from crawlframe.scrapy.report import verdict_on
+from crawlframe.scrapy.requests import KEY, Translator, session_of
+from crawlframe.scrapy.settings import mapped
+from crawlframe.scrapy.spider import PortedSpider, ported
+from crawlframe.spider import describe, read_settings
+from crawlframe.testing import make_response, run
+from tests.scrapy_projects.shop.shop import items
+
+URL = "https://www.example.com/"
+
+
+def settings(**values: Any) -> Settings:
+    made = Settings()
+    made.setdict({"ROBOTSTXT_OBEY": True, **values}, priority="project")
+    return made
+
+
+class Plain(scrapy.Spider):
+    """A plain one."""
+
+    name = "plain"
+    start_urls = [URL]
+
+    def parse(self, response: Any, **more: Any) -> Any:
+        yield {"url": response.url, "kind": type(response).__name__, **more}
+
+    def parse_other(self, response: Any) -> Any:
+        yield {"meta": response.meta["x"]}
+
+    def follow(self, response: Any) -> Any:
+        yield {"follow": True}
+
+    def failed(self, failure: Any) -> Any:
+        http = failure.check(HttpError)
+        yield {"http": bool(http), "dns": bool(failure.check(DNSLookupError))}
+
+
+def of(kind: type[scrapy.Spider], **values: Any) -> type[PortedSpider]:
+    return ported(kind, settings(**values))
+
+
+def written(tmp_path: Path, source: str, config: str = "") -> type[PortedSpider]:
+    """The spider of a module in a project of its own."""
+    package = tmp_path / f"project_{abs(hash(tmp_path))}"
+    package.mkdir()
+    (tmp_path / "scrapy.cfg").write_text(f"[settings]\ndefault = {package.name}.settings\n")
+    (package / "__init__.py").touch()
+    text = f"SPIDER_MODULES = ['{package.name}.one']\nROBOTSTXT_OBEY = True\n{config}"
+    (package / "settings.py").write_text(text)
+    (package / "one.py").write_text("import scrapy\n" + textwrap.dedent(source))
+    registry = spiders_of(tmp_path)
+    assert registry.broken == {}
+    (spider,) = registry.spiders.values()
+    assert issubclass(spider, PortedSpider)
+    return spider
+
+
+# -- requests -------------------------------------------------------------------------------------
+
+
+def translator(kind: type[scrapy.Spider] = Plain, **values: Any) -> tuple[Translator, Any]:
+    spider = kind()
+    return Translator(spider, settings(**values), frozenset(dir(PortedSpider)) - {"parse"}), spider
+
+
+@pytest.mark.parametrize("kind", ["plain", "form", "json"])
+def test_a_request_survives_the_queue(kind: str) -> None:
+    there, spider = translator()
+    product = items.Product(name="a")
+    more: dict[str, Any] = {
+        "callback": spider.parse_other,
+        "errback": spider.failed,
+        "meta": {"x": product, "cookiejar": 1},
+        "cb_kwargs": {"offer": items.Offer("b", 1.5)},
+        "headers": {"X-A": ["1", "2"]},
+        "cookies": [{"name": "c", "value": "d", "domain": "example.com"}],
+        "priority": 7,
+        "flags": ["f"],
+    }
+    request = {
+        "plain": lambda: scrapy.Request(f"{URL}?b=1&a=%C3%A9#x", **more),
+        "form": lambda: FormRequest(URL, formdata={"a": "b"}, **more),
+        "json": lambda: JsonRequest(URL, data={"a": 1}, dont_filter=True, **more),
+    }[kind]()
+    # Queued requests name classes of modules that are imported under that name.
+    back = there.theirs(Request.decode(there.ours(request).encode()))
+    assert type(back) is type(request)
+    expected, found = request.to_dict(spider=spider), back.to_dict(spider=spider)
+    assert found["meta"].pop("depth") == 0
+    assert found.pop("headers").keys() == expected.pop("headers").keys()
+    assert found == expected
+    assert back.callback == spider.parse_other
+
+
+@pytest.mark.parametrize(
+    ("meta", "options"),
+    [
+        ({"download_timeout": 5}, {"timeout": 5.0}),
+        ({"download_maxsize": 9}, {"max_body": 9}),
+        ({"dont_redirect": True}, {"redirects": 0}),
+        ({"dont_retry": True}, {"retries": 0}),
+        ({"max_retry_times": 4}, {"retries": 4}),
+        ({"handle_httpstatus_list": [404]}, {"handle": (range(404, 405),)}),
+        ({"handle_httpstatus_list": [301]}, {"handle": (range(301, 302),), "redirects": 0}),
+        ({"cookiejar": "a b"}, {"session": session_of("a b")}),
+        ({"cookiejar": 1}, {"session": "jar.1"}),
+    ],
+)
+def test_keys_of_meta_become_options(meta: dict[str, Any], options: dict[str, Any]) -> None:
+    made = translator()[0].ours(scrapy.Request(URL, meta=meta))
+    given = {name: value for name, value in made.options._asdict().items() if value is not None}
+    assert given == options
+    assert made.meta[KEY]["meta"] == meta
+
+
+def test_a_proxy_is_refused_and_not_ignored() -> None:
+    with pytest.raises(BadRequest, match="proxies are not supported yet"):
+        translator()[0].ours(scrapy.Request(URL, meta={"proxy": "http://p.example"}))
+
+
+def test_a_callback_that_is_no_method_is_refused() -> None:
+    with pytest.raises(BadRequest, match="callbacks must be methods of the spider"):
+        translator()[0].ours(scrapy.Request(URL, callback=lambda response: None))
+
+
+def test_callbacks_may_have_names_of_our_spider() -> None:
+    there, spider = translator()
+    made = there.ours(scrapy.Request(URL, callback=spider.follow))
+    assert made.callback == "scrapy.follow"
+    assert there.theirs(made).callback == spider.follow
+    assert run(of(Plain), make_response(URL, html=""), made.callback).items == [{"follow": True}]
+
+
+# -- callbacks ------------------------------------------------------------------------------------
+
+
+def test_a_page_is_a_response_of_scrapy() -> None:
+    page = make_response(URL, html="<p>a")
+    assert run(of(Plain), page).items == [{"url": URL, "kind": "HtmlResponse"}]
+    xml = make_response(URL, body=b"<a/>", headers={"Content-Type": "text/xml"})
+    assert run(of(Plain), xml).items[0]["kind"] == "XmlResponse"
+
+
+def test_an_errback_gets_a_failure() -> None:
+    request = Request(URL, errback="failed")
+    error = DnsError("no address")
+    error.request = request
+    found = run(of(Plain), error)
+    assert found.items == [{"http": False, "dns": True}]
+    gone = run(of(Plain), request, download=lambda asked: make_response(URL, status=404))
+    assert gone.items == [{"http": True, "dns": False}]
+
+
+class Closing(Plain):
+    name = "closing"
+
+    def parse(self, response: Any, **more: Any) -> Any:
+        yield {"a": 1}
+        raise CloseSpider("enough")
+
+
+def test_close_spider_closes_the_task() -> None:
+    found = run(of(Closing), make_response(URL, html=""))
+    assert (found.items, found.closing) == ([{"a": 1}], "enough")
+
+
+class Old(Plain):
+    """Of Scrapy before 2.13."""
+
+    name = "old"
+
+    def start_requests(self) -> Any:  # type: ignore[override]
+        yield scrapy.Request(f"{URL}old")
+
+
+def test_start_requests_is_called_if_it_is_what_the_spider_has() -> None:
+    (request,) = run(of(Old)).requests
+    assert request.url == f"{URL}old"
+
+
+def test_a_page_that_would_hold_up_the_worker_is_not_parsed() -> None:
+    class Reads(Plain):
+        name = "reads"
+
+        def parse(self, response: Any, **more: Any) -> Any:
+            yield {"found": response.css("b").get()}
+
+    deep = make_response(URL, html="<div>" * 100_000)
+    with pytest.raises(Exception, match="inside each other"):
+        run(of(Reads), deep)
+
+
+class Stamps:
+    def process_request(self, request: Any) -> None:
+        request.headers["X-Stamp"] = "1"
+
+
+def test_middlewares_run_in_a_task_and_say_so() -> None:
+    made = of(Plain, DOWNLOADER_MIDDLEWARES={Stamps: 1})
+    seen: list[str] = []
+
+    def download(asked: Request) -> Any:
+        seen.append(asked.headers["X-Stamp"])
+        return make_response(URL, html="", request=asked)
+
+    assert run(made, Request(URL), download=download).items
+    assert seen == ["1"]
+    (middleware,) = made.middlewares
+    with pytest.raises(SpiderError, match="run only in a task"):
+        asyncio.run(middleware.fetch(Request(URL), None))  # type: ignore[arg-type,union-attr]
+
+
+# -- the life of a task ---------------------------------------------------------------------------
+
+TOLD: list[str] = []
+
+
+class Keeps:
+    def open_spider(self, spider: Any) -> None:
+        TOLD.append(f"open {spider.name}")
+
+    async def close_spider(self, spider: Any) -> None:
+        TOLD.append("close")
+
+    def process_item(self, item: Any, spider: Any) -> Any:
+        return item
+
+
+def test_pipelines_are_opened_and_closed_in_a_worker() -> None:
+    TOLD.clear()
+    made = of(Plain, ITEM_PIPELINES={Keeps: 1})._make({})
+    assert isinstance(made, PortedSpider)
+
+    async def live() -> None:
+        await made._opened_port().open()
+        await made._release()
+        await made._release()
+
+    asyncio.run(live())
+    assert TOLD == ["open plain", "close"]
+
+
+def test_a_project_and_its_spider_have_settings_of_their_own() -> None:
+    class Own(Plain):
+        name = "own"
+        custom_settings = {"DOWNLOAD_DELAY": 3, "RETRY_ENABLED": False, "DEPTH_LIMIT": 2}
+
+    made = of(Own, DOWNLOAD_DELAY=1, DOWNLOAD_TIMEOUT=7, CONCURRENT_REQUESTS=4)
+    read = read_settings(made)
+    assert (read.delay, read.retries, read.depth_limit) == (3.0, 0, 2)
+    assert (read.timeout, read.concurrency, read.robots) == (7.0, 4, True)
+    assert read_settings(of(Plain)).delay == "auto"
+    throttled = read_settings(of(Plain, AUTOTHROTTLE_ENABLED=True, DOWNLOAD_DELAY=2))
+    assert (throttled.delay, throttled.min_delay) == ("auto", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "where"),
+    [
+        ("FEEDS", {"a.csv": {"format": "csv"}}, "ignored"),
+        ("HTTPCACHE_ENABLED", True, "ignored"),
+        ("CLOSESPIDER_ITEMCOUNT", 5, "ignored"),
+        ("DOWNLOAD_HANDLERS", {"https": "a.Handler"}, "cannot"),
+    ],
+)
+def test_a_setting_without_effect_is_named(name: str, value: Any, where: str) -> None:
+    result = mapped(settings(**{name: value}), Plain)
+    assert [sentence for sentence in getattr(result, where) if sentence.startswith(name)]
+    assert not any(sentence.startswith(name) for sentence in mapped(settings(), Plain).ignored)
+
+
+# -- what the source says -------------------------------------------------------------------------
+
+
+def test_arguments_are_the_parameters_and_what_is_read(tmp_path: Path) -> None:
+    spider = written(
+        tmp_path,
+        """
+        class One(scrapy.Spider):
+            name = "one"
+            known = 1
+            def __init__(self, city, days=3, *args, **kwargs):
+                super().__init__(*args, **kwargs)
+                self.city = city
+                self.colour = kwargs.get("colour")
+            def parse(self, response):
+                self.logger.info(self.known, self.crawler, self.settings, self.region)
+                return getattr(self, "limit", None)
+        """,
+    )
+    arguments = describe(spider).arguments
+    assert [*arguments["properties"]] == ["city", "days", "colour", "limit", "region"]
+    assert arguments["required"] == ["city"]
+    made = spider._make({"city": "a", "limit": "5"})
+    assert isinstance(made, PortedSpider)
+    inside = made._opened_port().spider
+    assert (inside.city, inside.limit) == ("a", "5")
+
+
+def test_state_on_self_is_found_with_its_line(tmp_path: Path) -> None:
+    spider = written(
+        tmp_path,
+        """
+        class One(scrapy.Spider):
+            name = "one"
+            def __init__(self):
+                self.prepare()
+            def prepare(self):
+                self.made = []
+            def parse(self, response):
+                self.made.append(1)
+                self.local = response.url
+                yield {"l": self.local, "m": self.made}
+                self.total = 5
+            def parse_more(self, response):
+                yield {"t": self.total}
+            def closed(self, reason):
+                self.reason = reason
+        """,
+    )
+    found = [(one.name, one.line, one.writer, one.reader) for one in spider.scrapy_source.state]
+    assert found == [("made", 10, "parse", "parse"), ("total", 13, "parse", "parse_more")]
+    file = spider.scrapy_source.state[0].file
+    assert f"{file}:10: self.made is changed in parse" in str(verdict_on(spider))
+
+
+def test_what_cannot_work_is_said_with_its_line(tmp_path: Path) -> None:
+    spider = written(
+        tmp_path,
+        """
+        from scrapy import signals
+        class One(scrapy.Spider):
+            name = "one"
+            @classmethod
+            def from_crawler(cls, crawler, *args, **kwargs):
+                spider = super().from_crawler(crawler, *args, **kwargs)
+                crawler.signals.connect(spider.idle, signal=signals.spider_idle)
+                return spider
+            def idle(self):
+                self.crawler.engine.crawl(scrapy.Request("http://a.example/"))
+            def parse(self, response):
+                yield scrapy.Request("http://b.example/", callback=lambda r: None)
+                yield scrapy.Request("http://c.example/", meta={"playwright": True})
+        """,
+    )
+    said = str(verdict_on(spider))
+    assert said.startswith("one: cannot, because ")
+    for line, words in (
+        (12, "there is no crawler.engine.crawl"),
+        (14, "a callback must be a method"),
+        (15, "meta['playwright']"),
+        (9, "spider_idle is never sent"),
+    ):
+        assert f"one.py:{line}: {words}" in said
+
+
+def test_a_directory_without_a_project_says_what_to_do(tmp_path: Path) -> None:
+    (problem,) = spiders_of(tmp_path).broken.values()
+    assert "CRAWLFRAME_SCRAPY names the directory of a Scrapy project" in problem
+
+
+def test_the_modules_of_a_project_are_compiled_from_source(tmp_path: Path) -> None:
+    spider = written(tmp_path, "class One(scrapy.Spider):\n    name = 'one'\n")
+    loaded = SourceFinder.install().loaded
+    (file,) = (path for path in loaded if path.name == "one.py" and tmp_path in path.parents)
+    assert file == Path(spider.scrapy_source.nodes[0][0])
+
+
+def test_nothing_installs_a_reactor() -> None:
+    import sys
+
+    assert isinstance(sys.modules["scrapy"], ModuleType)
+    assert "twisted.internet.reactor" not in sys.modules
