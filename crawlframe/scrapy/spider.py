@@ -93,6 +93,7 @@ def ported(kind: type, settings: Settings) -> type[PortedSpider]:
         "name": vars(kind).get("name") or getattr(kind, "name", ""),
         "settings": result.settings,
         "middlewares": [DownloadsOfTasks()] if layered else [],
+        "workers": 1 if own.getint("CRAWLFRAME_WORKERS") == 1 else None,
         "scrapy_class": kind,
         "scrapy_settings": settings,
         "scrapy_source": source,

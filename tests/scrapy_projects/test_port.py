@@ -142,7 +142,7 @@ def test_a_proxy_is_refused_and_not_ignored() -> None:
 
 def test_a_callback_that_is_no_method_is_refused() -> None:
     with pytest.raises(BadRequest, match="callbacks must be methods of the spider"):
-        translator()[0].ours(scrapy.Request(URL, callback=lambda response: None))
+        translator()[0].ours(scrapy.Request(URL, callback=print))
 
 
 def test_callbacks_may_have_names_of_our_spider() -> None:
@@ -191,7 +191,7 @@ class Old(Plain):
 
     name = "old"
 
-    def start_requests(self) -> Any:  # type: ignore[override]
+    def start_requests(self) -> Any:
         yield scrapy.Request(f"{URL}old")
 
 
@@ -229,7 +229,7 @@ def test_middlewares_run_in_a_task_and_say_so() -> None:
     assert seen == ["1"]
     (middleware,) = made.middlewares
     with pytest.raises(SpiderError, match="run only in a task"):
-        asyncio.run(middleware.fetch(Request(URL), None))  # type: ignore[arg-type,union-attr]
+        asyncio.run(middleware.fetch(Request(URL), None))  # type: ignore[arg-type, call-arg]
 
 
 # -- the life of a task ---------------------------------------------------------------------------
