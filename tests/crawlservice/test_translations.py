@@ -108,7 +108,7 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
     assert "查看者：可查看除用户以外的全部内容" in page
 
 
-SAME = {
+SAME = {"JSON", 
     "URL",
     "Webhook",
     "basic",
@@ -118,7 +118,7 @@ SAME = {
     "Crawl-delay",
 }  # in both languages
 # No page of the admin has them.
-NOT_SHOWN = {"BotKey", "Installation", "Sample", "Submission", "SetupLink"}
+NOT_SHOWN = {"BotKey", "Installation", "Sample", "StartPart", "Submission", "SetupLink"}
 HIDDEN = {
     "id", "seeds", "follow_ups", "request", "digest",
     "published_limits", "limits_unsent", "sealed_secret",
