@@ -215,6 +215,30 @@ def test_a_host_that_waits_is_found_after_it_moved(bench: Bench) -> None:
     assert bench.frontier.audit() == []
 
 
+def test_hosts_that_wait_are_found_after_one_moved_with_an_unsent_request(bench: Bench) -> None:
+    begin(bench, hosts=2, each=3, concurrency=3, delay=30)
+    first = bench.claim_unsent()
+    bench.frontier.release(NODE, [(one.rid, one.host, 0, at(ONE)) for one in first])
+    flying: dict[str, Claimed] = {}
+    while True:
+        time.sleep(0.04)
+        (unsent,) = bench.claim_unsent()
+        if unsent.host in flying:
+            break
+        flying[unsent.host] = unsent
+        bench.report_sent(unsent)
+    mover = flying.pop(unsent.host)
+    bench.complete_all(flying.values())
+    moved = Fetched(mover.rid, mover.host, mover.claim, at(TWO))
+    bench.sequences[NODE] += 1
+    bench.frontier.claim(NODE, bench.sequences[NODE], 0, [moved])
+    assert bench.frontier.audit() == []
+    bench.report_sent(unsent)
+    finish(bench, mover, unsent)
+    time.sleep(0.04)
+    assert {one.host for one in bench.claim()} == {"h0", "h1"}
+
+
 @pytest.mark.parametrize("verb", ["retry", "release", "park", "replay"])
 def test_what_is_given_back_gives_its_slot_back(bench: Bench, verb: str) -> None:
     begin(bench, hosts=3, each=2, concurrency=2)

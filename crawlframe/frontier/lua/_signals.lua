@@ -115,6 +115,7 @@ local function move_host(host, address)
   local old, active = address_of(host), tonumber(call('HGET', HOST(host), 'a')) or 0
   if old == address then return end
   if old then
+    delay_from(ADDRESS(old), 0)  -- one of its requests may be unsent, and nobody will tell that address
     count_at(old, -active)
     if call('ZREM', WAITING(old), host) == 1 then bring_back(host) end
     show_address(old)
