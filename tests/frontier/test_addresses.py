@@ -155,6 +155,21 @@ def test_nothing_is_claimed_of_an_address_until_a_request_was_sent(bench: Bench)
     assert len(bench.claim()) == 1
 
 
+def test_the_end_of_another_request_says_nothing_of_the_one_that_is_unsent(bench: Bench) -> None:
+    begin(bench, hosts=3, each=2, concurrency=5, delay=100)
+    lost = [(one.rid, one.host, 0, at(ONE)) for one in bench.claim()]
+    bench.frontier.release(NODE, lost)
+    (one,) = bench.claim()
+    time.sleep(0.11)
+    (unsent,) = bench.claim_unsent()
+    finish(bench, one)
+    time.sleep(0.11)
+    assert bench.claim() == []
+    bench.report_sent(unsent)
+    time.sleep(0.11)
+    assert len(bench.claim()) == 1
+
+
 def test_a_claim_says_when_an_address_is_due(bench: Bench) -> None:
     begin(bench, hosts=3, each=2, delay=EVER)
     assert len(settle(bench)) == 1

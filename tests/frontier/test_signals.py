@@ -17,6 +17,7 @@ from crawlframe.frontier.records import (
     ANSWERED,
     BLOCKED,
     REFUSED,
+    SENT,
     UNREACHABLE,
     Signal,
     TaskLimits,
@@ -360,6 +361,42 @@ def test_nothing_is_claimed_until_it_was_sent(bench: Bench) -> None:
     assert bench.claim() == []
     time.sleep(0.6)
     assert len(bench.claim()) == 1
+
+
+def test_the_end_of_another_one_says_nothing_of_it(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(delay=100, concurrency=5), bench.requests(5))
+    (one,) = bench.claim()
+    time.sleep(0.11)
+    (unsent,) = bench.claim_unsent()
+    bench.complete_all([one])
+    time.sleep(0.11)
+    assert bench.claim() == []
+    bench.report_sent(unsent)
+    time.sleep(0.11)
+    assert len(bench.claim()) == 1
+
+
+def test_a_new_request_waits_for_it_too(bench: Bench) -> None:
+    limits = TaskLimits(delay=100, concurrency=5)
+    bench.frontier.open_task(1, limits, bench.requests(1))
+    (unsent,) = bench.claim_unsent()
+    bench.frontier.open_task(2, limits, bench.requests(1, task=2))
+    time.sleep(0.11)
+    assert bench.claim() == []
+    bench.frontier.release(1, [(unsent.rid, unsent.host, 0)])  # it never was
+    assert len(bench.claim()) == 1
+
+
+def test_a_report_that_is_repeated_is_not_about_the_next_one(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(delay=100, concurrency=5), bench.requests(5))
+    (one,) = bench.claim_unsent()
+    time.sleep(0.11)
+    bench.sequences[1] += 1
+    sent = Fetched(one.rid, one.host, one.claim, Signal(SENT, 105))
+    again = bench.frontier.claim(1, bench.sequences[1], 5, [sent])  # its script is sent twice
+    assert len(again.requests) == 1
+    time.sleep(0.11)
+    assert bench.claim() == []
 
 
 def test_one_that_is_never_sent_holds_up_nothing(bench: Bench) -> None:

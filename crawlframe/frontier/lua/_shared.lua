@@ -146,10 +146,21 @@ local function enqueue(queues, to_head)
   end
 end
 
+-- Owners ------------------------------------------------------------------------------------------
+local OVER = '+'
+
+-- Splits "<holder><hold>|<lane>" into holder, lane, hold. The hold of a request in progress is
+-- ".<number of its claim>" (or "", from older code) while it has a slot of its host, OVER when the
+-- fetch is over and the slot given back. Returns nothing when `own` cannot be read.
+local function split_own(own)
+  local holder, hold, lane = string.match(own or '', '^(%w*)([^|]*)|(.*)$')
+  return holder, lane, hold
+end
+
 -- Addresses: hosts at one IP address share its limits, for tasks that have some. `ip` of a host is the
 -- address at which its fetches are counted. A host that its address holds up waits in WAITING, and not
 -- in HOSTS: there, one entry "@<address>" stands for all of them, while the address has a slot. `d` of a
--- host or an address is its delay while its last request may not have been sent yet.
+-- host or an address is "<delay> <rid>" of its last request while that may not have been sent yet.
 local PLACED_FOR = 600000  -- ms for which the address of a host without requests is kept
 local placing  -- whether any host is counted at an address
 
@@ -175,13 +186,26 @@ local function count_at(address, n)
   end
 end
 
+local taken = {}  -- rids that this claim returns; their owners are not written yet
+
+-- Whether the request of which `d` tells still has its slot, and may not have been sent.
+local function is_unsent(d)
+  local rid = d and string.match(d, '^[%d.]+ (.+)$')
+  if not rid then return false end
+  if taken[rid] then return true end
+  local holder, _, hold = split_own(call('HGET', OWN, rid) or nil)
+  return holder ~= nil and holder ~= 'd' and holder ~= 'p' and hold ~= OVER
+end
+
 -- The last request of this host or address was sent so many ms ago: the delay counts from then.
--- Returns whether that is new.
-local function delay_from(key, ago)
+-- rid: the one that was sent; without it, whichever it was. Returns whether that is new.
+local function delay_from(key, ago, rid)
   local state = call('HMGET', key, 'n', 'd')
   if not state[2] then return false end
+  local delay, last = string.match(state[2], '^([%d.]+) ?(.*)$')
+  if rid and last ~= rid then return false end
   call('HDEL', key, 'd')
-  local next_time = now_ms() - ago + (tonumber(state[2]) or 0)
+  local next_time = now_ms() - ago + (tonumber(delay) or 0)
   if next_time > (tonumber(state[1]) or 0) then call('HSET', key, 'n', integer(next_time)) end
   return true
 end
@@ -190,7 +214,7 @@ end
 local function show_address(address)
   local first = call('ZRANGE', WAITING(address), 0, 0, 'WITHSCORES')
   local state = call('HMGET', ADDRESS(address), 'n', 'd')
-  if not first[2] or state[2] then return call('ZREM', HOSTS, '@' .. address) end
+  if not first[2] or is_unsent(state[2]) then return call('ZREM', HOSTS, '@' .. address) end
   local due = math.max(tonumber(first[2]), tonumber(state[1]) or 0, now_ms())
   call('ZADD', HOSTS, integer(math.ceil(due)), '@' .. address)
 end
@@ -284,7 +308,8 @@ local function free_slots(freed)
     local address = address_of(host)
     if address then
       addresses[address] = true
-      delay_from(ADDRESS(address), 0)  -- before its last slot is freed, with which it may be forgotten
+      -- Before its last slot is freed, with which it may be forgotten.
+      if not is_unsent(call('HGET', ADDRESS(address), 'd')) then delay_from(ADDRESS(address), 0) end
     end
     local active = add_slots(host, -n, address)
     local held_up = address and call('ZSCORE', WAITING(address), host)
@@ -296,17 +321,7 @@ local function free_slots(freed)
   for address in pairs(addresses) do show_address(address) end
 end
 
--- Owners ------------------------------------------------------------------------------------------
-local OVER = '+'
-
--- Splits "<holder><hold>|<lane>" into holder, lane, hold. The hold of a request in progress is
--- ".<number of its claim>" (or "", from older code) while it has a slot of its host, OVER when the
--- fetch is over and the slot given back. Returns nothing when `own` cannot be read.
-local function split_own(own)
-  local holder, hold, lane = string.match(own or '', '^(%w*)([^|]*)|(.*)$')
-  return holder, lane, hold
-end
-
+-- Tries -------------------------------------------------------------------------------------------
 -- <attempts>,<deliveries>[,<tried>]; tried: the marks of the code versions that could not run the
 -- request, oldest first, joined by dots.
 local function tries_of(rid)

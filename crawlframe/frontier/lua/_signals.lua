@@ -126,13 +126,13 @@ local function move_host(host, address)
   placing = true
 end
 
--- A request of the host was sent so many ms ago.
-local function note_sent(host, ago)
-  delay_from(HOST(host), ago)
+-- This request of the host was sent so many ms ago.
+local function note_sent(host, ago, rid)
+  local told = delay_from(HOST(host), ago, rid)
   local address = address_of(host)
-  if address and delay_from(ADDRESS(address), ago) then show_address(address) end
+  if address and delay_from(ADDRESS(address), ago, rid) then show_address(address) end
   local waits = address and call('ZSCORE', WAITING(address), host)
-  if not waits and call('EXISTS', LANES(host)) == 1 then bring_back(host) end
+  if told and not waits and call('EXISTS', LANES(host)) == 1 then bring_back(host) end
 end
 
 local function hear_signals()

@@ -32,7 +32,7 @@ local function end_fetches(over)
     if holder == generation and hold == '.' .. over[place - 3] and not told[rids[i]] then
       local id, _, host = split_lane(lane)
       if over[place - 2] == SENT then
-        note_sent(host, over[place - 1])
+        note_sent(host, over[place - 1], rids[i])
       else
         told[rids[i]] = true
         freed[host] = (freed[host] or 0) + 1
@@ -152,7 +152,7 @@ end
 
 -- Takes up to n rids of a lane that are really ready; an entry whose request is gone or already has
 -- an owner is a leftover and is dropped. Returns how many, and whether the lane is empty now.
-local taken, owners, hold = {}, {}, generation .. '.' .. sequence .. '|'
+local owners, hold = {}, generation .. '.' .. sequence .. '|'
 
 local function take_lane(lane, n)
   local got, popped = 0, 0
@@ -237,7 +237,8 @@ local function load_address(name)
   local address = addresses[name]
   if not address then
     local state = call('HMGET', ADDRESS(name), 'a', 'n', 'd')
-    address = {name = name, active = tonumber(state[1]) or 0, next_time = tonumber(state[2]) or 0, unsent = state[3]}
+    address = {name = name, active = tonumber(state[1]) or 0, next_time = tonumber(state[2]) or 0,
+      unsent = is_unsent(state[3])}
     addresses[name] = address
   end
   return address
@@ -252,12 +253,16 @@ end
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
-  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ip')
+  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ip', 'd')
   local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
   local rules = state[4] and rules_of(host) or FREE
   local resting, robots_wait = rules.till > now, rules.robots_wait > now
   if next_time > now and not resting then
     call('ZADD', HOSTS, integer(math.ceil(next_time)), host)
+    return 0
+  end
+  if active > 0 and not resting and is_unsent(state[6]) then
+    call('ZREM', HOSTS, host)  -- note_sent adds it again, or free_slots
     return 0
   end
   -- Lanes that must wait do not hide others: requests of cancelled tasks wait for nothing.
@@ -267,7 +272,7 @@ local function take(host, quota)
   local address = place and load_address(place)
   local crowd, spacing = 0, 0  -- the strictest limits of the address, 0 = none
   local got, gone, skipped, kept, limit, waits, asked, obeyed = 0, 0, 0, 0, math.huge, false, false, false
-  local unsent  -- the delay that is to be kept after the request that is claimed here
+  local unsent  -- `d` of the host, if a delay is to be kept after the request that is claimed here
   local apart, holders = 0, {}  -- lanes of tasks that one worker runs, and has no room or is elsewhere
   for _, member in ipairs(members) do
     local id, rank = string.match(member, '^(%d+):(%d+)$')
@@ -332,7 +337,8 @@ local function take(host, quota)
           address.active = address.active + some
           if polite and spacing > 0 then
             address.next_time, address.unsent = now + spacing, true
-            call('HSET', ADDRESS(address.name), 'n', integer(address.next_time), 'd', spacing)
+            local d = integer(spacing) .. ' ' .. rids[#rids]
+            call('HSET', ADDRESS(address.name), 'n', integer(address.next_time), 'd', d)
           end
         end
         if empty then
@@ -349,7 +355,7 @@ local function take(host, quota)
         elseif polite and some > 0 and delay > 0 then
           next_time, waits = now + delay, true
         end
-        if polite and some > 0 and delay > 0 then unsent = delay end
+        if polite and some > 0 and delay > 0 then unsent = integer(delay) .. ' ' .. rids[#rids] end
         if polite and some > 0 and (delay > 0 or spacing > 0) then spaced[#spaced + 1] = rids[#rids] end
       end
     end
@@ -363,8 +369,8 @@ local function take(host, quota)
     local exact = next_time % 1 > 0 and string.format('%.2f', next_time) or integer(next_time)
     call('HSET', HOST(host), 'n', exact)
   end
-  if unsent then call('HSET', HOST(host), 'd', integer(unsent))
-  elseif spacing > 0 and got > 0 then call('HDEL', HOST(host), 'd') end
+  if unsent then call('HSET', HOST(host), 'd', unsent)
+  elseif state[6] and got > 0 then call('HDEL', HOST(host), 'd') end
   if rules.probation and asked then call('HSET', HOST(host), 'p', 2) end
   if gone == #members and (gone < most or call('EXISTS', LANES(host)) == 0) then
     call('ZREM', HOSTS, host)
