@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from protego import Protego
 
+from crawlframe.charsets.labels import codec_of
 from crawlframe.errors import BadRequest
 from crawlframe.links import normalise
 from crawlframe.robots.signals import NO_SIGNALS, Signals, read_signals
@@ -75,7 +76,10 @@ class Rules:
             return 0.0
         delay = self._protego.crawl_delay(self._token) or 0.0
         rate = self._protego.request_rate(self._token)
-        return max(delay, rate.seconds / rate.requests) if rate else delay
+        try:
+            return max(delay, rate.seconds / rate.requests) if rate else delay
+        except OverflowError:  # hundreds of digits: no number that means anything, as with inf
+            return delay
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
@@ -130,8 +134,12 @@ def _decoded(body: bytes, content_type: str) -> str:
         if error.reason == "unexpected end of data" and len(body) == MAX_BYTES:
             return body.decode(errors="ignore")  # it was cut within a character
     declared = _CHARSET.search(content_type)
+    # Python has more codecs: some take quadratic time, or make text that cannot be stored.
+    codec = codec_of(declared[1]) if declared else None
+    if codec is None or codec == "replacement":  # which would hide all rules
+        codec = "utf-8"
     try:
-        return body.decode(declared[1] if declared else "utf-8", "replace")
+        return body.decode(codec, "replace")
     except (LookupError, UnicodeError):
         return body.decode("utf-8", "replace")
 

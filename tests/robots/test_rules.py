@@ -102,6 +102,7 @@ def test_rules(text: str, path: str, allowed: bool) -> None:
         (OURS + "Crawl-delay: inf\n", 0),
         (OURS + "Crawl-delay: nan\n", 0),
         (OURS + "Request-rate: 0/5\n", 0),
+        (OURS + f"Crawl-delay: 3\nRequest-rate: 1/{'9' * 400}\n", 3),
         ("", 0),
     ],
 )
@@ -128,6 +129,13 @@ def test_they_say_nothing_of_other_origins() -> None:
         with pytest.raises(BadRequest, match=r"whose robots\.txt this is"):
             rules(ALL).allows(url)
     assert ALLOW_ALL.allows("http://anything.example/")
+
+
+@pytest.mark.parametrize("charset", ["punycode", "unicode_escape", "utf-7", "no", "replacement"])
+def test_a_charset_that_no_page_has_does_not_count(charset: str) -> None:
+    body = b"User-agent: *\nDisallow: /\\ud800+2AA-\xff\n-" + b"a" * 300_000  # quadratic
+    text = read_text(body, f"text/plain; charset={charset}").text
+    assert text.encode().startswith(b"User-agent: *\nDisallow: /\\ud800+2AA-\xef\xbf\xbd\n")
 
 
 def test_only_so_much_is_read() -> None:
