@@ -93,7 +93,7 @@ class Eras:
     def _forget_requests(self, host: bytes) -> None:
         """Leaves of a host only what has been learned about it, and its orders."""
         pipe = self._store.redis.pipeline(transaction=False)
-        pipe.hdel(host, "a", "t", "w", "ip")
+        pipe.hdel(host, "a", "t", "w", "ip", "d")
         pipe.hmget(host, "r", "ou", "od", "oc", "op")
         _, (rest, ends, *order) = pipe.execute()
         if ends is None and order != [None] * 3:

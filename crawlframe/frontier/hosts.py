@@ -218,6 +218,11 @@ class Hosts:
             until = int(now) + _ms(wait)
         self._run("robots", host, _ms(known_until), _ms(delay), until)
 
+    def hold_robots(self, host: str, wait: float) -> None:
+        """As ``robots``, for a robots.txt that cannot be read for ``wait`` seconds. A delay stays
+        that another one of the host asks for, that of http or https."""
+        self.robots(host, delay=self.states([host])[host].robots_delay, wait=wait)
+
     def forget_robots(self, hosts: Sequence[str]) -> None:
         """The robots.txt of these hosts is asked for again, and workers look again at what the
         database knows of any."""

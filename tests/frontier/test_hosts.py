@@ -141,6 +141,15 @@ def test_tasks_that_ignore_robots_do_not_wait_for_them(bench: Bench) -> None:
     assert len(bench.claim_all()) == 2
 
 
+def test_an_unreadable_robots_txt_does_not_end_the_delay_of_another_one(bench: Bench) -> None:
+    hosts = bench.frontier.hosts
+    hosts.robots("a.example", time.time() + HOUR, delay=7.0)  # that of http
+    hosts.hold_robots("a.example", 60.0)  # that of https
+    state = hosts.states(["a.example"])["a.example"]
+    assert (state.robots_delay, state.robots_until) == (7.0, 0.0)
+    assert state.robots_wait == pytest.approx(time.time() + 60, abs=5)
+
+
 def test_the_delay_of_robots_is_the_least_one(bench: Bench) -> None:
     obeying(bench, *bench.requests(3))
     bench.frontier.hosts.robots("a.example", time.time() + HOUR, delay=60)

@@ -262,7 +262,7 @@ class StoredRobots(RobotsStore):
 
     async def hold(self, host: str, seconds: float) -> None:
         hosts = self._frontier.hosts
-        await on_commit_thread(self._committer, lambda: hosts.robots(host, wait=seconds))
+        await on_commit_thread(self._committer, lambda: hosts.hold_robots(host, seconds))
 
     async def forgotten(self) -> int | None:
         def look() -> int | None:
