@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 _ALGORITHMS = {"SHA-512-256": "sha512_256", "SHA-256": "sha256", "MD5": "md5"}  # the best first
-_PART = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*")+')
+# A quoted string without an end reaches to the end, so that the time is linear.
+_PART = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*(?:"|\\?$))+', re.DOTALL)
 _PARAM = re.compile(r'\s*([\w!#$%&\'*+.^`|~-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s"]*))\s*')
 _START = re.compile(r"\s*([\w!#$%&'*+.^`|~-]+)(?:\s+(.*))?$", re.DOTALL)
 

@@ -93,3 +93,11 @@ def test_several_challenges_in_one_header() -> None:
         ("digest", {"nonce": "n", "qop": "auth"}),
         ("bearer", {}),
     ]
+
+
+def test_a_quotation_without_an_end_takes_no_time() -> None:
+    """It took quadratic time: minutes for what fits into a header."""
+    assert challenges(['Digest realm="a", nonce="' + '\\"' * 50_000]) == [
+        ("digest", {"realm": "a"})
+    ]
+    assert challenges(['Digest nonce="a\\']) == [("digest", {})]
