@@ -83,7 +83,7 @@ def convert(steps: list[Step], values: list[Any], url: str) -> tuple[Any, str]:
         for value in several if gathered else values:
             try:
                 made = function(value, parameter, url)
-            except (ValueError, TypeError, OverflowError):
+            except (ValueError, TypeError, OverflowError, RecursionError):
                 problem = f"not {step.name}"
                 continue
             kept += made if step.name == "split" else [made]
