@@ -78,11 +78,12 @@ class TaskLog(logging.Handler):
 
     def add(self, here: Running, level: int, logger: str, text: str, at: float) -> None:
         """Takes a line. ``at``: seconds since the epoch."""
-        url = here.url[:MAX_URL]
+        url = here.url
+        for secret in self._secrets.get(here.task, ()):  # first: a cut one would not be found
+            text, url = text.replace(secret, MASK), url.replace(secret, MASK)
+        url = url[:MAX_URL]
         if len(text) > MAX_TEXT:
             text = f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT:,} more characters)"
-        for secret in self._secrets.get(here.task, ()):
-            text, url = text.replace(secret, MASK), url.replace(secret, MASK)
         with self._mutex:
             self._lines.append(LogLine(here.task, at, level, logger, here.rid, url, text))
             if len(self._lines) > MAX_HELD:
