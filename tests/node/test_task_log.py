@@ -132,6 +132,11 @@ def test_a_secret_at_the_place_where_a_line_is_cut_is_masked(log: TaskLog, page:
     logging.getLogger("shop").info("x" * (MAX_TEXT - 5) + "hunter22")
     (line,), _ = log.take()
     assert "hun" not in line.text + line.url
+    printed: Any = Printed(io.StringIO(), log, "stdout", logging.INFO)
+    print("x" * (MAX_TEXT - 1) + "hunter22", end="", file=printed)
+    print(file=printed)
+    (line,), _ = log.take()
+    assert "hu" not in line.text
 
 
 @pytest.mark.parametrize("runs", [True, False])

@@ -132,7 +132,7 @@ class Printed:
         for line in lines:
             self._log.add(here, self._level, self._name, line, time.time())
         if rest:
-            self._unfinished[key] = rest[: MAX_TEXT + 1]
+            self._unfinished[key] = rest[: 2 * MAX_TEXT]  # a secret across MAX_TEXT stays whole
             if len(self._unfinished) > MAX_UNFINISHED:
                 (task, rid, _), rest = next(iter(self._unfinished.items()))
                 del self._unfinished[next(iter(self._unfinished))]
