@@ -172,9 +172,11 @@ def _of_css(expression: str) -> str:
 
 def _of_xpath(expression: str) -> str:
     from lxml import etree
+    from parsel import Selector
 
     try:
         etree.XPath(expression)
+        Selector(text="<html/>").xpath(expression)  # unknown functions and prefixes
     except (etree.XPathError, ValueError) as error:
         return f"{expression!r} is not an XPath expression: {error}"
     return ""

@@ -214,6 +214,8 @@ def test_the_examples_of_the_documentation() -> None:
         ),
         ({"fields": {"a": {"regex": "a{99999999999999999999}"}}}, "fields.a.regex: is too deep"),
         ({"fields": {"a": {"xpath": "//a\0"}}}, "is not an XPath expression"),
+        ({"fields": {"a": {"xpath": "//dc:creator"}}}, "Undefined namespace prefix"),
+        ({"fields": {"a": {"xpath": "lower-case(//a)"}}}, "Unregistered function"),
         ({"start_urls": ["https://a.example/{1..%s}" % ("1" * 5000)]}, "must count up"),
         ({"settings": {"delay": float("inf")}}, "settings.delay: delay is inf"),
         ({"settings": {"ip_delay": float("nan")}}, "settings.ip_delay: ip_delay is nan"),
