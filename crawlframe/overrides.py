@@ -43,7 +43,8 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
     if problem := porting.misuse_in_settings(overrides, OVERRIDABLE):
         raise ArgumentError(f"settings of the task: {problem}")
     values = without_none(overrides)
-    _check(values)
+    for problem in impossible(values).values():
+        raise ArgumentError(f"settings of the task: {problem}")
     own = msgspec.to_builtins(settings)
     if values.get("delay", "auto") != "auto":
         own.pop("min_delay", None)
@@ -53,19 +54,18 @@ def overridden(settings: SpiderSettings, overrides: Mapping[str, Any]) -> Spider
         raise ArgumentError(f"settings of the task: {error}") from None
 
 
-def _check(values: Mapping[str, Any]) -> None:
-    """What the databases and the clients cannot take. Raises ArgumentError."""
+def impossible(values: Mapping[str, Any]) -> dict[str, str]:
+    """Returns what the databases and the clients cannot take, by the name of the setting."""
+    found = {}
     for name, value in values.items():
         most = MOST_SECONDS if name in SECONDS else MOST
         if isinstance(value, int | float) and not (math.isfinite(value) and value <= most):
-            raise ArgumentError(
-                f"settings of the task: {name} is {value}; it must be at most {most:,}"
-            )
+            found[name] = f"{name} is {value}; it must be at most {most:,}"
     if isinstance(agent := values.get("user_agent"), str):
         try:
             check_head("", {"User-Agent": agent}, {})
         except BadRequest:
-            raise ArgumentError(
-                "settings of the task: user_agent has a line break or another character that is "
-                "not allowed there"
-            ) from None
+            found["user_agent"] = (
+                "user_agent has a line break or another character that is not allowed there"
+            )
+    return found

@@ -4,6 +4,7 @@ number, and keeps them all."""
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -17,6 +18,7 @@ DATES = (
     "%d %B %Y", "%d %b %Y", "%B %d %Y", "%b %d %Y", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y",
 )  # fmt: skip
 YES = frozenset({"true", "yes", "1", "on", "y"})
+LARGEST = 2**63 - 1  # what can be stored
 NO = frozenset({"false", "no", "0", "off", "n", ""})
 
 _SPACE = "['\u00a0\u202f\u2009 ]"  # between thousands
@@ -83,7 +85,7 @@ def convert(steps: list[Step], values: list[Any], url: str) -> tuple[Any, str]:
         for value in several if gathered else values:
             try:
                 made = function(value, parameter, url)
-            except (ValueError, TypeError, OverflowError):
+            except (ValueError, TypeError, OverflowError, RecursionError):
                 problem = f"not {step.name}"
                 continue
             kept += made if step.name == "split" else [made]
@@ -118,7 +120,10 @@ def to_int(value: Any) -> int:
     if found is None:
         raise ValueError(f"no number in {value!r}")
     text = found[0].replace("−", "-")
-    return int(text[:1] + re.sub(r"\D", "", text[1:]))
+    number = int(text[:1] + re.sub(r"\D", "", text[1:]))
+    if abs(number) > LARGEST:
+        raise ValueError(f"{text[:40]} is too large")
+    return number
 
 
 def to_float(value: Any) -> float:
@@ -128,7 +133,7 @@ def to_float(value: Any) -> float:
     found = _NUMBER.search(str(value))
     if found is None:
         raise ValueError(f"no number in {value!r}")
-    return float(re.sub(r"[^\d.+-]", "", found[0].replace("−", "-")).rstrip("."))
+    return _finite(re.sub(r"[^\d.+-]", "", found[0].replace("−", "-")).rstrip("."))
 
 
 def to_price(value: Any) -> float:
@@ -145,8 +150,15 @@ def to_price(value: Any) -> float:
     digits = len(text) - mark - 1
     thousands = digits == 3 and other not in text[:mark] and text[:mark].strip("+-") != "0"
     if mark < 0 or thousands or text.count(text[mark]) > 1:
-        return float(re.sub(r"[.,]", "", text))
-    return float(re.sub(r"[.,]", "", text[:mark]) + "." + text[mark + 1 :])
+        return _finite(re.sub(r"[.,]", "", text))
+    return _finite(re.sub(r"[.,]", "", text[:mark]) + "." + text[mark + 1 :])
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is too large")
+    return number
 
 
 def to_date(value: Any, form: str = "") -> str:
@@ -205,7 +217,9 @@ def _replace(value: Any, parameter: str, url: str) -> str:
 
 
 def _parsed(value: Any, parameter: str, url: str) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
+    import orjson
+
+    return orjson.loads(value) if isinstance(value, str) else value
 
 
 def _text_list(values: list[Any], parameter: str, url: str) -> str:
@@ -213,11 +227,11 @@ def _text_list(values: list[Any], parameter: str, url: str) -> str:
 
 
 def _unique(values: list[Any], parameter: str, url: str) -> list[Any]:
-    kept: list[Any] = []
+    kept: dict[Any, Any] = {}
     for value in values:
-        if value not in kept:  # it may be unhashable
-            kept.append(value)
-    return kept
+        is_plain = isinstance(value, str | int | float)  # anything else may be unhashable
+        kept.setdefault(value if is_plain else (json.dumps(value, sort_keys=True),), value)
+    return list(kept.values())
 
 
 CONVERTERS: dict[str, Converter] = {

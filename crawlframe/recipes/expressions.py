@@ -12,10 +12,14 @@ from crawlframe.links import normalise
 from crawlframe.recipes import converters
 from crawlframe.recipes.lines import Path
 from crawlframe.recipes.recipe import Argument, Field, Next, Part, Recipe, Rule
+from crawlframe.recipes.spider import RecipeSpider
 from crawlframe.recipes.urls import MAX_RANGE, PLACE, RANGE
-from crawlframe.spider import Spider
+
+TOO_DEEP = "is too deep; write it in a shorter way"
 
 Problems = Iterator[tuple[Path, str]]
+
+MAX_DIGITS = 18  # of a number in a range
 
 ONE = "give exactly one of css, xpath and jmespath"
 
@@ -112,7 +116,7 @@ def _expressions(path: Path, part: Part) -> Problems:
 
 
 def _argument(path: Path, name: str, argument: Argument) -> Problems:
-    if hasattr(Spider, name) or name in ("recipe", "value", "page"):
+    if hasattr(RecipeSpider, name) or name in ("recipe", "value", "page"):
         yield path, f"{name!r} is a name of the spider's own; use another"
     if argument.choices and argument.type != "text":
         yield (*path, "choices"), 'belong to arguments of type "text"'
@@ -142,8 +146,9 @@ def _url(path: Path, url: str, arguments: dict[str, Argument], *own: str) -> Pro
         if name not in arguments and name not in own:
             yield path, f"{{{name}}} is no argument; add [arguments.{name}], or a range as {{1..9}}"
     for first, last in RANGE.findall(url):
-        if not 0 <= int(last) - int(first) < MAX_RANGE:
-            yield path, f"{{{first}..{last}}} must count up, at most {MAX_RANGE:,} numbers"
+        short = max(len(first), len(last)) <= MAX_DIGITS
+        if not short or not 0 <= int(last) - int(first) < MAX_RANGE:
+            yield path, f"{{{first:.30}..{last:.30}}} must count up, at most {MAX_RANGE:,} numbers"
     if url.startswith("{") or (own and url.startswith("/")):
         return
     try:
@@ -158,6 +163,8 @@ def _of_css(expression: str) -> str:
 
     try:
         HTMLTranslator().css_to_xpath(expression)
+    except RecursionError:
+        return TOO_DEEP
     except (SelectorError, ValueError) as error:
         return f"{expression!r} is not a CSS selector: {error}"
     return ""
@@ -165,10 +172,12 @@ def _of_css(expression: str) -> str:
 
 def _of_xpath(expression: str) -> str:
     from lxml import etree
+    from parsel import Selector
 
     try:
         etree.XPath(expression)
-    except etree.XPathError as error:
+        Selector(text="<html/>").xpath(expression)  # unknown functions and prefixes
+    except (etree.XPathError, ValueError) as error:
         return f"{expression!r} is not an XPath expression: {error}"
     return ""
 
@@ -178,6 +187,8 @@ def _of_jmespath(expression: str) -> str:
 
     try:
         jmespath.compile(expression)
+    except RecursionError:
+        return TOO_DEEP
     except ValueError as error:
         return f"{expression!r} is not a JMESPath expression: {str(error).splitlines()[0]}"
     return ""
@@ -186,6 +197,8 @@ def _of_jmespath(expression: str) -> str:
 def _of_regex(expression: str) -> str:
     try:
         re.compile(expression)
+    except (RecursionError, OverflowError):
+        return "is too deep, or repeats too often; write it in a shorter way"
     except re.error as error:
         place = "" if error.pos is None else f" at character {error.pos + 1}"
         return (

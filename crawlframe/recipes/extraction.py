@@ -140,7 +140,7 @@ def _found(field: Field, scope: Scope, *, html: bool) -> list[Any]:
         ]
     elif field.jmespath:
         return _matched(field.regex, _listed(_search(field.jmespath, scope.data)))
-    elif scope.node is not None and not isinstance(scope.node.root, str):
+    elif scope.node is not None:
         values = [scope.node.get()] if field.regex else []
     else:
         values = [scope.response.text if scope.data is None else json.dumps(scope.data)]

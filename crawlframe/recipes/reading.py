@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 import msgspec
 
 from crawlframe.errors import SpiderError, did_you_mean
+from crawlframe.overrides import impossible
 from crawlframe.porting import misuse_in_settings
 from crawlframe.recipes import expressions
 from crawlframe.recipes.converters import split
@@ -218,6 +219,8 @@ class _Reader:
         if not isinstance(given, dict):
             self.wrong(("settings",), "must be a table, such as [settings]")
             return {}
+        for key, problem in impossible(given).items():
+            self.wrong(("settings", key), problem)
         for key, value in given.items():
             path = ("settings", key)
             if problem := misuse_in_settings({key: value}, SpiderSettings.__struct_fields__):

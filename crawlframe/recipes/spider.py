@@ -40,7 +40,14 @@ class Domains:
             return ()
         urls = [RANGE.sub("1", url) for url in recipe.start_urls]
         if spider is not None:
-            urls = [one for url in urls for one in filled(url, spider.argument_values())]
+            values = spider.argument_values()  # all of them, except where a recipe is only tried
+            urls = [
+                one
+                for url in urls
+                for one in (
+                    filled(url, values) if values.keys() >= {*PLACE.findall(url)} else [url]
+                )
+            ]
         found = dict.fromkeys(recipe.allowed_domains)
         for url in urls:
             host = url.split("/", 3)[2:3]

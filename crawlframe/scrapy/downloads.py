@@ -38,9 +38,7 @@ class Downloads:
         self._requests = [*_methods(listed, "process_request", spider)]
         self._responses = [*_methods(listed[::-1], "process_response", spider)]
         self._exceptions = [*_methods(listed[::-1], "process_exception", spider)]
-        user, password = (getattr(spider, f"http_{name}", "") for name in ("user", "pass"))
-        self._auth = basic_auth_header(user, password) if user or password else b""
-        self._auth_domain = getattr(spider, "http_auth_domain", None)
+        self._auth, self._auth_domain = _login_of(crawler)
 
     async def fetch(self, request: Request, call_next: CallNext) -> Response:
         """The response after all middlewares. One that stands for another request, or for one that
@@ -104,7 +102,7 @@ class Downloads:
             retries=request.options.retries, handle=request.options.handle
         )
         domain = self._auth_domain
-        if self._auth and (domain is None or url_is_from_any_domain(sent.url, [domain])):
+        if self._auth and (not domain or url_is_from_any_domain(sent.url, [domain])):
             sent.headers.setdefault("Authorization", self._auth.decode())
         return sent
 
@@ -126,6 +124,22 @@ class DownloadsOfTasks:
             )
         downloads: Downloads = port.downloads
         return await downloads.fetch(request, call_next)
+
+
+def _login_of(crawler: PortedCrawler) -> tuple[bytes, str | None]:
+    """The Authorization of the spider, or else of the settings, and the domain that gets it; None:
+    all. Raises ValueError where Scrapy does."""
+    spider, settings = crawler.spider, crawler.settings
+    user, password = (getattr(spider, f"http_{name}", "") for name in ("user", "pass"))
+    domain = getattr(spider, "http_auth_domain", None)
+    if not (user or password):
+        user, password = (settings.get(f"HTTPAUTH_{name}") or "" for name in ("USER", "PASS"))
+        domain = settings.get("HTTPAUTH_DOMAIN")
+        if (user or password) and not settings.getpriority("HTTPAUTH_DOMAIN"):
+            raise ValueError(
+                "HTTPAUTH_DOMAIN must be set for HTTPAUTH_USER; None means all domains"
+            )
+    return (basic_auth_header(user, password) if user or password else b""), domain
 
 
 def _methods(listed: list[Any], name: str, spider: Any) -> Iterator[Callable[..., Any]]:

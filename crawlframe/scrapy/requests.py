@@ -10,6 +10,8 @@ from typing import Any
 from scrapy import Request as ScrapyRequest
 from scrapy import Spider as ScrapySpider
 from scrapy.utils.request import request_from_dict
+from scrapy.utils.url import url_is_from_any_domain
+from w3lib.http import basic_auth_header
 
 from crawlframe.errors import BadRequest
 from crawlframe.porting import META
@@ -57,15 +59,18 @@ class Translator:
             raise BadRequest(f"request {request.url}: meta['proxy']: {META['proxy']}")
         sends = self._cookies and not meta.get("dont_merge_cookies")
         cookies = _cookies(given["cookies"]) if sends and given["cookies"] else {}
+        headers = {
+            key.decode("latin-1"): b", ".join(values).decode("latin-1")
+            for key, values in given["headers"].items()
+        }
+        if login := _login(given["url"], meta):
+            headers.setdefault("Authorization", login)
         made = Request(
             given["url"],
             self._name(given["callback"]),
             errback=self._name(given["errback"]),
             method=given["method"],
-            headers={
-                key.decode("latin-1"): b", ".join(values).decode("latin-1")
-                for key, values in given["headers"].items()
-            },
+            headers=headers,
             body=given["body"] or None,
             cookies=cookies,
             cb_kwargs=given["cb_kwargs"],
@@ -142,6 +147,15 @@ def session_of(jar: Any) -> str:
     """The name of our cookie jar for a value of meta["cookiejar"]."""
     name = f"jar.{jar}"
     return name if _SESSION.fullmatch(name) else f"jar.{_digest(name)}"
+
+
+def _login(url: str, meta: dict[str, Any]) -> str:
+    """The Authorization that a request has of its own; "" if it has none."""
+    user, password = (meta.get(f"http_{name}") or "" for name in ("user", "pass"))
+    domain = meta.get("http_auth_domain")
+    if not (user or password) or (domain and not url_is_from_any_domain(url, [domain])):
+        return ""
+    return basic_auth_header(user, password).decode()
 
 
 def _digest(text: str) -> str:

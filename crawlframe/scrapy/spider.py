@@ -84,7 +84,8 @@ def ported(kind: type, settings: Settings) -> type[PortedSpider]:
     result = mapped(own, kind)
     # Add-ons may list middlewares, and change settings only when a crawler is made.
     layered = any(own.getdict(name) for name in (components.DOWNLOADER, "ADDONS")) or any(
-        getattr(kind, name, "") for name in ("http_user", "http_pass")
+        getattr(kind, f"http_{name}", "") or own.get(f"HTTPAUTH_{name.upper()}")
+        for name in ("user", "pass")
     )
     namespace = {
         "__module__": kind.__module__,

@@ -11,6 +11,7 @@ from crawlframe.errors import BodyTooLarge
 from crawlframe.response import Response
 
 PIECE = 64 << 10  # bytes
+FIRST_PIECE = 1 << 10  # bytes of a member of a gzip file
 MAX_UNPACKED = 1 << 30  # bytes of a file that was packed; a body has the limit of its request
 _GZIP = b"\x1f\x8b"
 
@@ -48,15 +49,16 @@ class BodyText:
 
     def _unpacked(self) -> Iterator[bytes]:
         """Members of a gzip file, one after another (RFC 1952, 2.2)."""
-        rest, size = self._response.body, 0
-        while rest.startswith(_GZIP):
+        body, start, size = self._response.body, 0, 0
+        while body.startswith(_GZIP, start):
             member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-            start = 0
+            length = FIRST_PIECE  # many members may be tiny, and what is left of a piece is copied
             while not member.eof:
                 packed = member.unconsumed_tail
                 if not packed:
-                    packed = rest[start : start + PIECE]
-                    start += PIECE
+                    packed = body[start : start + length]
+                    start += len(packed)
+                    length = PIECE
                     if not packed:
                         self.problem = "the gzip file is cut off"
                         return
@@ -70,5 +72,6 @@ class BodyText:
                     raise BodyTooLarge(
                         f"{self._response.url} has more than {MAX_UNPACKED:,} bytes unpacked"
                     )
-                yield piece
-            rest = member.unused_data + rest[start:]
+                if piece:
+                    yield piece
+            start -= len(member.unused_data)

@@ -17,6 +17,8 @@ from crawlframe.spiders.xml_elements import XmlElements
 if TYPE_CHECKING:
     from parsel import Selector
 
+MAX_LINE = 4 << 20  # characters of a line of a CSV file
+
 # What Scrapy's feed spiders have, and what to do here.
 _OTHERS = {
     "iterator": "feeds are always read entry by entry; leave it out",
@@ -180,4 +182,6 @@ def _lines(pieces: BodyText) -> Iterator[str]:
         *lines, rest = (rest + newlines.decode(piece)).split("\n")
         for line in lines:
             yield line + "\n"
+        if len(rest) > MAX_LINE:
+            raise csv.Error(f"it has more than {MAX_LINE:,} characters")
     yield rest + newlines.decode("", final=True)

@@ -103,11 +103,18 @@ def _entry(element: Any) -> Entry | None:
 
 
 def _lines(text: Iterable[str]) -> Iterator[str]:
-    rest = ""
+    """The lines, without those that are too long for a location."""
+    rest, too_long = "", False
     for piece in text:
         *lines, rest = (rest + piece).split("\n")
+        if lines and too_long:
+            del lines[0]
+            too_long = False
         yield from map(str.strip, lines)
-    yield rest.strip()
+        if len(rest) > MAX_LOCATION:
+            rest, too_long = "", True
+    if not too_long:
+        yield rest.strip()
 
 
 def since_when(text: str, now: datetime) -> datetime | None:

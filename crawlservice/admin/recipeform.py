@@ -173,7 +173,7 @@ class RecipeForm(forms.Form):
         text = self.cleaned_data["settings"].strip()
         try:
             given = json.loads(text) if text else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise forms.ValidationError(_("Not JSON: %s") % error) from None
         if not isinstance(given, dict):
             raise forms.ValidationError(_('Enter a JSON object, such as {"timeout": 60}.'))

@@ -131,7 +131,8 @@ class RecipeAdmin(Owner):
             if recipe is None:
                 saved = versions.add(contents, request.user)
             else:
-                seen = int(posted.get("seen", "0") or 0)
+                text = posted.get("seen", "")
+                seen = int(text) if text.isdecimal() and len(text) < 10 else 0
                 saved = versions.change(recipe.pk, contents, request.user, seen=seen)
         except CrawlframeError as error:
             messages.error(request, str(error))

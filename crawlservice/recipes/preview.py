@@ -27,7 +27,7 @@ INERT = {
 KEPT = frozenset({"id", "class", "colspan", "rowspan", "dir", "lang", "title", MARK, PART})
 
 # What an expression ends in when it selects a text or an attribute of an element.
-_ENDS = re.compile(r"\s*::(?:text|attr\([^)]*\))\s*$|/(?:text\(\)|@[\w:-]+)\s*$")
+_ENDS = re.compile(r"\s*::(?:text|attr\([^)]*\))\s*$|/(?:/?text\(\)|@[\w:-]+)\s*$")
 
 
 def mark(response: Response, each: Select | None, fields: dict[str, Field]) -> None:
@@ -52,7 +52,7 @@ def shown(response: Response) -> str:
     if response.kind not in MARKUP:
         return "" if response.kind == "binary" else _as_text(response.text[:MAX_SHOWN])
     root = response.selector.root
-    if not isinstance(root, etree._Element):
+    if not isinstance(root, etree._Element) or _local(root) in REMOVED:
         return ""
     for element in [*root.iter()]:
         if not isinstance(element.tag, str) or _local(element) in REMOVED:
@@ -67,7 +67,10 @@ def _selected(node: Any, part: Any) -> Iterable[Any]:
     if part.css:
         return node.css(_ENDS.sub("", part.css) or "*")  # type: ignore[no-any-return]
     if part.xpath:
-        return node.xpath(_ENDS.sub("", part.xpath) or ".")  # type: ignore[no-any-return]
+        try:
+            return node.xpath(_ENDS.sub("", part.xpath) or ".")  # type: ignore[no-any-return]
+        except ValueError:  # what is left is no expression; the whole one has been evaluated
+            return ()
     return ()
 
 

@@ -164,7 +164,10 @@ def _details(recipe: Recipe, spider: RecipeSpider, parts: list[Scope]) -> list[s
         link = select(recipe.detail, scope)
         if link is not None and recipe.detail.url:
             values = spider.argument_values() | {"value": link}
-            link = next(filled(recipe.detail.url, values))
+            try:
+                link = next(filled(recipe.detail.url, values))
+            except KeyError as missing:
+                raise _lacks(missing) from None
         if link is not None:
             found.append(scope.response.urljoin(link))
     return found
@@ -173,8 +176,16 @@ def _details(recipe: Recipe, spider: RecipeSpider, parts: list[Scope]) -> list[s
 def _next(recipe: Recipe, spider: RecipeSpider, response: Response) -> str:
     if recipe.next is None:
         return ""
-    found = list(spider.next_page(recipe.next, response, True, True, 1, 1))
+    try:
+        found = list(spider.next_page(recipe.next, response, True, True, 1, 1))
+    except KeyError as missing:
+        raise _lacks(missing) from None
     return found[0].url if found else ""
+
+
+def _lacks(missing: KeyError) -> TrialFailed:
+    name = missing.args[0]
+    return TrialFailed(f"An address needs the argument {name}; give it a default to try the recipe")
 
 
 def _first_url(recipe: Recipe) -> str:

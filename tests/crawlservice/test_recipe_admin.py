@@ -137,8 +137,9 @@ def test_two_who_save_at_once(operator: Client) -> None:
     place = f"{LIST}{Recipe.objects.get().pk}/change/"
     page = operator.get(place).content.decode()
     operator.post(place, posted(page, description="One."))
-    answer = operator.post(place, posted(page, description="Two."))
-    assert "was saved meanwhile" in answer.content.decode()
+    for seen in ({}, {"seen": "x"}):
+        answer = operator.post(place, posted(page, description="Two.", **seen))
+        assert "was saved meanwhile" in answer.content.decode()
     assert Recipe.objects.get().number == 2
 
 
@@ -152,6 +153,8 @@ def test_two_who_save_at_once(operator: Client) -> None:
         ({"fields-0-name": "a b"}, "a name has letters, digits and _"),
         ({"page_limit": "many"}, "Expected"),
         ({"settings": "{"}, "Not JSON"),
+        ({"settings": '{"a":' * 100_000}, "Not JSON"),
+        ({"settings": '{"ip_delay": Infinity}'}, "it must be at most"),
         ({"settings": '{"dely": 1}'}, "did you mean"),
         ({"rules-TOTAL_FORMS": "1", "rules-0-allow": "("}, "is not a regular expression"),
         ({"details-TOTAL_FORMS": "1", "details-0-name": "a", "details-0-expression": "b"},

@@ -164,3 +164,30 @@ def test_texts_and_attributes_are_marked_at_their_elements() -> None:
 def test_what_is_not_markup() -> None:
     assert shown(make_response(json="<b>")).endswith("<pre>&quot;&lt;b&gt;&quot;</pre>")
     assert shown(make_response(body=b"\0\1")) == ""
+
+
+def test_an_expression_for_all_texts_below_an_element_is_marked_there() -> None:
+    """Its last step is cut off, and what is left must be an expression, too."""
+    response = make_response(html="<div><p>a<b>b</b></p></div>")
+    data: Any = {"all": {"xpath": "//p//text()"}, "two": {"xpath": "//p//text() | //a//text()"}}
+    mark(response, None, recipe("http://a.example", fields=data).fields)
+    (marked,) = LexborHTMLParser(shown(response)).css("[data-cf-field]")
+    assert (marked.tag, marked.attributes["data-cf-field"]) == ("p", "all")
+
+
+def test_a_page_whose_root_is_a_script_is_not_shown() -> None:
+    assert (
+        shown(make_response(body=b"<script>x()</script>", headers={"Content-Type": "text/xml"}))
+        == ""
+    )
+
+
+def test_arguments_without_a_default_do_not_upset_a_trial(site: str) -> None:
+    def redirected(spider: Any, url: str) -> Any:
+        assert spider.allowed_domains == ("127.0.0.1",)  # as where a redirect leads elsewhere
+        return HERE(spider, url)
+
+    data: dict[str, Any] = {"start_urls": [f"{site}/{{n}}"], "arguments": {"n": {"type": "int"}}}
+    assert run(recipe(site, **data), f"{site}/1", redirected)["url"] == f"{site}/1"
+    data["next"] = {"url": f"{site}/{{n}}/{{page}}"}
+    assert "needs the argument n" in run(recipe(site, **data), f"{site}/1", HERE)["problem"]

@@ -61,6 +61,8 @@ def test_tasks_of_a_changed_recipe_are_opened_again() -> None:
     refreshed.work()
     assert refreshed.ledger.asked == [{"books", "news"}]
     assert refreshed.forgotten == [1]
+    refreshed.work()  # it has ended meanwhile: nothing opens it again
+    assert refreshed.forgotten == [1]
 
 
 def test_a_deleted_one_goes_on() -> None:

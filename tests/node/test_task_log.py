@@ -14,7 +14,7 @@ import pytest
 from crawlframe import Request, Spider
 from crawlframe.ledger import LedgerAway, LogLine, TaskSpec
 from crawlframe.node.worker.log_writer import LogWriter
-from crawlframe.node.worker.task_log import MAX_HELD, MAX_TEXT, Printed, Running, TaskLog
+from crawlframe.node.worker.task_log import MAX_HELD, MAX_TEXT, MAX_URL, Printed, Running, TaskLog
 from crawlframe.outcome import Outcome
 from crawlframe.secret import Secret
 from crawlframe.stats import OPENING, RUNNING
@@ -124,6 +124,19 @@ def test_secret_arguments_are_masked_wherever_they_appear(log: TaskLog, page: Ou
     (line,), _ = log.take()
     assert line.text == f"******** and {URL}?p=********, 12"
     assert line.url == f"{URL}?p=********"
+
+
+def test_a_secret_at_the_place_where_a_line_is_cut_is_masked(log: TaskLog, page: Outcome) -> None:
+    log.learn(TaskSpec(7, "shop", {"password": Secret("hunter22")}, 0))
+    page.url = f"{URL}?{'x' * (MAX_URL - len(URL) - 4)}hunter22"
+    logging.getLogger("shop").info("x" * (MAX_TEXT - 5) + "hunter22")
+    (line,), _ = log.take()
+    assert "hun" not in line.text + line.url
+    printed: Any = Printed(io.StringIO(), log, "stdout", logging.INFO)
+    print("x" * (MAX_TEXT - 1) + "hunter22", end="", file=printed)
+    print(file=printed)
+    (line,), _ = log.take()
+    assert "hu" not in line.text
 
 
 @pytest.mark.parametrize("runs", [True, False])

@@ -86,6 +86,11 @@ def test_none() -> None:
 def test_what_cannot_be_converted_is_left_out_and_told() -> None:
     assert convert(read(["int | list"]), ["1", "x", "3"], PAGE) == ([1, 3], "not int")
     assert convert(read(["date"]), ["soon"], PAGE) == (None, "not date")
+    assert convert(read(["int"]), ["9" * 30], PAGE) == (None, "not int")  # no database takes it
+    assert convert(read(["float"]), ["9" * 400], PAGE) == (None, "not float")
+    assert convert(read(["price"]), ["9" * 400], PAGE) == (None, "not price")
+    assert convert(read(["json"]), ["[" * 100_000], PAGE) == (None, "not json")
+    assert convert(read(["json"]), ["NaN"], PAGE) == (None, "not json")
     assert convert(read(["bool"]), ["perhaps"], PAGE) == (None, "not bool")
     assert convert(read(["url"]), ["mailto:a@b.example"], PAGE) == (None, "not url")
 
@@ -102,6 +107,13 @@ def test_what_cannot_be_converted_is_left_out_and_told() -> None:
 def test_refused(names: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         read([names])
+
+
+def test_objects_are_compared_by_what_is_in_them() -> None:
+    objects = ['{"a": 1, "b": 2}', '{"b": 2, "a": 1}', '{"a": 1}']
+    assert made("json | unique", *objects) == [{"a": 1, "b": 2}, {"a": 1}]
+    many = [str(number) for number in range(100_000)]
+    assert made("unique", *many, *many) == many  # in linear time
 
 
 def test_a_bar_can_be_a_separator() -> None:

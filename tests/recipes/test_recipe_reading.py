@@ -199,3 +199,30 @@ def test_the_examples_of_the_documentation() -> None:
     assert len(examples) == 3
     for text in examples:
         assert read(text).start_urls
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (
+            {"fields": {"a": {"jmespath": "(" * 5000 + "a" + ")" * 5000}}},
+            "fields.a.jmespath: is too deep",
+        ),
+        (
+            {"fields": {"a": {"regex": "(" * 5000 + "a" + ")" * 5000}}},
+            "fields.a.regex: is too deep",
+        ),
+        ({"fields": {"a": {"regex": "a{99999999999999999999}"}}}, "fields.a.regex: is too deep"),
+        ({"fields": {"a": {"xpath": "//a\0"}}}, "is not an XPath expression"),
+        ({"fields": {"a": {"xpath": "//dc:creator"}}}, "Undefined namespace prefix"),
+        ({"fields": {"a": {"xpath": "lower-case(//a)"}}}, "Unregistered function"),
+        ({"start_urls": ["https://a.example/{1..%s}" % ("1" * 5000)]}, "must count up"),
+        ({"settings": {"delay": float("inf")}}, "settings.delay: delay is inf"),
+        ({"settings": {"ip_delay": float("nan")}}, "settings.ip_delay: ip_delay is nan"),
+        ({"settings": {"user_agent": "a\r\nb: c"}}, "settings.user_agent: user_agent has a line"),
+        ({"arguments": {"next_page": "x"}}, "is a name of the spider's own"),
+        ({"arguments": {"argument_values": "x"}}, "is a name of the spider's own"),
+    ],
+)
+def test_what_would_upset_whoever_reads_it_is_a_mistake(data: dict[str, Any], told: str) -> None:
+    assert told in "\n".join(problems(data))

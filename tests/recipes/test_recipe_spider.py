@@ -214,3 +214,8 @@ def test_what_is_published() -> None:
     assert info.settings.delay == 2
     assert info.arguments["required"] == ["kind"]
     assert info.arguments["properties"]["kind"] == {"enum": ["a", "b"]}
+
+
+def test_a_pattern_looks_only_at_the_part_that_is_an_item() -> None:
+    data = {"each": {"xpath": "//p/text()"}, "fields": {"it": {"regex": "^."}}}
+    assert items(data, page("<p>ab</p><p>cd</p>")) == [{"it": "a"}, {"it": "c"}]

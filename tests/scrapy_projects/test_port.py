@@ -262,6 +262,40 @@ def test_pipelines_are_opened_and_closed_in_a_worker() -> None:
     assert TOLD == ["open plain", "close"]
 
 
+@pytest.mark.parametrize(
+    ("values", "url", "sent"),
+    [
+        ({"HTTPAUTH_DOMAIN": "example.com"}, URL, "Basic YW5uOnNlY3JldA=="),
+        ({"HTTPAUTH_DOMAIN": "example.com"}, "https://other.example/", None),
+        ({"HTTPAUTH_DOMAIN": None}, "https://other.example/", "Basic YW5uOnNlY3JldA=="),
+    ],
+)
+def test_a_login_of_the_settings_goes_to_its_domain(
+    values: dict[str, Any], url: str, sent: str | None
+) -> None:
+    kind = of(Plain, HTTPAUTH_USER="ann", HTTPAUTH_PASS="secret", **values)
+    assert kind.middlewares
+    made = kind._make({})
+    assert isinstance(made, PortedSpider)
+    port, request = made._opened_port(), Request(url)
+    found = port.downloads._sent(port.translator.theirs(request), request).headers
+    assert found.get("Authorization") == sent
+
+
+def test_a_login_without_a_domain_is_refused_as_by_scrapy() -> None:
+    with pytest.raises(ValueError, match="HTTPAUTH_DOMAIN must be set"):
+        of(Plain, HTTPAUTH_USER="ann")._make({})
+
+
+def test_a_request_has_a_login_of_its_own() -> None:
+    there, _ = translator()
+    meta = {"http_user": "ann", "http_pass": "secret"}
+    made = there.ours(scrapy.Request(URL, meta=meta))
+    assert made.headers["Authorization"] == "Basic YW5uOnNlY3JldA=="
+    elsewhere = there.ours(scrapy.Request(URL, meta={**meta, "http_auth_domain": "a.example"}))
+    assert "Authorization" not in elsewhere.headers
+
+
 def test_a_project_and_its_spider_have_settings_of_their_own() -> None:
     class Own(Plain):
         name = "own"

@@ -11,6 +11,7 @@ import pytest
 
 from crawlframe import CSVFeedSpider, Request, Response, XMLFeedSpider
 from crawlframe.errors import SpiderError
+from crawlframe.spiders import feeds
 from crawlframe.spiders.xml_elements import XmlElements
 from crawlframe.testing import make_response, run
 
@@ -220,3 +221,16 @@ def test_wrong_parts_are_named_when_the_class_is_defined(
         other(base, **parts)
     assert str(caught.value).startswith("spider 'other'")
     assert words in str(caught.value)
+
+
+def test_a_line_of_a_csv_file_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rows(CSVFeedSpider):
+        name = "rows"
+        start_urls = (URL,)
+
+        def parse_row(self, response: Response, row: dict[str, str]) -> Any:
+            yield row
+
+    monkeypatch.setattr(feeds, "MAX_LINE", 100_000)
+    with pytest.raises(SpiderError, match="it has more than 100,000 characters"):
+        run(Rows, body("a,b\n" + "x," * 200_000, "text/csv"))

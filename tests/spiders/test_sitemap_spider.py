@@ -14,8 +14,14 @@ import pytest
 from crawlframe import Request, Response, SitemapSpider
 from crawlframe.errors import ArgumentError, BodyTooLarge, SpiderError
 from crawlframe.spider import build
-from crawlframe.spiders import body_text, sitemap
-from crawlframe.spiders.sitemap_file import Entry, SitemapFile, changed_since, since_when
+from crawlframe.spiders import body_text, sitemap, xml_elements
+from crawlframe.spiders.sitemap_file import (
+    MAX_LOCATION,
+    Entry,
+    SitemapFile,
+    changed_since,
+    since_when,
+)
 from crawlframe.testing import make_response, run
 
 SITE = "https://shop.example"
@@ -332,3 +338,36 @@ def test_one_that_waits_too_long_is_fetched_again_later(monkeypatch: pytest.Monk
     assert (again.url, again.cb_kwargs, again.delay) == (URL, {"skip": 2}, 0.01)
     assert again.dont_filter
     assert len(collect(spider, sitemap_of(PAGES))[0]) == 3
+
+
+def test_many_empty_members_of_a_gzip_file_are_passed_over() -> None:
+    """In linear time: what is left of the file is not copied for each."""
+    packed = gzip.compress(b"") * 30_000 + gzip.compress(f"{SITE}/1\n".encode())
+    assert [entry.loc for entry in SitemapFile(sitemap_of(packed))] == [f"{SITE}/1"]
+
+
+def test_members_of_a_gzip_file_of_all_sizes_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_text, "PIECE", 1 << 12)
+    lines = [f"{SITE}/{number}" for number in range(20_000)]
+    parts = ["\n".join(lines[a:b]) + "\n" for a, b in ((0, 1), (1, 40), (40, 19_000))]
+    parts.append("\n".join(lines[19_000:]))
+    packed = b"".join(gzip.compress(part.encode()) for part in parts)
+    assert [entry.loc for entry in SitemapFile(sitemap_of(packed))] == lines
+
+
+def test_a_line_that_never_ends_is_left_out() -> None:
+    """In linear time, and bounded memory."""
+    long = "h" * (MAX_LOCATION * 200)
+    body = gzip.compress(f"{SITE}/1\n{long}\n{SITE}/2\n{long}".encode())
+    tracemalloc.start()
+    assert [entry.loc for entry in SitemapFile(sitemap_of(body))] == [f"{SITE}/1", f"{SITE}/2"]
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+
+
+def test_a_file_without_entries_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xml_elements, "MAX_BETWEEN", 100_000)
+    one, nothing = f"<url><loc>{SITE}/1</loc></url>", "<a/>" * 200_000
+    file = SitemapFile(sitemap_of(f"<urlset>{one}{nothing}{one}</urlset>"))
+    assert [entry.loc for entry in file] == [f"{SITE}/1"]
+    assert "characters without the end of a url" in file.problem

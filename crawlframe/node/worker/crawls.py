@@ -13,7 +13,7 @@ from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl
 from crawlframe.node.worker.failures import trim
-from crawlframe.node.worker.opening import let_go, take_up
+from crawlframe.node.worker.opening import is_open, let_go, take_up
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.stats import OPENING, RUNNING
 
@@ -36,6 +36,7 @@ class Crawls:
         self._mark = mark
         self._inline = inline
         self._crawls: dict[int, asyncio.Future[TaskCrawl]] = {}
+        self._leaving: set[asyncio.Future[None]] = set()
 
     def forget(self, task: int) -> None:
         """Lets the next request of the task open it again."""
@@ -48,7 +49,7 @@ class Crawls:
         if future is None:
             future = self._crawls[task] = asyncio.ensure_future(self._open(task, rid))
             if len(self._crawls) > MAX_CRAWLS:
-                del self._crawls[next(iter(self._crawls))]
+                self._drop_one()
         try:
             crawl = await asyncio.shield(future)
             crawl.used = time.monotonic()
@@ -61,6 +62,16 @@ class Crawls:
     async def release(self, busy: Container[int] = (), idle: float = 0.0) -> None:
         """Lets go of tasks, as ``let_go`` does."""
         await let_go(self._crawls, busy, idle)
+        await asyncio.gather(*self._leaving)
+
+    def _drop_one(self) -> None:
+        """Lets go of the task that has waited the longest for a request."""
+        opened = {task: future for task, future in self._crawls.items() if is_open(future)}
+        if opened:
+            task = min(opened, key=lambda one: opened[one].result().used)
+            leaving = asyncio.ensure_future(let_go({task: self._crawls.pop(task)}))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
 
     async def _open(self, task: int, rid: bytes) -> TaskCrawl:
         try:
@@ -83,6 +94,7 @@ class Crawls:
             self._mark(LOOP, b"")
         crawl.spider._inline = self._inline(crawl)
         await take_up(crawl, self._callbacks, rid)
+        crawl.used = time.monotonic()
         return crawl
 
 

@@ -92,13 +92,15 @@ async def let_go(
     crawls: dict[int, asyncio.Future[TaskCrawl]], busy: Container[int] = (), idle: float = 0.0
 ) -> None:
     """Removes the tasks whose spiders have a hook for it, and calls that: all but ``busy`` ones and
-    those that did something within ``idle`` seconds. What a hook raises is logged."""
+    those that did something within ``idle`` seconds. What a hook raises is logged. With ``idle``,
+    spiders stay that run in one worker because of the state that they keep."""
     for task, future in [*crawls.items()]:
-        if task in busy or not _is_open(future):
+        if task in busy or not is_open(future):
             continue
         crawl = future.result()
         hooked = type(crawl.spider)._release is not Spider._release
-        if hooked and time.monotonic() - crawl.used >= idle:
+        stays = idle > 0 and crawl.spider.workers == 1
+        if hooked and not stays and time.monotonic() - crawl.used >= idle:
             del crawls[task]
             try:
                 await crawl.spider._release()
@@ -106,7 +108,8 @@ async def let_go(
                 log.exception("spider %s of task %d did not close", crawl.spec.spider, task)
 
 
-def _is_open(future: asyncio.Future[TaskCrawl]) -> bool:
+def is_open(future: asyncio.Future[TaskCrawl]) -> bool:
+    """Whether a task has been taken up."""
     return future.done() and not future.cancelled() and future.exception() is None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused
 
@@ -12,12 +12,13 @@ log = logging.getLogger(__name__)
 
 class RecipeRefresh:
     """``tasks``: task -> name and version of its recipe. When there is another version, ``forget``
-    is called with the task: requests that begin from then on run with it, as after a reload.
+    is called with the task: requests that begin from then on run with it, as after a reload. It is
+    no longer followed then: the next request, if there is one, adds it again.
     ``later`` runs a job on the thread that owns the ledger, ``back`` one in the event loop."""
 
     def __init__(
         self,
-        tasks: Mapping[int, tuple[str, int]],
+        tasks: dict[int, tuple[str, int]],
         ledger: Ledger,
         forget: Callable[[int], None],
         later: Callable[[Callable[[], None]], None],
@@ -47,7 +48,8 @@ class RecipeRefresh:
 
     def _answered(self, found: dict[str, int]) -> None:
         self._asked = False
-        for task, (name, number) in self._tasks.items():
+        for task, (name, number) in [*self._tasks.items()]:
             if found.get(name, number) != number:
                 log.info("task %d continues with version %d of recipe %s", task, found[name], name)
+                del self._tasks[task]
                 self._forget(task)

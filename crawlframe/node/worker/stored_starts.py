@@ -6,6 +6,7 @@ from crawlframe.errors import FrontierError
 from crawlframe.frontier import Frontier
 from crawlframe.ledger import Ledger, LedgerAway, LedgerRefused, StartPart
 from crawlframe.node.worker.commit import Committer
+from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Room, StartEnded, StartParts
 from crawlframe.node.worker.task_source import on_commit_thread
@@ -17,14 +18,22 @@ class StoredStarts(StartParts):
     """The database first, then Redis, as for the follow-ups of any request."""
 
     def __init__(
-        self, committer: Committer, frontier: Frontier, ledger: Ledger, sieve: Sieve, ahead: int
+        self,
+        committer: Committer,
+        frontier: Frontier,
+        ledger: Ledger,
+        sieve: Sieve,
+        ahead: int,
+        replay: Replay | None = None,
     ) -> None:
-        """``ahead``: requests of a task that wait, above which its start pauses."""
+        """``ahead``: requests of a task that wait, above which its start pauses. ``replay``: the
+        development cache, if it is used."""
         self._committer = committer
         self._frontier = frontier
         self._ledger = ledger
         self._sieve = sieve
         self._ahead = ahead
+        self._replay = replay
 
     async def last(self, task: int) -> StartPart | None:
         return await on_commit_thread(self._committer, lambda: self._last(task))
@@ -60,10 +69,11 @@ class StoredStarts(StartParts):
         return part._replace(follow_ups=new, duplicates=part.duplicates + dropped)
 
     def _push(self, host: str, part: StartPart) -> bool:
+        follow_ups = part.follow_ups
+        if self._replay is not None:
+            follow_ups = self._replay.place(follow_ups)
         try:
-            return self._frontier.starts.push(
-                part.rid, host, part.task, part.number, part.follow_ups
-            )
+            return self._frontier.starts.push(part.rid, host, part.task, part.number, follow_ups)
         except FrontierError as error:  # Redis is being filled again
             raise LedgerAway(str(error)) from None
 

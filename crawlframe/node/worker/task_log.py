@@ -78,11 +78,12 @@ class TaskLog(logging.Handler):
 
     def add(self, here: Running, level: int, logger: str, text: str, at: float) -> None:
         """Takes a line. ``at``: seconds since the epoch."""
-        url = here.url[:MAX_URL]
+        url = here.url
+        for secret in self._secrets.get(here.task, ()):  # first: a cut one would not be found
+            text, url = text.replace(secret, MASK), url.replace(secret, MASK)
+        url = url[:MAX_URL]
         if len(text) > MAX_TEXT:
             text = f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT:,} more characters)"
-        for secret in self._secrets.get(here.task, ()):
-            text, url = text.replace(secret, MASK), url.replace(secret, MASK)
         with self._mutex:
             self._lines.append(LogLine(here.task, at, level, logger, here.rid, url, text))
             if len(self._lines) > MAX_HELD:
@@ -131,7 +132,7 @@ class Printed:
         for line in lines:
             self._log.add(here, self._level, self._name, line, time.time())
         if rest:
-            self._unfinished[key] = rest[: MAX_TEXT + 1]
+            self._unfinished[key] = rest[: 2 * MAX_TEXT]  # a secret across MAX_TEXT stays whole
             if len(self._unfinished) > MAX_UNFINISHED:
                 (task, rid, _), rest = next(iter(self._unfinished.items()))
                 del self._unfinished[next(iter(self._unfinished))]

@@ -134,7 +134,9 @@ class Worker:
             self._settings, downloader, StoredRobots(self._committer, self._frontier, ledger)
         )
         ahead = self._settings.start_ahead
-        starts = Starts(StoredStarts(self._committer, self._frontier, ledger, self._sieve, ahead))
+        starts = Starts(
+            StoredStarts(self._committer, self._frontier, ledger, self._sieve, ahead, replay)
+        )
         tasks = StoredTasks(
             *(self._committer, self._frontier, ledger, maker, self._identity),
             read=self._log.lines.learn,
