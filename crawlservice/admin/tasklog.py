@@ -17,7 +17,7 @@ from crawlservice.models import LogLine, Task
 from crawlservice.tasks import log
 
 SHOWN = 100  # lines on the page
-LATE = timedelta(seconds=10)  # after the end of a task, in which its last lines arrive
+LATE = timedelta(seconds=5)  # after the end of a task, in which its last lines arrive
 
 
 def shown(task: Task) -> dict[str, Any]:

@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 def current(name: str) -> StoredRecipe | None:
     """The current version of a recipe; None when there is none of this name."""
+    if "\0" in name:  # PostgreSQL refuses it
+        return None
     row = Recipe.objects.filter(name=name).values_list("number", "text").first()
     return None if row is None else StoredRecipe(*row)
 

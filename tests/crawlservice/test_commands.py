@@ -414,7 +414,7 @@ def test_an_error_at_the_prompt_is_shown_alone(
     assert done.stderr.count("Traceback") == 1
     assert "ZeroDivisionError" in done.stderr
     assert "ImportError" not in done.stderr
-    assert "PageFetcher(spider=None, downloader=None, robots=False)>" in done.stdout
+    assert "fetch at 0x" in done.stdout  # the prompt goes on
 
 
 @pytest.mark.process

@@ -44,7 +44,7 @@ def test_a_crawl_needs_no_more(
 ) -> None:
     manage_env["REDIS_URL"] = limited
     node = start_manage("runcrawler", "--node", "n1", "--workers", 1)
-    with redis_at(limited), DemoServer(listings=200, error_rate=0.02, latency=10) as demo:
+    with redis_at(limited), DemoServer(listings=200, error_rate=0.02, latency=300) as demo:
         pk = submit("listings", site=demo.url)
         for command in (("pause", pk), ("resume", pk), ("tasks",), ("task", pk), ("nodes",)):
             done = manage(*command)
