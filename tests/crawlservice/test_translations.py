@@ -108,7 +108,8 @@ def test_who_is_logged_in_may_choose(as_role) -> None:
     assert "查看者：可查看除用户以外的全部内容" in page
 
 
-SAME = {"JSON", 
+SAME = {
+    "JSON",
     "URL",
     "Webhook",
     "basic",
