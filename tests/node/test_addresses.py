@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from crawlframe import Request, Response, Spider
 from crawlframe.frontier.records import ANSWERED, NOTHING, Claimed, Signal
+from crawlframe.node.worker.fetching import UNRESOLVED
 from crawlframe.outcome import Outcome, Verdict
 from tests.node.runner import URL, Ready, Tasks
 
@@ -109,8 +110,10 @@ def test_a_request_of_a_host_without_address_only_finds_it_out() -> None:
     assert worker.signals == []  # the slot is freed by the release
 
 
-def test_a_name_that_does_not_resolve_is_fetched_for_its_error() -> None:
+def test_names_that_do_not_resolve_share_the_limits_of_one_address() -> None:
+    """They are fetched for their error, or by a middleware, but not without a delay."""
     worker = Worker(Limited, At("", resolved=""))
     (outcome,) = worker.run(Request(URL), homeless=True)
-    assert outcome.verdict is Verdict.DONE
-    assert len(worker.downloader.asked) == 1
+    assert outcome.verdict is Verdict.RELEASE
+    assert outcome.signal == Signal(NOTHING, 0, UNRESOLVED)
+    assert worker.downloader.asked == []

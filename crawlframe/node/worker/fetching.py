@@ -34,6 +34,7 @@ from crawlframe.request import Request
 from crawlframe.response import Response
 
 MAX_HOSTS = 10_000  # whose addresses are remembered
+UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits
 
 T = TypeVar("T")
 
@@ -87,7 +88,8 @@ class Fetching:
         for an unhandled status, UsageDenied, MiddlewareFailed and JudgementFailed."""
         url = outcome.redirects[-1].url if outcome.redirects else request.url
         apart = claimed.host.startswith(KEPT_HOST)
-        if claimed.homeless and not apart and (address := await self._downloader.address_of(url)):
+        if claimed.homeless and not apart:
+            address = await self._downloader.address_of(url) or UNRESOLVED
             outcome.signal = Signal(address=address)
             outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
             return None
