@@ -21,7 +21,7 @@ class UnknownHost(CrawlframeError):
 
 def check_name(given: str) -> str:
     """The name as links have it: in lower case, international names in their ASCII form, without
-    the port 80. Raises BadHost."""
+    the usual ports 80 and 443. Raises BadHost."""
     name = given.strip()
     problem = BadHost(
         f"{given[:300]!r} is not a host; give one as it is in links, such as example.com or "
@@ -30,7 +30,8 @@ def check_name(given: str) -> str:
     if not name or _FOREIGN.search(name):
         raise problem
     try:
-        found = host_of(normalise(f"http://{name}/"))
+        scheme = "https" if name.endswith(":443") else "http"  # as links to that port have it
+        found = host_of(normalise(f"{scheme}://{name}/"))
     except BadRequest:
         raise problem from None
     if not found or len(found) > HOST:

@@ -326,7 +326,7 @@ def test_the_condition_is_the_first_one_that_is_true(state: HostState, condition
         (" SHOP.example ", NAME),
         ("shop.example:80", NAME),
         ("shop.example:8080", "shop.example:8080"),
-        ("shop.example:443", "shop.example:443"),
+        ("shop.example:443", NAME),
         ("münchen.example", "xn--mnchen-3ya.example"),
         ("127.0.0.1:8111", "127.0.0.1:8111"),
         ("[::1]:8111", "[::1]:8111"),
