@@ -80,9 +80,9 @@ class Downloader:
             jar = None
         headers = self._headers(request, settings, trail)
         identity = None if self._identity.is_plain else self._identity
-        journey = Journey(request, limits, headers, jar, allowed, account, check, trail, identity)
-        if leaves is not None:
-            journey.leaves = leaves
+        journey = Journey(
+            request, limits, headers, jar, allowed, account, check, trail, identity, leaves
+        )
         factory = getattr(spider, "requests_session", None)
         if (request.downloader or settings.downloader) == "requests":
             return await journey.run(self._threads().by(factory))

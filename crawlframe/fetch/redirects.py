@@ -135,10 +135,12 @@ class Journey:
         check: Check | None = None,
         trail: Trail | None = None,
         identity: Identity | None = None,
+        leaves: Callable[[], None] | None = None,
     ) -> None:
         """``account`` counts the body, including that of the response; its owner closes it.
         ``check`` is awaited with each URL before it is sent. ``trail``: ``request`` is for the
-        target of its last redirect. ``identity`` signs each transfer, and logs it in."""
+        target of its last redirect. ``identity`` signs each transfer, and logs it in.
+        ``leaves`` is called in the event loop when a transfer is sent."""
         self.account = account or Account(TransferMemory())
         self.url = request.url
         self.method = request.method
@@ -156,7 +158,7 @@ class Journey:
         self._identity = identity
         self._authorization = ""  # as sent with the last transfer
         self._started = time.monotonic()
-        self.leaves: Callable[[], None] = _ignore  # called when a transfer is sent
+        self.leaves = leaves or _ignore
 
     async def run(self, transfer: Callable[[Journey], Awaitable[Answer]]) -> Response:
         """Makes transfers until one is not a redirect. Raises FetchError and Redirected."""

@@ -38,7 +38,6 @@ from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request import Admission
 
 KNOWN = ord("1")
-NO_ROOMS: Mapping[int, int] = {}
 BLAMED, REFUSAL = 1, 2  # penalties of ``release``
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
 
@@ -100,20 +99,22 @@ class Frontier(Tasks):
         sequence: int,
         n: int,
         fetched: Sequence[Fetched] = (),
-        rooms: Mapping[int, int] = NO_ROOMS,
+        rooms: Mapping[int, int] | None = None,
     ) -> Claim:
         """Up to n requests for a generation, after freeing the host slots of the requests in
         ``fetched`` (at most MAX_ENTRIES); n may be 0 for that purpose alone. After an error, repeat
         it with the same ``sequence`` (which grows by one per claim): a batch whose answer was lost
         is returned again, whatever n is. ``rooms``: of tasks that run in one worker, the free
         slots of those that this generation serves."""
-        claim, self._rooms = Claim(-1, [], {}), rooms
+        claim = Claim(-1, [], {})
+        packed = pack([word for task, room in (rooms or {}).items() for word in (str(task), room)])
         over = dict(self.store.split(fetched, lambda one: one.host))
         turns = [(sequence + turn) % self.store.partitions for turn in range(self.store.partitions)]
         if self.store.partitions > 1 and self._last_claim == (generation, sequence):
             # It is unknown which partition had answered: first ask all for what was lost.
             for partition in turns:
-                self._claim_from(partition, claim, generation, sequence, 0, over.pop(partition, []))
+                some = over.pop(partition, [])
+                self._claim_from(partition, claim, generation, sequence, 0, some, packed)
             if claim.requests:
                 return claim
         self._last_claim = (generation, sequence)
@@ -124,7 +125,7 @@ class Frontier(Tasks):
                 claim.wait = 0  # not asked this time, and may have more
             if left > 0 or partition in over:
                 some = over.get(partition, [])
-                self._claim_from(partition, claim, generation, sequence, max(0, left), some)
+                self._claim_from(partition, claim, generation, sequence, max(0, left), some, packed)
         return claim
 
     def _claim_from(
@@ -135,9 +136,9 @@ class Frontier(Tasks):
         sequence: int,
         n: int,
         fetched: Sequence[Fetched],
+        rooms: bytes,
     ) -> None:
         over = pack([part for one in fetched for part in (one.rid, one.claim, *one.signal)])
-        rooms = pack([word for task, room in self._rooms.items() for word in (str(task), room)])
         wait, states, batch, blamed, refused, homeless, spaced, unserved = self.store.run(
             "claim", partition, generation, sequence, n, over, rooms
         )
@@ -154,8 +155,7 @@ class Frontier(Tasks):
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version, pinned == 1)
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
-        lost, late = set(homeless), set(spaced)
-        fields = iter(batch)
+        lost, late, fields = set(homeless), set(spaced), iter(batch)
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
             attempts, deliveries = 0, 0

@@ -190,8 +190,12 @@ def test_what_is_sent_is_reported(client: Client, site: Site) -> None:
     async def job(downloader: Any) -> None:
         loop = asyncio.get_running_loop()
         for _ in range(3):
-            journey = Journey(Request(f"{site.url}/"), FetchLimits(), {})
-            journey.leaves = lambda: sent.append(asyncio.get_running_loop() is loop)
+            journey = Journey(
+                Request(f"{site.url}/"),
+                FetchLimits(),
+                {},
+                leaves=lambda: sent.append(asyncio.get_running_loop() is loop),
+            )
             await journey.run(downloader.transfer)
         await downloader.fetch(Request(f"{site.url}/"), FetchLimits(), {})  # nobody asked
 

@@ -82,7 +82,7 @@ async def _crawl(registry: Registry, spec: TaskSpec) -> Crawled:
             len(seen), len(result.ended), 0, 0, len(result.items), dict(result.stats), {},
         )  # fmt: skip
         take(await task.end())
-        await task.runner.crawls.release()
+        await task.runner.crawls.leave()
     finally:
         await downloader.close()
     return result

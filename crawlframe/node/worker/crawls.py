@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import traceback
 from collections.abc import Callable, Container
@@ -13,11 +14,14 @@ from crawlframe.node.running_marks import LOOP
 from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import Park, TaskCrawl
 from crawlframe.node.worker.failures import trim
-from crawlframe.node.worker.opening import is_open, let_go, take_up
+from crawlframe.node.worker.opening import take_up
 from crawlframe.node.worker.task_source import TaskSource
+from crawlframe.spider import Spider
 from crawlframe.stats import OPENING, RUNNING
 
 MAX_CRAWLS = 1000
+
+log = logging.getLogger(__name__)
 
 
 class Crawls:
@@ -59,19 +63,38 @@ class Crawls:
                 self._crawls.pop(task, None)  # the next request tries again
             raise
 
-    async def release(self, busy: Container[int] = (), idle: float = 0.0) -> None:
-        """Lets go of tasks, as ``let_go`` does."""
-        await let_go(self._crawls, busy, idle)
+    def let_go(self, busy: Container[int] = (), idle: float = 0.0) -> None:
+        """Lets go of the tasks whose spiders have a hook for it, and starts that hook: all but
+        ``busy`` ones and those that did something within ``idle`` seconds. With ``idle``, spiders
+        stay that run in one worker because of the state that they keep."""
+        for task, crawl in self._opened():
+            hooked = type(crawl.spider)._release is not Spider._release
+            stays = idle > 0 and crawl.spider.workers == 1
+            rests = time.monotonic() - crawl.used >= idle
+            if hooked and not stays and rests and task not in busy:
+                self._leave(task)
+
+    async def leave(self) -> None:
+        """Lets go of all tasks, and waits until every hook has ended."""
+        self.let_go()
         await asyncio.gather(*self._leaving)
 
     def _drop_one(self) -> None:
         """Lets go of the task that has waited the longest for a request."""
-        opened = {task: future for task, future in self._crawls.items() if is_open(future)}
-        if opened:
-            task = min(opened, key=lambda one: opened[one].result().used)
-            leaving = asyncio.ensure_future(let_go({task: self._crawls.pop(task)}))
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
+        if opened := self._opened():
+            self._leave(min(opened, key=lambda one: one[1].used)[0])
+
+    def _opened(self) -> list[tuple[int, TaskCrawl]]:
+        return [
+            (task, future.result())
+            for task, future in self._crawls.items()
+            if future.done() and not future.cancelled() and future.exception() is None
+        ]
+
+    def _leave(self, task: int) -> None:
+        leaving = asyncio.ensure_future(_release(self._crawls.pop(task).result()))
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
 
     async def _open(self, task: int, rid: bytes) -> TaskCrawl:
         try:
@@ -96,6 +119,13 @@ class Crawls:
         await take_up(crawl, self._callbacks, rid)
         crawl.used = time.monotonic()
         return crawl
+
+
+async def _release(crawl: TaskCrawl) -> None:
+    try:
+        await crawl.spider._release()
+    except Exception:
+        log.exception("spider %s of task %d did not close", crawl.spec.spider, crawl.spec.task)
 
 
 def _unfit(why: str) -> Park:

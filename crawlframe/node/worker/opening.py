@@ -3,10 +3,6 @@ opened."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
-from collections.abc import Container
 from functools import partial
 from typing import Any
 
@@ -22,8 +18,6 @@ from crawlframe.spider import Spider, build
 from crawlframe.task_life import TaskInfo
 
 OPENED = "opened"
-
-log = logging.getLogger(__name__)
 
 
 class CrawlMaker:
@@ -86,31 +80,6 @@ async def take_up(crawl: TaskCrawl, callbacks: Callbacks, rid: bytes) -> None:
             raise
         except Exception as error:
             raise NotOpened(error, crawl.settings.retries) from error
-
-
-async def let_go(
-    crawls: dict[int, asyncio.Future[TaskCrawl]], busy: Container[int] = (), idle: float = 0.0
-) -> None:
-    """Removes the tasks whose spiders have a hook for it, and calls that: all but ``busy`` ones and
-    those that did something within ``idle`` seconds. What a hook raises is logged. With ``idle``,
-    spiders stay that run in one worker because of the state that they keep."""
-    for task, future in [*crawls.items()]:
-        if task in busy or not is_open(future):
-            continue
-        crawl = future.result()
-        hooked = type(crawl.spider)._release is not Spider._release
-        stays = idle > 0 and crawl.spider.workers == 1
-        if hooked and not stays and time.monotonic() - crawl.used >= idle:
-            del crawls[task]
-            try:
-                await crawl.spider._release()
-            except Exception:
-                log.exception("spider %s of task %d did not close", crawl.spec.spider, task)
-
-
-def is_open(future: asyncio.Future[TaskCrawl]) -> bool:
-    """Whether a task has been taken up."""
-    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def _refuse(name: str, thing: Any) -> None:

@@ -285,7 +285,7 @@ class Worker:
             self._recipes.tick()
             self._log.tick()
             busy = {one.task for one in self._running.values()}
-            await self._runner.crawls.release(busy, IDLE)
+            self._runner.crawls.let_go(busy, IDLE)
             await asyncio.sleep(BEAT_EVERY)
 
     def _worth_waiting_for(self) -> int:
@@ -318,7 +318,7 @@ class Worker:
         if self._running:
             await asyncio.wait(self._running, timeout=5)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._runner.crawls.release(), self._settings.grace)
+            await asyncio.wait_for(self._runner.crawls.leave(), self._settings.grace)
         self._log.flush()
         self._committer.close()
         await asyncio.to_thread(self._committer.join)
