@@ -580,7 +580,7 @@ def test_kills_around_reloads(
     node.running.wait_for("is already live")
     # The others go on; what is forked from now on comes from the new one.
     assert {steward, worker} < set(node.children())
-    assert (node.code.state, node.code.reloads) == ("live", 0)
+    node.until(lambda: (node.code.state, node.code.reloads) == ("live", 0))
     worker.kill()
     node.until(lambda: is_gone(worker))
     assert node.crawl(web.url) == "first"
