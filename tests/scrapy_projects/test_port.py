@@ -17,14 +17,15 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from twisted.internet.error import DNSLookupError
 
 from crawlframe.code.source import SourceFinder
-from crawlframe.errors import BadRequest, DnsError, SpiderError
+from crawlframe.errors import ArgumentError, BadRequest, DnsError, SpiderError
+from crawlframe.overrides import overridden
 from crawlframe.request import Request
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.report import verdict_on
 from crawlframe.scrapy.requests import KEY, Translator, session_of
 from crawlframe.scrapy.settings import mapped
 from crawlframe.scrapy.spider import PortedSpider, ported
-from crawlframe.spider import describe, read_settings
+from crawlframe.spider import build, describe, read_settings
 from crawlframe.testing import make_response, run
 from tests.scrapy_projects.shop.shop import items
 
@@ -427,3 +428,75 @@ def test_nothing_installs_a_reactor() -> None:
 
     assert isinstance(sys.modules["scrapy"], ModuleType)
     assert "twisted.internet.reactor" not in sys.modules
+
+
+# -- settings of one task -------------------------------------------------------------------------
+
+
+class Attributes(Plain):
+    """Its attributes give way to what was chosen for a task."""
+
+    name = "attributes"
+    download_delay = 7
+    download_timeout = 8
+    download_maxsize = 9
+    user_agent = "ours"
+    max_concurrent_requests = 3
+    handle_httpstatus_list = [404]
+    custom_settings = {"RETRY_TIMES": 6, "DEPTH_LIMIT": 2}
+
+
+CHOSEN: dict[str, tuple[Any, dict[str, Any]]] = {
+    "delay": (2.5, {"DOWNLOAD_DELAY": 2.5, "AUTOTHROTTLE_ENABLED": False}),
+    "concurrency": (2, {"CONCURRENT_REQUESTS_PER_DOMAIN": 2, "CONCURRENT_REQUESTS": 2}),
+    "ip_concurrency": (4, {"CONCURRENT_REQUESTS_PER_IP": 4}),
+    "timeout": (11.0, {"DOWNLOAD_TIMEOUT": 11.0}),
+    "max_body": (1000, {"DOWNLOAD_MAXSIZE": 1000}),
+    "retries": (0, {"RETRY_ENABLED": False, "RETRY_TIMES": 0}),
+    "retry_statuses": ([500], {"RETRY_HTTP_CODES": [500]}),
+    "handle_statuses": ([410], {"HTTPERROR_ALLOWED_CODES": [410]}),
+    "robots": (False, {"ROBOTSTXT_OBEY": False}),
+    "depth_limit": (5, {"DEPTH_LIMIT": 5}),
+    "page_limit": (50, {"CLOSESPIDER_PAGECOUNT": 50}),
+    "time_limit": (60.0, {"CLOSESPIDER_TIMEOUT": 60.0}),
+    "max_redirects": (3, {"REDIRECT_MAX_TIMES": 3}),
+    "cookies": (False, {"COOKIES_ENABLED": False}),
+    "user_agent": ("theirs", {"USER_AGENT": "theirs"}),
+    "url_length": (500, {"URLLENGTH_LIMIT": 500}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
+@pytest.mark.parametrize("kind", [Plain, Attributes])
+def test_settings_of_a_task_reach_the_crawler(kind: type[scrapy.Spider]) -> None:
+    """Mapped back, they are the settings that the engine works with."""
+    spider = of(kind, AUTOTHROTTLE_ENABLED=True, DOWNLOAD_DELAY=1)
+    given = {name: value for name, (value, _) in CHOSEN.items()}
+    made, _ = build(spider, {}, given)
+    assert isinstance(made, PortedSpider)
+    assert made._port is not None
+    crawler = made._port.crawler
+    for name, (_, expected) in CHOSEN.items():
+        found = {key: crawler.settings.get(key) for key in expected}
+        assert {k: [*v] if isinstance(v, tuple) else v for k, v in found.items()} == expected, name
+        assert {crawler.settings.getpriority(key) for key in expected} == {40}, name
+    settings = overridden(read_settings(spider), given)
+    back = mapped(crawler.settings, kind).settings
+    assert {name: back[name] for name in CHOSEN} == {n: getattr(settings, n) for n in CHOSEN}
+    other, _ = build(spider, {})
+    assert isinstance(other, PortedSpider)
+    assert other._port is not None
+    delay = other._port.crawler.settings.getfloat("DOWNLOAD_DELAY")
+    assert delay == (7 if kind is Attributes else 1), "the next task has its own"
+
+
+def test_a_rate_that_is_found_has_the_least_delay_of_the_task() -> None:
+    made, _ = build(of(Plain, DOWNLOAD_DELAY=3), {}, {"delay": "auto", "min_delay": 0.5})
+    settings = made._port.crawler.settings  # type: ignore[attr-defined]
+    assert settings.getbool("AUTOTHROTTLE_ENABLED")
+    assert settings.getfloat("DOWNLOAD_DELAY") == 0.5
+
+
+def test_a_setting_that_does_not_fit_is_named() -> None:
+    with pytest.raises(ArgumentError, match="delay must not be negative"):
+        build(of(Plain), {}, {"delay": -1})
