@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scrapy import Spider
+from scrapy.addons import AddonManager
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
 
+from crawlframe.scrapy.crawler import PortedCrawler
 from crawlframe.spider import SpiderSettings
 
 REDIRECTING = range(300, 400)
@@ -66,14 +68,16 @@ class Mapped:
 
 
 def merged(kind: Any, project: Settings) -> Settings:
-    """The settings of a project with those of a spider class; the same object if it has none, for a
-    copy takes 10 ms."""
+    """The settings of a project with those of a spider class and of add-ons; the same object if
+    there are none, for a copy takes 10 ms. Raises what add-ons raise."""
     inherited: Any = Spider.update_settings
     own = getattr(kind.update_settings, "__func__", None) is not inherited.__func__
-    if not own and not kind.custom_settings:
+    if not own and not kind.custom_settings and not project.getdict("ADDONS"):
         return project
     settings = project.copy()
     kind.update_settings(settings)
+    if settings.getdict("ADDONS"):
+        AddonManager(PortedCrawler(kind, project)).load_settings(settings)
     return settings
 
 

@@ -92,8 +92,7 @@ def ported(kind: type, settings: Settings) -> type[PortedSpider]:
         components.load(own)
     source = ClassSource(kind)
     result = mapped(own, kind)
-    # Add-ons may list middlewares, and change settings only when a crawler is made.
-    layered = any(own.getdict(name) for name in (components.DOWNLOADER, "ADDONS")) or any(
+    layered = bool(own.getdict(components.DOWNLOADER)) or any(
         getattr(kind, f"http_{name}", "") or own.get(f"HTTPAUTH_{name.upper()}")
         for name in ("user", "pass")
     )

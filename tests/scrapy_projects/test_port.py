@@ -18,6 +18,7 @@ from twisted.internet.error import DNSLookupError
 
 from crawlframe.code.source import SourceFinder
 from crawlframe.errors import ArgumentError, BadRequest, DnsError, SpiderError
+from crawlframe.outcome import Verdict
 from crawlframe.overrides import overridden
 from crawlframe.request import Request
 from crawlframe.scrapy.project import spiders_of
@@ -27,6 +28,7 @@ from crawlframe.scrapy.settings import mapped
 from crawlframe.scrapy.spider import PortedSpider, ported
 from crawlframe.spider import build, describe, read_settings
 from crawlframe.testing import make_response, run
+from tests.node.runner import Ready, Tasks
 from tests.scrapy_projects.shop.shop import items
 
 URL = "https://www.example.com/"
@@ -500,3 +502,100 @@ def test_a_rate_that_is_found_has_the_least_delay_of_the_task() -> None:
 def test_a_setting_that_does_not_fit_is_named() -> None:
     with pytest.raises(ArgumentError, match="delay must not be negative"):
         build(of(Plain), {}, {"delay": -1})
+
+
+# -- add-ons --------------------------------------------------------------------------------------
+
+ADDON = '''
+from scrapy.exceptions import NotConfigured
+
+
+class Stamp:
+    def process_item(self, item):
+        return {**item, "stamped": True}
+
+
+class Header:
+    async def process_request(self, request):
+        request.headers["X-Addon"] = "yes"
+
+
+class Polite:
+    """Changes settings, and adds components."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls()
+
+    @classmethod
+    def update_pre_crawler_settings(cls, settings):
+        settings.set("SPIDER_MODULES", [__name__.rpartition(".")[0] + ".one"], "addon")
+
+    def update_settings(self, settings):
+        settings.set("DOWNLOAD_DELAY", 4, "addon")
+        settings.set("RETRY_TIMES", 9, "addon")
+        settings["ITEM_PIPELINES"].set(Stamp, 1, "addon")
+        settings["DOWNLOADER_MIDDLEWARES"].set(Header, 1, "addon")
+
+
+class Off:
+    def __init__(self):
+        raise NotConfigured("it has no key")
+'''
+
+
+def test_add_ons_change_settings_and_add_components(tmp_path: Path) -> None:
+    """Also those by which spiders are found; what the project sets itself goes first."""
+    package = tmp_path / f"project_{abs(hash(tmp_path))}"
+    package.mkdir()
+    (tmp_path / "scrapy.cfg").write_text(f"[settings]\ndefault = {package.name}.settings\n")
+    for name, text in {
+        "__init__": "",
+        "addon": ADDON,
+        "settings": "RETRY_TIMES = 3\nROBOTSTXT_OBEY = True\n"
+        f"ADDONS = {{'{package.name}.addon.Polite': 1, '{package.name}.addon.Off': 2}}\n",
+        "one": "import scrapy\n\nclass One(scrapy.Spider):\n    name = 'one'\n"
+        "    def parse(self, response):\n"
+        "        yield {'sent': response.request.headers['X-Addon'].decode()}\n",
+    }.items():
+        (package / f"{name}.py").write_text(text)
+    registry = spiders_of(tmp_path)
+    assert registry.broken == {}
+    spider = registry.spiders["one"]
+    found = read_settings(spider)
+    assert (found.delay, found.retries) == (4.0, 3)
+    assert any(path.name == "addon.py" for path in registry.files), registry.files
+    made, _ = build(spider, {})
+    assert isinstance(made, PortedSpider)
+    port = made._port
+    assert port is not None
+    assert port.crawler.settings.getfloat("DOWNLOAD_DELAY") == 4
+    assert [type(one).__name__ for one in port.items.components] == ["Stamp"]
+    assert len(port.downloads._requests) == 1
+
+
+def test_a_spider_that_was_let_go_is_made_again_for_its_next_request() -> None:
+    """Its pipelines are closed meanwhile, and its cookies and settings are those of the task."""
+    told: list[str] = []
+
+    class Files:
+        def open_spider(self) -> None:
+            told.append("open")
+
+        def process_item(self, item: Any) -> Any:
+            told.append("item")
+            return item
+
+        def close_spider(self) -> None:
+            told.append("close")
+
+    async def job() -> None:
+        tasks = Tasks(of(Plain, ITEM_PIPELINES={Files: 1}), Ready())
+        for _ in range(2):
+            outcome = await tasks.run(Request(URL))
+            assert outcome.verdict is Verdict.DONE, outcome.detail
+            tasks.runner.crawls.let_go(busy={1})
+            await tasks.runner.crawls.leave()
+
+    asyncio.run(job())
+    assert told == ["open", "item", "close"] * 2
