@@ -57,6 +57,7 @@ soak: .venv/dev ## the long versions of the crash and reload tests, some 20 minu
 	RELOADS=50 KILLS=60 LISTINGS=2000 $(BIN)/python -m pytest -n0 -s -m process tests/process/test_reload_kills.py
 	LISTINGS=5000 $(BIN)/python -m pytest -n0 tests/process/test_demo_crawl.py tests/process/test_kills.py
 	$(BIN)/python -m pytest -n0 -m long tests/process/test_rollout.py
+	$(BIN)/python -m pytest -n0 -s -m long tests/process/test_scrapy_reload_kills.py
 	HAND_OVERS=20 $(BIN)/python -m pytest -n0 -m long -k hand tests/process
 
 worlds: .venv/dev ## the tests as a background job, in other time zones and locales, on a slow machine; ARGS="slow -x"

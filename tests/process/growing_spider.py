@@ -17,7 +17,7 @@ The author is an honest one, who knows that queued requests may be older or newe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,32 +86,47 @@ def callbacks(number: int, *, last: bool = False) -> set[str]:
     return {f"parse_extra_{n}" for n in born if back or number - n <= 2}
 
 
+def target(number: int) -> str:
+    """The callback that yields the items of a version."""
+    born = number - 1 if number % 4 == 2 else number
+    return f"parse_extra_{born}" if born % 4 == 1 else "parse_visits"
+
+
+def hinted(number: int) -> tuple[str, str]:
+    """A keyword that the callback of older versions does not take, as it is given and taken."""
+    given = ', "hint": "new"' if number % 4 == 3 else ""
+    return given, ', hint=""' if number >= 3 else ""
+
+
+def changes(number: int) -> str:
+    """The lines that change the item of a version."""
+    lines = ""
+    if number % 3 == 1:
+        lines += '    item["name"] = item.pop("title")\n'
+    if number % 4 == 2:
+        lines += '    item["rate"] = house["price"] / house["area"]\n'
+    return lines
+
+
 def sources(number: int, *, last: bool = False) -> dict[str, str]:
     """Path -> text of the package in a version."""
-    born = number - 1 if number % 4 == 2 else number
-    target = f"parse_extra_{born}" if born % 4 == 1 else "parse_visits"
+    hint, keyword = hinted(number)
     houses = HOUSES.format(
         package=PACKAGE,
         spider=SPIDER,
         number=number,
-        target=target,
-        # A keyword that the callback of older versions does not take.
-        hint=', "hint": "new"' if number % 4 == 3 else "",
-        keyword=', hint=""' if number >= 3 else "",
+        target=target(number),
+        hint=hint,
+        keyword=keyword,
     )
     for name in sorted(callbacks(number, last=last)):
         houses += EXTRA.format(name=name)
-    changes = ""
-    if number % 3 == 1:
-        changes += '    item["name"] = item.pop("title")\n'
-    if number % 4 == 2:
-        changes += '    item["rate"] = house["price"] / house["area"]\n'
     return {
         f"{PACKAGE}/__init__.py": '"""Spiders that grow."""\n',
         f"{PACKAGE}/project.py": PROJECT,
         f"{PACKAGE}/listings.py": LISTINGS,
         f"{PACKAGE}/houses.py": houses,
-        f"{PACKAGE}/shape.py": SHAPE.format(number=number, changes=changes),
+        f"{PACKAGE}/shape.py": SHAPE.format(number=number, changes=changes(number)),
     }
 
 
@@ -140,14 +155,16 @@ class Author:
     ``numbers``: label of a good version (12 digits of its revision) -> its number. ``last``: the
     label of the last one. ``broken``: labels of the versions that must never run."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, sources: Callable[..., dict[str, str]] = sources) -> None:
+        """``sources`` writes the versions."""
+        self._sources = sources
         self._shared = Repository.bare(directory / "shared.git")
         self._mine = self._shared.clone(directory / "author")
         self.numbers: dict[str, int] = {}
         self.broken: set[str] = set()
         self.last = ""
         self._number = 0
-        self._note(self._mine.commit({**sources(0)}))
+        self._note(self._mine.commit({**self._sources(0)}))
 
     def clone(self, path: Path) -> Repository:
         return self._shared.clone(path)
@@ -160,7 +177,7 @@ class Author:
             files[houses] = (self._mine.path / houses).read_text() + "# Nothing else is new.\n"
         elif kind != "empty":
             number = self._number + 1
-            files |= sources(number, last=kind == "last")
+            files |= self._sources(number, last=kind == "last")
             if kind == "broken":
                 files[houses] = re.sub(r"(def parse_visits\(.*\)):", r"\1", str(files[houses]))
                 return self._note(self._mine.commit(files), broken=True)
