@@ -1,0 +1,1 @@
+"""Spiders of Crawlframe: there are none."""
