@@ -92,6 +92,14 @@ def test_the_page_that_spends_the_last_bytes_closes_the_task(task: Task) -> None
     assert spent(task) == {"": 1000}
 
 
+def test_what_a_callback_fetched_itself_counts_with_its_page(task: Task) -> None:
+    page = sized(task, "a1", 100, 10_000, 500)
+    page.beside = {"b": 30, "a": 7}
+    [row] = DjangoLedger().commit([page]).values()
+    assert row.spent == 107
+    assert spent(task) == {"": 137, "a": 107, "b": 30}
+
+
 def test_a_host_without_bytes_left_closes_nothing(task: Task) -> None:
     [row] = DjangoLedger().commit([sized(task, "a1", 5000, host_limit=1000)]).values()
     assert (row.closes, row.spent) == (False, 5000)
