@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -33,6 +34,7 @@ from crawlframe.record import with_hops
 from crawlframe.request import Request
 from crawlframe.response import Response
 
+TICK = 0.001  # seconds: the resolution of the event loop's timers, which may fire that much early
 MAX_HOSTS = 10_000  # whose addresses are remembered
 UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits
 
@@ -59,8 +61,8 @@ class Fetching:
         replay: Replay | None = None,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
-        that of requests whose spider names none. ``sent`` is called when a ``spaced`` request
-        leaves. ``replay``: the development cache, if it is used."""
+        that of requests whose spider names none. ``sent`` is called when a request leaves that
+        has a time before which it must not. ``replay``: the development cache, if it is used."""
         self._downloader = downloader
         self._robots = robots
         self._tdm = None if robots is None else TdmGuard(robots)
@@ -93,13 +95,15 @@ class Fetching:
             outcome.signal = Signal(address=address)
             outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
             return None
+        if claimed.due is not None:
+            await until(claimed.due)
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
         trail = Trail(request, outcome.redirects)
         started = self._clock()
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge, replay = Judge(crawl, watch.in_loop), self._replay
-        leaves = partial(self._sent, claimed) if claimed.spaced else None
+        leaves = None if claimed.due is None else partial(self._sent, claimed)
 
         async def download(asked: Request) -> Response:
             nonlocal sent
@@ -223,6 +227,12 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed, signal)
         return round((self._clock() - started) * 1000)
+
+
+async def until(instant: float) -> None:
+    """Waits until this time.monotonic(), and returns no earlier."""
+    while (left := instant - time.monotonic()) > 0:
+        await asyncio.sleep(max(TICK, left))
 
 
 class _Watch:
