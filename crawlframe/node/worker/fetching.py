@@ -14,7 +14,7 @@ from crawlframe.errors import Blocked, ConnectionLost, Excluded, FetchError, Unp
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.fetch.redirects import IDEMPOTENT, Redirected, Trail
+from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
 from crawlframe.links import host_of
@@ -29,12 +29,13 @@ from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
-from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
+from crawlframe.outcome import CHALLENGED, EXCLUDED, NO_ERRORS, Outcome, Verdict
 from crawlframe.record import with_hops
 from crawlframe.request import Request
 from crawlframe.response import Response
 
 TICK = 0.001  # seconds: the resolution of the event loop's timers, which may fire that much early
+MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 MAX_HOSTS = 10_000  # whose addresses are remembered
 UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits
 
@@ -99,7 +100,8 @@ class Fetching:
             await until(claimed.due)
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
-        trail = Trail(request, outcome.redirects)
+        paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
+        trail = Trail(request, outcome.redirects, paced=paced)
         started = self._clock()
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge, replay = Judge(crawl, watch.in_loop), self._replay
@@ -164,10 +166,16 @@ class Fetching:
                         outcome.end(Verdict.REDIRECT)
                         return None
                     if crawl.middlewares is not None:  # what they changed was for that hop
-                        trail = Trail(Request.decode(outcome.record), trail.hops)
+                        trail = Trail(Request.decode(outcome.record), trail.hops, paced=paced)
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
             self._holds.hold(outcome, wait)
+            return None
+        except Challenged:
+            outcome.signal = judge.signal
+            outcome.fetch_ms = self._end(claimed, started, outcome.signal)
+            outcome.cookies = crawl.cookies.changes()
+            outcome.end(Verdict.RELEASE, CHALLENGED)
             return None
         except (FetchError, MiddlewareFailed) as error:
             excused = isinstance(error, FetchError) and (
