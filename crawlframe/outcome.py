@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from crawlframe.budgets import DEPTH_LIMIT, NOFOLLOW, UNFOLLOWED, ByteBudget, TrapSighting
 from crawlframe.errors import BadRequest, DropItem, SpiderError
 from crawlframe.items import encode_item, is_item, no_item
-from crawlframe.links import host_of
-from crawlframe.record import Hop
+from crawlframe.record import Errand, Hop
 from crawlframe.request import Admission, Request, make_rid
 from crawlframe.stats import DROPPED, PageStats
 
@@ -38,7 +37,7 @@ class Verdict(StrEnum):
     DEFER = "defer"  # like RETRY, but without counting an attempt
     PARK = "park"
     RELEASE = "release"
-    REDIRECT = "redirect"  # to the host of the last of its redirects
+    REDIRECT = "redirect"  # to another host, or back to its own
 
     @property
     def final(self) -> bool:
@@ -67,6 +66,9 @@ class Outcome:
     size: int = 0  # bytes of the body
     fetch_ms: int = 0
     redirects: list[Hop] = field(default_factory=list)  # those of earlier claims too
+    target: str = ""  # the host that it goes to
+    errand: Errand | None = None  # why it is at a host that is not its own
+    left: bytes = b""  # the record as it was claimed, if the new one may not be longer
     usage: dict[str, Any] | None = None  # what the page says about its use, as it is recorded
     items: list[bytes] = field(default_factory=list)  # JSON
     follow_ups: list[Admission] = field(default_factory=list)
@@ -100,11 +102,6 @@ class Outcome:
         if self.stats is None:
             self.stats = PageStats()
         self.stats.inc(counter, 1)
-
-    @property
-    def target(self) -> str:
-        """The host that it was redirected to."""
-        return host_of(self.redirects[-1].url)
 
     @property
     def cancelled(self) -> bool:

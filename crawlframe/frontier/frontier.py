@@ -25,6 +25,7 @@ from crawlframe.frontier.records import (
     Claimed,
     Completion,
     Fetched,
+    Redirect,
     Signal,
     TaskView,
     fingerprints,
@@ -298,18 +299,13 @@ class Frontier(Tasks):
         per partition, so they stay in theirs."""
         return self.store.partition_of(host) == self.store.partition_of(target)
 
-    def redirect(
-        self,
-        generation: int,
-        requests: Sequence[tuple[bytes, str, str, bytes] | tuple[bytes, str, str, bytes, Signal]],
-    ) -> int:
-        """(rid, host, host of the target, record with its redirects, and perhaps the signal of its
-        fetch): held requests go to the head of the target's lane, where they ``may_move``, and keep
+    def redirect(self, generation: int, requests: Sequence[Redirect]) -> int:
+        """Held requests go to the head of the target's lane, where they ``may_move``, and keep
         their tries. Returns as ``retry``, without those that were moved before."""
-        entries = [
-            (rid, host, [target, kept_in(record, target)], *signal)
-            for rid, host, target, record, *signal in requests
-        ]
+        entries = []
+        for rid, host, target, record, signal, left in requests:
+            before = len(kept_in(left, host)) if left else 0
+            entries.append((rid, host, [target, kept_in(record, target), before], signal))
         return self._give("redirect", generation, entries)
 
     def park(

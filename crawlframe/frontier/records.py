@@ -102,6 +102,19 @@ class Fetched(NamedTuple):
     signal: Signal = NO_SIGNAL
 
 
+class Redirect(NamedTuple):
+    """A request held by this generation that goes on at another host, with another record.
+    ``signal``: of its fetch. ``left``: the record as it was claimed, if the new one may not be
+    longer; so a repetition can be distinguished from a move that is still to be made."""
+
+    rid: bytes
+    host: str
+    target: str
+    record: bytes
+    signal: Signal = NO_SIGNAL
+    left: bytes = b""
+
+
 class TaskView(NamedTuple):
     """The state of a task, as a claim returns it."""
 

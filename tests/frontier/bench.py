@@ -11,7 +11,7 @@ from redis import Redis
 from crawlframe.frontier import Claim, Claimed, Completion, Counts, Fetched, Frontier, TaskLimits
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore
-from crawlframe.frontier.records import SENT, Signal
+from crawlframe.frontier.records import SENT, Redirect, Signal
 from crawlframe.request import Admission, make_rid, rank_of
 
 NODE = 1  # the generation that claims when a test names none
@@ -185,7 +185,9 @@ class Bench:
     def redirect(self, request: Claimed, host: str, generation: int = NODE) -> int:
         """Moves it on to another host, or to the same; its record grows as it does by that."""
         record = request.record + b" " + host.encode()
-        return self.frontier.redirect(generation, [(request.rid, request.host, host, record)])
+        return self.frontier.redirect(
+            generation, [Redirect(request.rid, request.host, host, record)]
+        )
 
     def park(
         self,

@@ -147,6 +147,12 @@ def test_an_unreadable_robots_txt_does_not_end_the_delay_of_another_one(bench: B
     hosts.hold_robots("a.example", 60.0)  # that of https
     state = hosts.states(["a.example"])["a.example"]
     assert (state.robots_delay, state.robots_until) == (7.0, 0.0)
+    until = time.time() + HOUR
+    hosts.robots("a.example", until, delay=7.0)
+    hosts.hold_robots("a.example", 60.0, known=True)  # a request is on an errand
+    state = hosts.states(["a.example"])["a.example"]
+    assert (state.robots_delay, round(state.robots_until - until)) == (7.0, 0)
+    assert state.robots_wait > time.time()
     assert state.robots_wait == pytest.approx(time.time() + 60, abs=5)
 
 

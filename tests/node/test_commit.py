@@ -277,7 +277,9 @@ def test_what_was_not_tried_waits_without_an_attempt(desk: Desk) -> None:
 def test_a_redirect_goes_to_its_host_when_its_cookies_are_shared(desk: Desk) -> None:
     one = desk.held["/a"]
     hops = [Hop(302, "http://b.example/x")]
-    outcome = desk.outcome("/a", redirects=hops, cookies={"a.example|/|sid": "entry"})
+    outcome = desk.outcome(
+        "/a", redirects=hops, target="b.example", cookies={"a.example|/|sid": "entry"}
+    )
     outcome.record = with_hops(Request("http://a.example/").encode(), hops)
     desk.write(outcome.end(Verdict.REDIRECT))
     assert desk.ledger.batches == []
@@ -292,7 +294,7 @@ def test_a_redirect_is_repeated_while_redis_is_away(
 ) -> None:
     break_at("redirect.after:1:error,redirect.after:2:error,redirect.before:3:error")
     hops = [Hop(302, "http://b.example/x")]
-    outcome = desk.outcome("/a", redirects=hops)
+    outcome = desk.outcome("/a", redirects=hops, target="b.example")
     outcome.record = with_hops(Request("http://a.example/").encode(), hops)
     desk.write(outcome.end(Verdict.REDIRECT))
     assert [one.host for one in desk.bench.claim()] == ["b.example"]

@@ -24,13 +24,14 @@ from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
 from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
-from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard, Wait
+from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
 from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
+from crawlframe.node.worker.site_files import Elsewhere, Leaves, Step, Wait
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
 from crawlframe.outcome import CHALLENGED, EXCLUDED, NO_ERRORS, Outcome, Verdict
-from crawlframe.record import with_hops
+from crawlframe.record import Errand, with_errand, with_hops, without_errand
 from crawlframe.request import Request
 from crawlframe.response import Response
 
@@ -92,9 +93,7 @@ class Fetching:
         url = outcome.redirects[-1].url if outcome.redirects else request.url
         apart = claimed.host.startswith(KEPT_HOST)
         if claimed.homeless and not apart:
-            address = await self._downloader.address_of(url) or UNRESOLVED
-            outcome.signal = Signal(address=address)
-            outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
+            await self._tell_address(outcome, url)
             return None
         if claimed.due is not None:
             await until(claimed.due)
@@ -114,7 +113,7 @@ class Fetching:
                 return kept
             if apart:
                 raise NotKept(asked.url)
-            check = self.check_for(asked, crawl)
+            check = self.check_for(asked, crawl, leaves)
             transfer = self._downloader.fetch(
                 asked,
                 crawl.settings,
@@ -156,6 +155,7 @@ class Fetching:
                     response = await next_hop()
                 except Redirected:
                     outcome.redirects = trail.hops
+                    outcome.target = host_of(trail.hops[-1].url)
                     if self._moves(outcome.host, outcome.target) and not (
                         replay is not None and replay.goes_on(trail.next_request())
                     ):
@@ -176,6 +176,9 @@ class Fetching:
             outcome.fetch_ms = self._end(claimed, started, outcome.signal)
             outcome.cookies = crawl.cookies.changes()
             outcome.end(Verdict.RELEASE, CHALLENGED)
+            return None
+        except Elsewhere as elsewhere:
+            await self._send(outcome, elsewhere.errand._replace(home=outcome.host))
             return None
         except (FetchError, MiddlewareFailed) as error:
             excused = isinstance(error, FetchError) and (
@@ -209,14 +212,64 @@ class Fetching:
         self._terms.read(response, sent, outcome, crawl.settings)
         return response
 
-    def check_for(self, request: Request, crawl: TaskCrawl) -> RobotsCheck | TdmCheck | None:
-        """The check of each URL before it is sent; None if the spider obeys no robots.txt."""
+    def check_for(
+        self,
+        request: Request,
+        crawl: TaskCrawl,
+        leaves: Leaves | None = None,
+        *,
+        in_place: bool = False,
+    ) -> RobotsCheck | TdmCheck | None:
+        """The check of each URL before it is sent; None if the spider obeys no robots.txt.
+        ``leaves`` and ``in_place``: as in ``SiteFiles.read``."""
         if self._robots is None or self._tdm is None or not crawl.settings.robots:
             return None
-        check = self._robots.check_for(request, crawl.settings)
-        if crawl.settings.purpose is None:
-            return check
-        return TdmCheck(check, self._tdm, request.downloader or crawl.settings.downloader)
+        check = self._robots.check_for(request, crawl.settings, leaves, in_place=in_place)
+        return check if crawl.settings.purpose is None else TdmCheck(check, self._tdm)
+
+    async def run_errand(
+        self, outcome: Outcome, errand: Errand, crawl: TaskCrawl, claimed: Claimed
+    ) -> None:
+        """Makes a step of the errand that has brought the request to this host. The outcome has
+        ended then: the request goes on, or home."""
+        if claimed.homeless:
+            await self._tell_address(outcome, errand.url)
+            return
+        if claimed.due is not None:
+            await until(claimed.due)
+        step, started = Step(None), self._clock()
+        if self._robots is not None and crawl.settings.robots:
+            leaves = None if claimed.due is None else partial(self._sent, claimed)
+            step = await self._robots.files.go_on(errand, leaves)
+        outcome.signal, outcome.status = step.signal, step.status
+        spent = self._end(claimed, started, outcome.signal)
+        outcome.fetch_ms = spent if step.sent else 0
+        await self._send(outcome, step.errand)
+
+    async def _send(self, outcome: Outcome, errand: Errand | None) -> None:
+        """Sends the request on an errand; home, if that is None."""
+        here = outcome.errand
+        while errand is not None and not self._moves(outcome.host, host_of(errand.url)):
+            assert self._robots is not None
+            errand = (await self._robots.files.go_on(errand)).errand
+        if errand is None and here is None:
+            outcome.end(Verdict.RELEASE)
+            return
+        before = outcome.record
+        if errand is not None:
+            outcome.target = host_of(errand.url)
+            outcome.record = with_errand(before, errand)
+        else:
+            assert here is not None
+            outcome.target, outcome.record = here.home, without_errand(before)
+        outcome.left = before if here is not None else b""
+        outcome.end(Verdict.REDIRECT)
+
+    async def _tell_address(self, outcome: Outcome, url: str) -> None:
+        """The request goes back, with the address of its host."""
+        address = await self._downloader.address_of(url) or UNRESOLVED
+        outcome.signal = Signal(address=address)
+        outcome.end(Verdict.RELEASE, "address", f"{outcome.host} is at {address}")
 
     def _new_address(self, host: str, response: Response) -> str:
         """The address of the host, if it is not the one that was reported last."""

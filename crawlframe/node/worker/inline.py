@@ -11,7 +11,7 @@ from crawlframe.errors import RobotsUnread
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.redirects import Check
 from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.robots import Wait
+from crawlframe.node.worker.site_files import Wait
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request
 from crawlframe.response import Response

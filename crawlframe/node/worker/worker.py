@@ -41,7 +41,8 @@ from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.opening import CrawlMaker
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
-from crawlframe.node.worker.robots import RobotsGuard, StoredRobots
+from crawlframe.node.worker.robots import RobotsGuard
+from crawlframe.node.worker.robots_store import StoredRobots
 from crawlframe.node.worker.run_request import RequestRunner, is_cancelled
 from crawlframe.node.worker.sieve import Sieve
 from crawlframe.node.worker.start_run import Starts
