@@ -51,7 +51,7 @@ _numbers = count(1)
 
 
 class NewDatabase(Protocol):
-    def __call__(self, kind: str, *, empty: bool = False) -> str: ...
+    def __call__(self, kind: str, *, empty: bool = False, like: str = "") -> str: ...
 
 
 def _keep_files_in_memory() -> None:
@@ -172,20 +172,33 @@ def postgres_template(postgres_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewDatabase]:
-    """Makes fresh databases: ``new_database("sqlite" or "postgres")`` -> URL. They have all tables,
-    or none with ``empty=True``."""
+    """``new_databases`` of one test."""
+    with new_databases(request, tmp_path) as make:
+        yield make
+
+
+@contextmanager
+def new_databases(request: pytest.FixtureRequest, directory: Path) -> Iterator[NewDatabase]:
+    """Makes fresh databases: ``make("sqlite" or "postgres")`` -> URL. They have all tables, or none
+    with ``empty=True``, or those and the rows of the database with the URL ``like``, which nothing
+    may be connected to."""
     made: list[tuple[str, str]] = []
 
-    def make(kind: str, *, empty: bool = False) -> str:
+    def make(kind: str, *, empty: bool = False, like: str = "") -> str:
         number = next(_numbers)
         if kind == "sqlite":
-            path = tmp_path / f"test{number}.sqlite3"
-            if not empty:
+            path = directory / f"test{number}.sqlite3"
+            if like:
+                shutil.copyfile(like.removeprefix("sqlite:///"), path)
+            elif not empty:
                 shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
             return f"sqlite:///{path}"
         server: str = request.getfixturevalue("postgres_url")
         name = f"crawlframe_test_{os.getpid()}_{number}"
-        template = "template0" if empty else request.getfixturevalue("postgres_template")
+        if like:
+            template = urlsplit(like).path.removeprefix("/")
+        else:
+            template = "template0" if empty else request.getfixturevalue("postgres_template")
         _postgres(server, f"CREATE DATABASE {name} TEMPLATE {template}", COPY)
         made.append((server, name))
         return _named(server, name)
