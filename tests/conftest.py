@@ -291,6 +291,13 @@ class Running:
 def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Starts ``manage.py``, or ``program``, in the background; at the end it is killed with all
     that it started."""
+    with programs(manage_env, tmp_path) as start:
+        yield start
+
+
+@contextmanager
+def programs(usual_env: dict[str, str], directory: Path) -> Iterator[Callable[..., Running]]:
+    """What ``start_manage`` is for one test, for as long as the block lasts."""
     started: list[Running] = []
     family = uuid4().hex
 
@@ -301,12 +308,12 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
         cwd: Path | None = None,
     ) -> Running:
         command = [str(program), *map(str, arguments)] if program else _command(arguments)
-        log = tmp_path / f"manage{len(started)}.log"
+        log = directory / f"manage{len(started)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
-                env={**(manage_env if env is None else env), "TEST_FAMILY": family},
+                env={**(usual_env if env is None else env), "TEST_FAMILY": family},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -320,7 +327,7 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
     for running in started:
         running.process.kill()
         running.process.wait()
-    _kill_family(family, tmp_path)
+    _kill_family(family, directory)
 
 
 def _kill_family(name: str, place: Path) -> None:
