@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_ITEMS = 64 << 20  # bytes of JSON of all items of one page
 MAX_DELAY = 366 * 24 * 3600  # seconds by which a request may be delayed
 CANCELLED = "cancelled"  # the reason of a request that ended because its task was cancelled
+CHALLENGED = "challenge"  # why a request goes back that is to be sent again with credentials
 # Reasons of requests that politeness ended: without a fetch, or before the callback.
 EXCLUDED = frozenset({"robots", "usage"})
 DROPPED_NOINDEX = DROPPED + "noindex"  # counts items of pages that say noindex

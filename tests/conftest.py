@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
-from zlib import crc32
 
 import django
 import psutil
@@ -34,13 +33,11 @@ from redis import Redis
 from crawlframe.embedded.server import ensure_redis
 from crawlservice.cli.process_group import die_with_parent
 from crawlservice.connections.database_url import database_config
-from tests import quick, second_try
+from tests import quick, scheduling, second_try
 from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 EXTERNAL_POSTGRES = os.environ.get("TEST_DATABASE_URL") or os.environ.get("DATABASE_URL", "")
-NODES = {"benchmarks", "faults", "process", "worlds"}  # folders
-NODE_GROUPS = 2
 OURS = ("DATABASE_URL", "TEST_DATABASE_URL", "REDIS_URL")
 
 COPY = " STRATEGY FILE_COPY"  # cheaper for our small databases, from PostgreSQL 15 on
@@ -93,18 +90,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Groups tests for parallel runs: those that start or measure nodes in two groups of about the
-    same length, each file in one of them; those with a browser or other processes in another; the
-    rest in parallel, file by file."""
     quick.mark(items)
     quick.guard(config)
-    for item in items:
-        group = item.path.name
-        if not NODES.isdisjoint(item.path.parts):
-            group = f"nodes{crc32(item.path.name.encode()) % NODE_GROUPS}"
-        elif item.get_closest_marker("process"):
-            group = "processes"
-        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> scheduling.Scheduler:
+    return scheduling.Scheduler(config, log)
 
 
 def pytest_unconfigure() -> None:

@@ -4,6 +4,7 @@ docs/architecture.md describes the claim and complete protocol; the keys are in 
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -40,7 +41,6 @@ from crawlframe.request import Admission
 KNOWN = ord("1")
 BLAMED, REFUSAL = 1, 2  # penalties of ``release``
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
-
 
 GivenBack = tuple[bytes, str, int] | tuple[bytes, str, int, Signal]
 
@@ -155,7 +155,8 @@ class Frontier(Tasks):
             claim.tasks[int(task)] = TaskView(state.decode(errors="replace"), version, pinned == 1)
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
-        lost, late, fields = set(homeless), set(spaced), iter(batch)
+        then, lost, fields = time.monotonic(), set(homeless), iter(batch)
+        due = {rid: then + ms / 1000 for rid, ms in zip(spaced[::2], spaced[1::2], strict=True)}
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
             attempts, deliveries = 0, 0
@@ -164,7 +165,7 @@ class Frontier(Tasks):
                     "TRIES", rid, tries, _tries, (0, 0), "", partition
                 )
             kept = whole(record, host)
-            more = sequence, kills.get(rid, 0), refusals.get(rid, 0), rid in lost, rid in late
+            more = sequence, kills.get(rid, 0), refusals.get(rid, 0), rid in lost, due.get(rid)
             claim.requests.append(Claimed(rid, int(task), host, attempts, deliveries, kept, *more))
 
     def _numbers_of(self, name: str, flat: list[bytes], partition: int) -> dict[bytes, int]:
@@ -214,8 +215,7 @@ class Frontier(Tasks):
         pipe = self.store.redis.pipeline(transaction=False)
         for rid in rids:
             pipe.hexists(self.store.keys[partition]("REQ"), rid)
-        answers: list[bool] = pipe.execute()
-        return answers
+        return [bool(exists) for exists in pipe.execute()]
 
     def complete(self, completions: list[Completion]) -> set[int]:
         """Removes requests from the frontier and adds their follow-ups; call it after the commit of

@@ -218,6 +218,19 @@ class Hosts:
             until = int(now) + _ms(wait)
         self._run("robots", host, _ms(known_until), _ms(delay), until)
 
+    def open_robots(self, host: str, known_until: float, delay: float, now: float) -> bool:
+        """As ``robots``, for a robots.txt that was read; the first request goes after ``delay``. Of
+        several ones of the host, those of http and https or for several crawlers, the strictest
+        delay holds. ``now``: seconds since the epoch. Returns whether that is new."""
+        state = self.states([host])[host]
+        if state.robots_until > now or not state.robots_until:  # or another one cannot be read
+            delay = max(delay, state.robots_delay)
+            known_until = max(known_until, state.robots_until)
+            if delay <= state.robots_delay and known_until - state.robots_until < 1:
+                return False
+        self.robots(host, known_until, delay, wait=delay)
+        return True
+
     def hold_robots(self, host: str, wait: float) -> None:
         """As ``robots``, for a robots.txt that cannot be read for ``wait`` seconds. A delay stays
         that another one of the host asks for, that of http or https."""

@@ -56,7 +56,9 @@ class Claimed(NamedTuple):
     # The task limits what goes to one IP address, and that of the host is not known: to be released
     # with a signal that tells it, and not fetched.
     homeless: bool = False
-    spaced: bool = False  # its host or address has a delay, which counts from when it is sent
+    # Its host or address has a delay, which counts from when it is sent: it must not be before this
+    # time.monotonic(). None: there is no delay.
+    due: float | None = None
 
     @property
     def alone(self) -> bool:

@@ -50,6 +50,8 @@ class Resending(PartitionedStore):
         assert dump(self.redis) == once, f"{verb} sent again changed something"
         if verb == "claim":
             assert again[1:6] == answer[1:6]  # tasks to be served are named by the next claim
+            assert again[6][::2] == answer[6][::2]  # what is to be reported when it is sent
+            assert all(map(int.__le__, again[6][1::2], answer[6][1::2]))  # it may be sent sooner
         return answer
 
 
@@ -119,7 +121,7 @@ class Bench:
     ) -> Claim:
         over = [Fetched(request.rid, request.host, request.claim) for request in fetched]
         claim = self._claim(generation, n, over)
-        if sent := [request for request in claim.requests if request.spaced]:
+        if sent := [request for request in claim.requests if request.due is not None]:
             self.report_sent(*sent, generation=generation)
         return claim
 

@@ -20,7 +20,7 @@ from crawlframe.ledger import Recorded
 from crawlframe.node.worker import commit
 from crawlframe.node.worker.commit import Committer
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 from crawlframe.record import Hop, with_hops
 from crawlframe.request import Request, pack_admissions, unpack_admissions
 from crawlservice.ledger.store import DjangoLedger
@@ -253,6 +253,13 @@ def test_what_is_tried_again_later_parked_or_given_back_has_no_row(desk: Desk) -
     [again] = desk.bench.claim()
     assert (desk.bench.name_of[again.rid], again.attempts, again.deliveries) == ("/b", 0, 0)
     assert 50_000 < desk.bench.wait <= 60_000
+
+
+@pytest.mark.parametrize(("reason", "refusals"), [(CHALLENGED, 1), ("address", 0)])
+def test_a_challenge_counts_as_a_refusal(desk: Desk, reason: str, refusals: int) -> None:
+    desk.write(desk.outcome("/a").end(Verdict.RELEASE, reason))
+    [again] = desk.bench.claim()
+    assert (again.refusals, again.attempts) == (refusals, 0)
 
 
 def test_what_was_not_tried_waits_without_an_attempt(desk: Desk) -> None:

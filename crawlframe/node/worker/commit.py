@@ -22,7 +22,7 @@ from crawlframe.node.task_finisher import TaskFinisher
 from crawlframe.node.worker.host_counters import HostCounters
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.sieve import Sieve
-from crawlframe.outcome import Outcome, Verdict
+from crawlframe.outcome import CHALLENGED, Outcome, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -307,5 +307,6 @@ class Committer(threading.Thread):
 def _value(outcome: Outcome) -> int:
     """The number that goes with a request that is given back: milliseconds, or a penalty."""
     if outcome.verdict is Verdict.RELEASE:
-        return REFUSAL if outcome.signal[0] == REFUSED else 0
+        refused = outcome.signal[0] == REFUSED or outcome.reason == CHALLENGED
+        return REFUSAL if refused else 0
     return outcome.delay

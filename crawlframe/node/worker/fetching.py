@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ from crawlframe.errors import Blocked, ConnectionLost, Excluded, FetchError, Unp
 from crawlframe.fetch.downloader import Downloader
 from crawlframe.fetch.memory import Account
 from crawlframe.fetch.middlewares import MiddlewareFailed
-from crawlframe.fetch.redirects import IDEMPOTENT, Redirected, Trail
+from crawlframe.fetch.redirects import IDEMPOTENT, Challenged, Redirected, Trail
 from crawlframe.frontier.records import ANSWERED, NO_SIGNAL, Claimed, Signal
 from crawlframe.items import clean_text
 from crawlframe.links import host_of
@@ -28,11 +29,13 @@ from crawlframe.node.worker.robots_holds import Holds
 from crawlframe.node.worker.signalling import Judge
 from crawlframe.node.worker.tdmrep import TdmCheck, TdmGuard
 from crawlframe.node.worker.terms import Terms
-from crawlframe.outcome import EXCLUDED, NO_ERRORS, Outcome, Verdict
+from crawlframe.outcome import CHALLENGED, EXCLUDED, NO_ERRORS, Outcome, Verdict
 from crawlframe.record import with_hops
 from crawlframe.request import Request
 from crawlframe.response import Response
 
+TICK = 0.001  # seconds: the resolution of the event loop's timers, which may fire that much early
+MAX_CHALLENGES = 3  # for which a request goes back; it answers further ones at once
 MAX_HOSTS = 10_000  # whose addresses are remembered
 UNRESOLVED = "unresolved"  # in place of an address: all such names share its limits
 
@@ -59,8 +62,8 @@ class Fetching:
         replay: Replay | None = None,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
-        that of requests whose spider names none. ``sent`` is called when a ``spaced`` request
-        leaves. ``replay``: the development cache, if it is used."""
+        that of requests whose spider names none. ``sent`` is called when a request leaves that
+        has a time before which it must not. ``replay``: the development cache, if it is used."""
         self._downloader = downloader
         self._robots = robots
         self._tdm = None if robots is None else TdmGuard(robots)
@@ -93,13 +96,16 @@ class Fetching:
             outcome.signal = Signal(address=address)
             outcome.end(Verdict.RELEASE, "address", f"{claimed.host} is at {address}")
             return None
+        if claimed.due is not None:
+            await until(claimed.due)
         account.in_advance = outcome.rid in self._memory_waits
         sent = request
-        trail = Trail(request, outcome.redirects)
+        paced = claimed.due is not None and claimed.refusals < MAX_CHALLENGES
+        trail = Trail(request, outcome.redirects, paced=paced)
         started = self._clock()
         watch = _Watch(self._callbacks, outcome.rid, crawl.spec.spider)
         judge, replay = Judge(crawl, watch.in_loop), self._replay
-        leaves = partial(self._sent, claimed) if claimed.spaced else None
+        leaves = None if claimed.due is None else partial(self._sent, claimed)
 
         async def download(asked: Request) -> Response:
             nonlocal sent
@@ -160,10 +166,16 @@ class Fetching:
                         outcome.end(Verdict.REDIRECT)
                         return None
                     if crawl.middlewares is not None:  # what they changed was for that hop
-                        trail = Trail(Request.decode(outcome.record), trail.hops)
+                        trail = Trail(Request.decode(outcome.record), trail.hops, paced=paced)
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
             self._holds.hold(outcome, wait)
+            return None
+        except Challenged:
+            outcome.signal = judge.signal
+            outcome.fetch_ms = self._end(claimed, started, outcome.signal)
+            outcome.cookies = crawl.cookies.changes()
+            outcome.end(Verdict.RELEASE, CHALLENGED)
             return None
         except (FetchError, MiddlewareFailed) as error:
             excused = isinstance(error, FetchError) and (
@@ -223,6 +235,12 @@ class Fetching:
         if not keep_slot:
             self._fetched(claimed, signal)
         return round((self._clock() - started) * 1000)
+
+
+async def until(instant: float) -> None:
+    """Waits until this time.monotonic(), and returns no earlier."""
+    while (left := instant - time.monotonic()) > 0:
+        await asyncio.sleep(max(TICK, left))
 
 
 class _Watch:

@@ -256,8 +256,9 @@ class StoredRobots(RobotsStore):
         await on_commit_thread(self._committer, lambda: self._ledger.save_robots(origin, state))
 
     async def open(self, host: str, known_until: float, delay: float, now: float) -> bool:
+        hosts = self._frontier.hosts
         return await on_commit_thread(
-            self._committer, lambda: self._open(host, known_until, delay, now)
+            self._committer, lambda: hosts.open_robots(host, known_until, delay, now)
         )
 
     async def hold(self, host: str, seconds: float) -> None:
@@ -272,17 +273,6 @@ class StoredRobots(RobotsStore):
                 return None
 
         return await on_commit_thread(self._committer, look)
-
-    def _open(self, host: str, known_until: float, delay: float, now: float) -> bool:
-        hosts = self._frontier.hosts
-        state = hosts.states([host])[host]
-        if state.robots_until > now:  # by another scheme, or for another crawler: the stricter one
-            delay = max(delay, state.robots_delay)
-            known_until = max(known_until, state.robots_until)
-            if delay <= state.robots_delay and known_until - state.robots_until < 1:
-                return False
-        hosts.robots(host, known_until, delay, wait=delay)
-        return True
 
 
 def _log(origin: str, before: RobotsState, after: RobotsState) -> None:
