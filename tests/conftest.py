@@ -48,7 +48,7 @@ _numbers = count(1)
 
 
 class NewDatabase(Protocol):
-    def __call__(self, kind: str, *, empty: bool = False) -> str: ...
+    def __call__(self, kind: str, *, empty: bool = False, like: str = "") -> str: ...
 
 
 def _keep_files_in_memory() -> None:
@@ -163,20 +163,33 @@ def postgres_template(postgres_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewDatabase]:
-    """Makes fresh databases: ``new_database("sqlite" or "postgres")`` -> URL. They have all tables,
-    or none with ``empty=True``."""
+    """``new_databases`` of one test."""
+    with new_databases(request, tmp_path) as make:
+        yield make
+
+
+@contextmanager
+def new_databases(request: pytest.FixtureRequest, directory: Path) -> Iterator[NewDatabase]:
+    """Makes fresh databases: ``make("sqlite" or "postgres")`` -> URL. They have all tables, or none
+    with ``empty=True``, or those and the rows of the database with the URL ``like``, which nothing
+    may be connected to."""
     made: list[tuple[str, str]] = []
 
-    def make(kind: str, *, empty: bool = False) -> str:
+    def make(kind: str, *, empty: bool = False, like: str = "") -> str:
         number = next(_numbers)
         if kind == "sqlite":
-            path = tmp_path / f"test{number}.sqlite3"
-            if not empty:
+            path = directory / f"test{number}.sqlite3"
+            if like:
+                shutil.copyfile(like.removeprefix("sqlite:///"), path)
+            elif not empty:
                 shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
             return f"sqlite:///{path}"
         server: str = request.getfixturevalue("postgres_url")
         name = f"crawlframe_test_{os.getpid()}_{number}"
-        template = "template0" if empty else request.getfixturevalue("postgres_template")
+        if like:
+            template = urlsplit(like).path.removeprefix("/")
+        else:
+            template = "template0" if empty else request.getfixturevalue("postgres_template")
         _postgres(server, f"CREATE DATABASE {name} TEMPLATE {template}", COPY)
         made.append((server, name))
         return _named(server, name)
@@ -269,6 +282,13 @@ class Running:
 def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Starts ``manage.py``, or ``program``, in the background; at the end it is killed with all
     that it started."""
+    with programs(manage_env, tmp_path) as start:
+        yield start
+
+
+@contextmanager
+def programs(usual_env: dict[str, str], directory: Path) -> Iterator[Callable[..., Running]]:
+    """What ``start_manage`` is for one test, for as long as the block lasts."""
     started: list[Running] = []
     family = uuid4().hex
 
@@ -279,12 +299,12 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
         cwd: Path | None = None,
     ) -> Running:
         command = [str(program), *map(str, arguments)] if program else _command(arguments)
-        log = tmp_path / f"manage{len(started)}.log"
+        log = directory / f"manage{len(started)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
-                env={**(manage_env if env is None else env), "TEST_FAMILY": family},
+                env={**(usual_env if env is None else env), "TEST_FAMILY": family},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -298,7 +318,7 @@ def start_manage(manage_env: dict[str, str], tmp_path: Path) -> Iterator[Callabl
     for running in started:
         running.process.kill()
         running.process.wait()
-    _kill_family(family, tmp_path)
+    _kill_family(family, directory)
 
 
 def _kill_family(name: str, place: Path) -> None:

@@ -1,5 +1,5 @@
-"""Scheduling: tests of a file that share a fixture run in the same process of xdist; all others
-wherever there is room."""
+"""Scheduling: tests of a file or folder that share a fixture run in the same process of xdist; all
+others wherever there is room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-SHARED = 'scope="module"'
+OF_FILE, OF_FOLDER = 'scope="module"', 'scope="package"'
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
@@ -21,12 +21,19 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
         self._root = config.rootpath
 
     def _split_scope(self, nodeid: str) -> str:
-        """Returns the name of the group of a test."""
-        file = nodeid.split("::", 1)[0]
-        return file if _shares(self._root / file) else nodeid
+        return group(self._root, nodeid)
+
+
+def group(root: Path, nodeid: str) -> str:
+    """The name of the group of a test: its folder, its file or itself."""
+    file = nodeid.split("::", 1)[0]
+    folder = file.rpartition("/")[0]
+    beside = _source(root / folder / "conftest.py")
+    if OF_FOLDER in beside:
+        return folder
+    return file if OF_FILE in beside + _source(root / file) else nodeid
 
 
 @cache
-def _shares(file: Path) -> bool:
-    sources = (file, file.with_name("conftest.py"))
-    return any(SHARED in source.read_text() for source in sources if source.exists())
+def _source(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
