@@ -41,6 +41,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 EXTERNAL_POSTGRES = os.environ.get("TEST_DATABASE_URL") or os.environ.get("DATABASE_URL", "")
 NODES = {"benchmarks", "faults", "process", "worlds"}  # folders
 NODE_GROUPS = 2
+PATIENCE = 90  # seconds; only a test that fails waits for so long, on the busiest machine
 OURS = ("DATABASE_URL", "TEST_DATABASE_URL", "REDIS_URL")
 
 COPY = " STRATEGY FILE_COPY"  # cheaper for our small databases, from PostgreSQL 15 on
@@ -259,7 +260,7 @@ class Running:
         """Standard output and error so far."""
         return self.log.read_text(errors="replace")
 
-    def wait_for(self, text: str, timeout: float = 30) -> None:
+    def wait_for(self, text: str, timeout: float = PATIENCE) -> None:
         """Returns when the output contains ``text``; fails if it no longer can."""
         deadline = time.monotonic() + timeout
         while text not in self.output:
@@ -268,7 +269,7 @@ class Running:
                 pytest.fail(f"no {text!r} in the output of {self.process.args!r}:\n{self.output}")
             time.sleep(0.02)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM, timeout: float = 30) -> int:
+    def stop(self, how: signal.Signals = signal.SIGTERM, timeout: float = PATIENCE) -> int:
         """Signals the command itself and returns its exit status."""
         self.process.send_signal(how)
         return self.process.wait(timeout)
