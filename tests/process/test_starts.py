@@ -149,7 +149,8 @@ def test_a_start_is_never_far_ahead_and_can_be_cancelled(
         cancel(pk)
     task = look.wait(pk)
     assert (task.state, task.ne) == ("cancelled", task.cancelled)
-    assert task.na == len(look.pages(pk)) == 1 + 500 * parts(pk)
+    # A part has 500 requests, or what came within its time.
+    assert task.na == len(look.pages(pk)) <= 1 + 500 * parts(pk)
     assert audit(task) == []
 
 
