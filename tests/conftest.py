@@ -38,6 +38,7 @@ from tests.servers import PostgresServer, RedisServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 EXTERNAL_POSTGRES = os.environ.get("TEST_DATABASE_URL") or os.environ.get("DATABASE_URL", "")
+LONGEST_WAIT = 90  # seconds; only a test that fails waits for so long, on the busiest machine
 OURS = ("DATABASE_URL", "TEST_DATABASE_URL", "REDIS_URL")
 
 COPY = " STRATEGY FILE_COPY"  # cheaper for our small databases, from PostgreSQL 15 on
@@ -263,7 +264,7 @@ class Running:
         """Standard output and error so far."""
         return self.log.read_text(errors="replace")
 
-    def wait_for(self, text: str, timeout: float = 30) -> None:
+    def wait_for(self, text: str, timeout: float = LONGEST_WAIT) -> None:
         """Returns when the output contains ``text``; fails if it no longer can."""
         deadline = time.monotonic() + timeout
         while text not in self.output:
@@ -272,7 +273,7 @@ class Running:
                 pytest.fail(f"no {text!r} in the output of {self.process.args!r}:\n{self.output}")
             time.sleep(0.02)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM, timeout: float = 30) -> int:
+    def stop(self, how: signal.Signals = signal.SIGTERM, timeout: float = LONGEST_WAIT) -> int:
         """Signals the command itself and returns its exit status."""
         self.process.send_signal(how)
         return self.process.wait(timeout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from redis import Redis
@@ -26,8 +26,9 @@ def files() -> list[str]:
     return [*scripts(), *python.PROTOCOL]
 
 
-def mutants(names: list[str]) -> Iterator[Mutant]:
-    """The mutants of files whose names end like these; of all files if none is given."""
+def mutants(names: list[str], lines: Container[str] | None = None) -> Iterator[Mutant]:
+    """The mutants of files whose names end like these; of all files if none is given. Of scripts,
+    only those of these ``lines``, if they are given: each has to be loaded once."""
     chosen = [
         file
         for file in files()
@@ -40,14 +41,14 @@ def mutants(names: list[str]) -> Iterator[Mutant]:
             with Redis.from_url(server.url) as redis:
                 for file in chosen:
                     if file.endswith(".lua"):
-                        yield from _of_script(redis, file)
+                        yield from _of_script(redis, file, lines)
                     else:
                         yield from python.of_file(CHECKOUT, file)
         finally:
             server.kill()
 
 
-def _of_script(redis: Redis, file: str) -> Iterator[Mutant]:
+def _of_script(redis: Redis, file: str, lines: Container[str] | None) -> Iterator[Mutant]:
     text = (CHECKOUT / file).read_text()
     # Shared code is loaded with a verb that is guarded.
     whole = source("release" if Path(file).stem.startswith("_") else Path(file).stem)
@@ -60,4 +61,4 @@ def _of_script(redis: Redis, file: str) -> Iterator[Mutant]:
             return False
         return True
 
-    return lua.of_script(file, text, compiles)
+    return lua.of_script(file, text, compiles, lines)
