@@ -157,7 +157,7 @@ class Frontier(Tasks):
         kills = self._numbers_of("KILLS", blamed, partition)
         refusals = self._numbers_of("REFUSALS", refused, partition)
         then, lost, fields = time.monotonic(), set(homeless), iter(batch)
-        due = {rid: then + ms / 1000 for rid, ms in zip(spaced[::2], spaced[1::2], strict=True)}
+        due = {rid: then + us / 1e6 for rid, us in zip(spaced[::2], spaced[1::2], strict=True)}
         for rid, lane, record, tries in zip(fields, fields, fields, fields, strict=True):
             task, _, host = lane.decode().split(":", 2)
             attempts, deliveries = 0, 0

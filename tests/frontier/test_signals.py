@@ -334,7 +334,7 @@ def test_what_was_learned_outlives_an_era(bench: Bench) -> None:
 # -- delays ----------------------------------------------------------------------------------------
 
 
-AHEAD = 25  # ms, as in _shared.lua
+AHEAD = 20  # ms, as in _shared.lua
 
 
 def claimed_in_time(bench: Bench) -> list[Claimed]:

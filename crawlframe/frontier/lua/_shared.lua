@@ -93,7 +93,7 @@ end
 
 -- A host with a delay is claimed this long before its next time (ms), so that the way to the worker does
 -- not add to the delay. The worker gets to know the time, and does not send the request before.
-local AHEAD = 25
+local AHEAD = 20
 
 -- From when on claim may look at a host or an address. d: see Addresses.
 local function claimable_from(next_time, d)

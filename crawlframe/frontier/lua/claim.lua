@@ -9,7 +9,7 @@
 -- Returns: {wait ms until something more is due (0: at once, -1: nothing is waiting for a time),
 --          {task, state, cookie version, ...}, {rid, lane, record, tries or nil, ...}, {rid, kills, ...}, {rid, refusals, ...},
 --          {rid whose host has no address yet, although its task limits what goes to one, ...},
---          {rid, ms until it may be sent, ...}: those that are to be reported when they have been sent,
+--          {rid, microseconds until it may be sent, ...}: those that are to be reported when they have been sent,
 --          {task that runs in one worker and is due, but is not in ARGV[5], and that no other generation serves, ...}}
 -- Repeated with the same sequence number, it returns the same batch. It counts as a change in the
 -- call log when it reports fetches or returns requests. Errors FENCED, ERA when the era is not open.
@@ -111,7 +111,7 @@ local function answer(wait)
   local free, waits = {}, {}
   for id in pairs(unserved) do free[#free + 1] = id end
   for i = 1, #spaced, 2 do
-    waits[i], waits[i + 1] = spaced[i], math.max(0, math.ceil(spaced[i + 1] - exact_now()))
+    waits[i], waits[i + 1] = spaced[i], math.max(0, math.ceil(1000 * (spaced[i + 1] - exact_now())))
   end
   return {wait, states, batch, blamed, refused, homeless, waits, free}
 end

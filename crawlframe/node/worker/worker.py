@@ -240,7 +240,10 @@ class Worker:
 
     def _on_sent(self, claimed: Claimed) -> None:
         self._sent.append((claimed.rid, claimed.claim, time.monotonic()))
-        self._report_soon()
+        if self._busy:
+            self._report_soon()
+        else:  # its host waits for that
+            self._loop.call_soon(self._report)
 
     def _on_settled(self, rids: list[bytes]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody needs it
