@@ -1,4 +1,4 @@
-"""``python -m benchmarks.sitemap [--urls N] [--one-file] [--quick]``"""
+"""``python -m benchmarks.sitemap [--urls N] [--one-file] [--alone] [--quick]``"""
 
 from __future__ import annotations
 
@@ -27,17 +27,21 @@ def main() -> int:
     )
     parser.add_argument("--urls", type=int, help=f"({URLS:,})")
     parser.add_argument("--one-file", action="store_true", help="all pages in a single file")
+    parser.add_argument(
+        "--alone", action="store_true", help="the sitemaps without their pages, which wait in Redis"
+    )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK:,} pages")
     parser.add_argument("--output", type=Path, help="of the figures (build/bench/results/…)")
     options = parser.parse_args()
     urls = options.urls or (QUICK if options.quick else URLS)
     if not FEWEST <= urls <= 10**7:
         parser.error(f"--urls must be {FEWEST} to 10,000,000")
-    return run("sitemap", lambda work: measure(urls, work, options.output, one=options.one_file))
+    kind = {"one": options.one_file, "alone": options.alone}
+    return run("sitemap", lambda work: measure(urls, work, options.output, **kind))
 
 
-def measure(urls: int, work: Path, output: Path | None, *, one: bool) -> int:
-    samples = measured(urls, work, one=one)
+def measure(urls: int, work: Path, output: Path | None, *, one: bool, alone: bool) -> int:
+    samples = measured(urls, work, one=one, alone=alone)
     rows = []
     for share in SHARES:
         last = next((s for s in samples if s.admitted >= share * urls), samples[-1])
@@ -45,6 +49,7 @@ def measure(urls: int, work: Path, output: Path | None, *, one: bool) -> int:
         rows.append(_row(last, before))
     rows.append(_row(samples[-1], samples))
     title = f"A sitemap of {urls:,} pages in {'one file' if one else 'files of 50,000'}"
+    title += ", alone" if alone else ""
     show(
         title,
         [
@@ -55,7 +60,12 @@ def measure(urls: int, work: Path, output: Path | None, *, one: bool) -> int:
         "Worker: USS, what only it has. Computed: by the event loop in one piece, at most; the "
         "rest of a stall are other threads and other processes of the machine.",
     )
-    figures = {"urls": urls, "one_file": one, "samples": [s._asdict() for s in samples]}
+    figures = {
+        "urls": urls,
+        "one_file": one,
+        "alone": alone,
+        "samples": [s._asdict() for s in samples],
+    }
     keep("sitemap", figures, title, panels(samples), output)
     return 0
 

@@ -42,9 +42,10 @@ class Sample(NamedTuple):
     computed: float  # by it in one piece, at most so far
 
 
-def measure(urls: int, work: Path, *, one: bool) -> list[Sample]:
-    """Crawls a sitemap of this many pages, in one file or as the protocol has it. Raises
-    RuntimeError, also if a page is missing in the ledger or there twice."""
+def measure(urls: int, work: Path, *, one: bool, alone: bool) -> list[Sample]:
+    """Crawls a sitemap of this many pages, in one file or as the protocol has it; ``alone``: only
+    the sitemaps, until all pages wait. Raises RuntimeError, also if a page is missing in the ledger
+    or there twice."""
     stalls = work / "stalls"
     stalls.touch()
     with (
@@ -60,14 +61,17 @@ def measure(urls: int, work: Path, *, one: bool) -> list[Sample]:
             env=NEVER,
         ) as node,
     ):
-        task = node.submit("million", url=url, stalls=str(stalls))
-        samples = [*_watch(node, redis, task, urls, stalls)]
-        node.wait(task, 60)
-        _check(dsn, urls)
+        task = node.submit("waiting" if alone else "million", url=url, stalls=str(stalls))
+        samples = [*_watch(node, redis, task, urls, stalls, alone=alone)]
+        if not alone:
+            node.wait(task, 60)
+            _check(dsn, urls)
     return samples
 
 
-def _watch(node: Node, redis: RedisServer, task: int, urls: int, stalls: Path) -> Iterator[Sample]:
+def _watch(
+    node: Node, redis: RedisServer, task: int, urls: int, stalls: Path, *, alone: bool
+) -> Iterator[Sample]:
     started = told = time.monotonic()
     names = Names(node.run.processes)
     with closing(Frontier.connect(redis.url, Settings()).store.redis) as connection:
@@ -90,6 +94,8 @@ def _watch(node: Node, redis: RedisServer, task: int, urls: int, stalls: Path) -
                     f"{worker / 2**20:.1f} MiB, longest stall {1000 * sample.stall:.0f} ms, of "
                     f"which computed {1000 * sample.computed:.0f}",
                 )
+            if alone and counts.nr == urls:  # also the sitemaps are done
+                return
             time.sleep(EVERY)
 
 

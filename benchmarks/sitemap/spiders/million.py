@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from crawlframe import CallNext, Request, Response, SitemapSpider, TaskInfo
 
 PAGES = "/p/"
+LONG = 86_400.0  # seconds
 LOOK = 0.001  # seconds between two looks at the clock
 
 
@@ -40,6 +41,17 @@ class MillionSpider(SitemapSpider):
 
     def parse(self, response: Response) -> None:
         pass
+
+
+class WaitingSpider(MillionSpider):
+    """Its pages wait, so that nothing but the sitemaps is fetched."""
+
+    name = "waiting"
+
+    def follow(self, request: Request, response: Response | None) -> Request:
+        if PAGES in request.url:
+            request.delay = LONG
+        return request
 
 
 async def _watch(file: Path) -> None:
