@@ -53,7 +53,9 @@ class SitemapSpider(Spider):
     sitemap_rules: ClassVar[Any] = (("", "parse"),)
     sitemap_follow: ClassVar[Any] = ("",)
     sitemap_alternate_links: ClassVar[bool] = False
-    since: Annotated[str, Meta(pattern=SINCE)] = ""
+    since: Annotated[
+        str, Meta(pattern=SINCE, description="a date such as 2026-11-20, or an age such as 7d")
+    ] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
