@@ -191,8 +191,12 @@ def accepted(schema: Schema, root: Schema) -> str:
     words = str(FORMATS.get(schema.get("format", ""), WORDS.get(kind, kind)))
     if kind == "array" and isinstance(schema.get("items"), dict):
         words += gettext(", each {}").format(accepted(schema["items"], root))
-    set_limits = [str(text).format(schema[key]) for key, text in LIMITS.items() if key in schema]
-    return ", ".join([words, *set_limits])
+    set_limits = {
+        key: str(text).format(schema[key]) for key, text in LIMITS.items() if key in schema
+    }
+    if "pattern" in schema and "description" in schema:  # that says it to people
+        set_limits["pattern"] = schema["description"]
+    return ", ".join([words, *set_limits.values()])
 
 
 def _refusal(
