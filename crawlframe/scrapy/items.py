@@ -86,6 +86,7 @@ class Items:
     def _scraped(self, item: Any, name: str, response: Response | None) -> Any:
         if item is None:
             raise DropItem(f"{name} returned None")
+        self._crawler.note("item_scraped_count")
         self._signal(signals.item_scraped, item, response)
         return item
 
@@ -93,6 +94,7 @@ class Items:
         if isinstance(error, exceptions.DropItem):
             level = error.log_level or self._crawler.settings.get("DEFAULT_DROPITEM_LOG_LEVEL")
             log.log(logging.getLevelName(level), "dropped by %s: %s", name, error)
+            self._crawler.note("item_dropped_count")
             self._signal(signals.item_dropped, item, response, exception=error)
             return DropItem(name)  # the message may be another one for each item
         if isinstance(error, exceptions.CloseSpider):
