@@ -162,8 +162,8 @@ class ScrapyCallbacks:
 
     def _asked(self) -> list[ScrapyRequest]:
         """The requests that were queued by ``crawler.engine.crawl``."""
-        engine = self._engine
-        asked, engine.asked = engine.asked, []
+        asked: list[ScrapyRequest] = self._engine.asked
+        self._engine.asked = []
         return asked
 
     def _check_closing(self) -> None:

@@ -19,7 +19,7 @@ from crawlframe.scrapy.stats import PortedStats
 from crawlframe.stats import RUNNING
 
 # Scrapy's own parts that are replaced by ours.
-OURS = {
+OURS: dict[str, Any] = {
     "TWISTED_REACTOR": None,
     "TELNETCONSOLE_ENABLED": False,
     "EXTENSIONS_BASE": {},

@@ -19,7 +19,9 @@ from twisted.internet.error import DNSLookupError
 
 from crawlframe.code.source import SourceFinder
 from crawlframe.errors import BadRequest, DnsError, SpiderError
+from crawlframe.items import encode_item
 from crawlframe.request import Request
+from crawlframe.scrapy.items import with_text
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.report import verdict_on
 from crawlframe.scrapy.requests import KEY, Translator, session_of
@@ -185,6 +187,21 @@ class Closing(Plain):
 def test_close_spider_closes_the_task() -> None:
     found = run(of(Closing), make_response(URL, html=""))
     assert (found.items, found.closing) == ([{"a": 1}], "enough")
+
+
+class Bytes(Plain):
+    name = "bytes"
+
+    def parse(self, response: Any, **more: Any) -> Any:
+        yield items.Product(name=response.body)
+
+
+def test_fields_of_bytes_are_stored_as_text() -> None:
+    found = run(of(Bytes), make_response(URL, body="é".encode()))
+    assert found.items == [{"name": "é"}]
+    picture = {"picture": b"\xff"}
+    with pytest.raises(SpiderError, match="decode it to text first"):
+        encode_item(with_text(picture))
 
 
 class Steers(Plain):
