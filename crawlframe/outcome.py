@@ -81,6 +81,9 @@ class Outcome:
     # What its fetch says about its host: a Signal of frontier/records.py.
     signal: tuple[int, int, str] = (0, 0, "")
     budget: ByteBudget | None = None  # set if its task has a limit of bytes
+    beside: dict[str, int] = field(default_factory=dict)  # host -> bytes of its inline fetches
+    slot: bool = True  # whether it has a slot of its host: until its fetch is over
+    lent: bool = False  # an inline fetch has used that slot
     trap: TrapSighting | None = None
 
     def end(self, verdict: Verdict, reason: str = "", detail: str = "", delay: int = 0) -> Outcome:
@@ -102,6 +105,10 @@ class Outcome:
         if self.stats is None:
             self.stats = PageStats()
         self.stats.inc(counter, 1)
+
+    def lends(self, host: str) -> bool:
+        """Whether it has a slot of this host, which its inline fetches use."""
+        return self.slot and self.host == host
 
     @property
     def cancelled(self) -> bool:

@@ -32,7 +32,7 @@ class Files:
         )
         self._site = f"http://127.0.0.1:{self._server.server_port}"
         size = urls if one else MOST
-        names = []
+        names: list[str] = []
         for first in range(0, urls, size):
             names.append(f"sitemap{len(names)}.xml.gz")
             rows = "".join(

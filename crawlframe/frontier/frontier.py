@@ -18,6 +18,7 @@ from crawlframe.frontier.eras import Eras
 from crawlframe.frontier.hosts import Hosts
 from crawlframe.frontier.leases import Leases
 from crawlframe.frontier.partitions import PartitionedStore, pack
+from crawlframe.frontier.permits import Permits
 from crawlframe.frontier.pins import Pins
 from crawlframe.frontier.records import (
     NO_SIGNAL,
@@ -39,8 +40,7 @@ from crawlframe.frontier.starts import Starts
 from crawlframe.frontier.tasks import Tasks, mark_of
 from crawlframe.request import Admission
 
-KNOWN = ord("1")
-BLAMED, REFUSAL = 1, 2  # penalties of ``release``
+KNOWN, BLAMED, REFUSAL = ord("1"), 1, 2  # an answer of ``known``; penalties of ``release``
 AUDIT_WALK = 200_000  # pending requests that an audit walks one by one
 
 GivenBack = tuple[bytes, str, int] | tuple[bytes, str, int, Signal]
@@ -61,6 +61,7 @@ class Frontier(Tasks):
         self.spiders = SpiderCatalogue(store)
         self.starts = Starts(store)
         self.pins = Pins(store)
+        self.permits = Permits(store)
         self._last_claim = (0, -1)  # generation and sequence number
 
     @classmethod

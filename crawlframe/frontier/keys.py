@@ -40,7 +40,13 @@ KEYS: dict[str, tuple[str, str]] = {
         "row that the gap held up; od and oc an "
         "operator's delay (ms) and concurrency, op 1 paused by an operator, ou until when these "
         "hold (ms, absent = without end); ro robots known until (ms), rd robots delay (ms), "
-        "rw requests that obey robots wait until (ms); ip address at which its fetches are counted",
+        "rw requests that obey robots wait until (ms); ip address at which its fetches are "
+        "counted; v there are PERMITS, until (ms)",
+    ),
+    "PERMITS": (
+        "permits:.",
+        "hash of a host: token of a fetch outside of the queue -> <g given, o in the slot of a "
+        "request, w waiting> <begin (ms)> <end (ms)>",
     ),
     "ADDRESS": (
         "ip:.",

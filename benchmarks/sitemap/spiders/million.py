@@ -33,7 +33,7 @@ class MillionSpider(SitemapSpider):
     settings = {"concurrency": 64, "delay": 0, "robots": False}
     middlewares: ClassVar[list[Any]] = [NoPages]
 
-    def start(self, url: str, stalls: str) -> Iterator[Request]:
+    def start(self, url: str, stalls: str) -> Iterator[Request]:  # type: ignore[override]
         yield self.sitemap_request(url)
 
     async def opened(self, task: TaskInfo) -> None:

@@ -239,8 +239,8 @@ local REMEMBERED = 86400000  -- ms for which is kept what was learned about a ho
 
 -- No request of the host waits or is in flight: what matters later is kept as long as it does.
 local function rest_host(host)
-  local state = call('HMGET', HOST(host), 'n', 'x', 'ro', 'g', 'b', 'ip')
-  local keep = tonumber(state[1]) or 0
+  local state = call('HMGET', HOST(host), 'n', 'x', 'ro', 'g', 'b', 'ip', 'v')
+  local keep = math.max(tonumber(state[1]) or 0, tonumber(state[7]) or 0)
   if state[6] then keep = math.max(keep, now_ms() + PLACED_FOR) end
   if state[2] or state[3] or state[4] or state[5] then
     keep = math.max(keep, now_ms()) + REMEMBERED

@@ -253,12 +253,26 @@ local function room_at(address, concurrency, delay)
   return delay > 0 and math.min(room, 1) or room
 end
 
+-- Slots of the host that fetches outside of the queue have, or wait for, and when the first of them lapses (ms).
+local function count_permits(host)
+  local n, first, permits = 0, FOREVER, call('HVALS', PERMITS(host))
+  for _, permit in ipairs(permits) do
+    local kind, ends = string.match(permit, '^(%a) %d+ (%d+)$')
+    ends = tonumber(ends) or 0
+    if kind ~= 'o' and ends > now then n, first = n + 1, math.min(first, ends) end
+  end
+  if #permits == 0 then call('HDEL', HOST(host), 'v') end
+  return n, first
+end
+
 -- Takes up to `quota` requests of one host. Every host examined either yields some, or leaves HOSTS,
 -- or gets a later time there, or loses lanes, so claim always terminates.
 local function take(host, quota)
-  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ip', 'd')
+  local state = call('HMGET', HOST(host), 'a', 'n', 't', 'x', 'ip', 'd', 'v')
   local active, next_time, turn = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0
   local rules = state[4] and rules_of(host) or FREE
+  local beside, until_then = 0, 0
+  if state[7] then beside, until_then = count_permits(host) end
   local resting, robots_wait = rules.till > now, rules.robots_wait > now
   local from = claimable_from(next_time, state[6])
   if from > now and not resting then
@@ -317,7 +331,7 @@ local function take(host, quota)
         gap = task.auto and not rules.delay and not homeless and adaptive_gap(host)
         -- The strictest limit so far applies, so that a task with a low limit is never starved.
         limit = math.min(limit, concurrency)
-        local room = limit - active - kept
+        local room = limit - active - beside - kept
         n = math.min(n, room)
         if address and task.shares then
           if task.ip_concurrency > 0 then
@@ -397,7 +411,9 @@ local function take(host, quota)
   elseif skipped > 0 and skipped + apart + gone == #members then
     local till = resting and rules.till or rules.robots_wait
     call('ZADD', HOSTS, integer(math.ceil(math.max(next_time, till))), host)
-  elseif active >= limit or unsent then
+  elseif active <= 0 and beside >= limit then
+    call('ZADD', HOSTS, integer(until_then), host)  -- earlier, when one of those fetches is over
+  elseif active + beside >= limit or unsent then
     -- free_slots adds it again, or note_sent: a worker may send a request later than it was claimed.
     call('ZREM', HOSTS, host)
   elseif address and not resting and (crowd > 0 or spacing > 0) and room_at(address, crowd, spacing) <= 0 then

@@ -23,6 +23,7 @@ from crawlframe.node.worker.callbacks import Callbacks
 from crawlframe.node.worker.crawl import TaskCrawl
 from crawlframe.node.worker.failures import StatusError, callback_traceback
 from crawlframe.node.worker.memory_waits import MemoryWaits
+from crawlframe.node.worker.permits import HostPermits, LocalPermits
 from crawlframe.node.worker.replay import KEPT_HOST, NotKept, Replay
 from crawlframe.node.worker.robots import RobotsCheck, RobotsGuard
 from crawlframe.node.worker.robots_holds import Holds
@@ -61,10 +62,12 @@ class Fetching:
         user_agent: str = "",
         sent: Callable[[Claimed], None] = lambda claimed: None,
         replay: Replay | None = None,
+        permits: HostPermits | None = None,
     ) -> None:
         """``robots``: of spiders that obey robots.txt; None: it is not asked for. ``user_agent``:
         that of requests whose spider names none. ``sent`` is called when a request leaves that
-        has a time before which it must not. ``replay``: the development cache, if it is used."""
+        has a time before which it must not. ``replay``: the development cache, if it is used.
+        ``permits``: of inline fetches; None: there is no frontier."""
         self._downloader = downloader
         self._robots = robots
         self._tdm = None if robots is None else TdmGuard(robots)
@@ -72,6 +75,7 @@ class Fetching:
         self._sent = sent
         self._terms = Terms(user_agent)
         self._replay = replay
+        self.permits = permits or LocalPermits()
         self._callbacks = callbacks
         self._fetched = fetched
         self._clock = clock
@@ -113,6 +117,10 @@ class Fetching:
                 return kept
             if apart:
                 raise NotKept(asked.url)
+            if outcome.lent:  # a middleware has fetched from this host in our slot, and our time
+                outcome.lent = False
+                async with self.permits.take(crawl, outcome.host, 0.0, own=True):
+                    pass
             check = self.check_for(asked, crawl, leaves)
             transfer = self._downloader.fetch(
                 asked,
@@ -185,7 +193,7 @@ class Fetching:
                 (sent.method in IDEMPOTENT or crawl.retries(request) > 0)
                 and self._memory_waits.excuses(outcome.rid, error, account)
             )
-            outcome.signal = NO_SIGNAL if excused else judge.signal
+            outcome.signal, outcome.slot = NO_SIGNAL if excused else judge.signal, False
             outcome.fetch_ms = self._end(claimed, started, outcome.signal)
             outcome.cookies = crawl.cookies.changes()
             if excused and isinstance(error, FetchError):
@@ -200,7 +208,7 @@ class Fetching:
             outcome.signal = judge.signal._replace(address=address)
         # Hosts of slow callbacks keep their slots: otherwise they would occupy all slots of the
         # workers.
-        keep = self._callbacks.is_slow(outcome.task, outcome.callback)
+        outcome.slot = keep = self._callbacks.is_slow(outcome.task, outcome.callback)
         outcome.fetch_ms = self._end(claimed, started, outcome.signal, keep)
         outcome.status, outcome.size = response.status, len(response.body)
         outcome.cookies = crawl.cookies.changes()

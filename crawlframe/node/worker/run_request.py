@@ -34,6 +34,7 @@ from crawlframe.node.worker.failures import StatusError, callback_traceback, clo
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.inline import InlineFetch
 from crawlframe.node.worker.opening import OPENED, NotOpened
+from crawlframe.node.worker.permits import HostPermits
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
@@ -75,10 +76,12 @@ class RequestRunner:
         starts: Starts | None = None,
         sent: Callable[[Claimed], None] = lambda claimed: None,
         replay: Replay | None = None,
+        permits: HostPermits | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
-        ``moves``, ``sent`` and ``replay`` those of Fetching. ``failed`` is called with what
-        authors' code raised. Without ``starts``, nothing is recorded before an outcome."""
+        ``moves``, ``sent``, ``replay`` and ``permits`` those of Fetching. ``failed`` is called
+        with what authors' code raised. Without ``starts``, nothing is recorded before an
+        outcome."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -90,6 +93,7 @@ class RequestRunner:
             *(downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent),
             sent=sent,
             replay=replay,
+            permits=permits,
         )
         self._failed = failed
         self._starts = starts
@@ -98,7 +102,7 @@ class RequestRunner:
             source,
             self.callbacks,
             mark,
-            lambda crawl: InlineFetch(downloader, crawl, in_place),
+            lambda crawl: InlineFetch(downloader, crawl, in_place, self._fetching.permits, replay),
         )
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:

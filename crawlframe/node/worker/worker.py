@@ -39,6 +39,7 @@ from crawlframe.node.worker.failures import callback_traceback
 from crawlframe.node.worker.identity_refresh import IdentityRefresh
 from crawlframe.node.worker.log_writer import LogWriter
 from crawlframe.node.worker.opening import CrawlMaker
+from crawlframe.node.worker.permits import StoredPermits
 from crawlframe.node.worker.recipe_refresh import RecipeRefresh
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
@@ -156,6 +157,7 @@ class Worker:
             moves=self._frontier.may_move,
             starts=starts,
             replay=replay,
+            permits=StoredPermits(self._committer, self._frontier, self._generation),
         )
         self._recipes = RecipeRefresh(
             tasks.recipes,
