@@ -32,7 +32,7 @@ from crawlframe.spiders.sitemap_file import (
 )
 
 STEP = 0.005  # seconds after which the other requests of the worker have their turn
-PATIENCE = 45.0  # seconds that a sitemap waits for its turn; callbacks have 120 in all
+TURN_TIMEOUT = 45.0  # seconds that a sitemap waits for its turn; callbacks have 120 in all
 
 
 class SitemapSpider(Spider):
@@ -100,9 +100,9 @@ class SitemapSpider(Spider):
             return
         # What one leads to is in memory until it is recorded, so they take turns.
         try:
-            await asyncio.wait_for(self._turn.acquire(), PATIENCE)
+            await asyncio.wait_for(self._turn.acquire(), TURN_TIMEOUT)
         except TimeoutError:
-            yield response.request.replace(dont_filter=True, delay=PATIENCE)
+            yield response.request.replace(dont_filter=True, delay=TURN_TIMEOUT)
             return
         try:
             async for request in self._read(response, skip):

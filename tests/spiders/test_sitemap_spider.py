@@ -363,7 +363,7 @@ def test_sitemaps_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_that_waits_too_long_is_fetched_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sitemap, "PATIENCE", 0.01)
+    monkeypatch.setattr(sitemap, "TURN_TIMEOUT", 0.01)
     spider = Shop()
 
     async def main() -> list[Request]:
