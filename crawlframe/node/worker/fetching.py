@@ -104,9 +104,10 @@ class Fetching:
             nonlocal sent
             sent, trail.hops = asked, [*outcome.redirects]
             if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
+                outcome.budget = None  # nothing is fetched
                 return kept
             if apart:
-                raise NotKept(asked.url)
+                raise NotKept
             check = self.check_for(asked, crawl, leaves)
             transfer = self._downloader.fetch(
                 asked,
@@ -164,6 +165,10 @@ class Fetching:
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
             self._holds.hold(outcome, wait)
+            return None
+        except NotKept:  # it waits for its host, as it would have without the cache
+            outcome.target, outcome.left = host_of(url), outcome.record
+            outcome.end(Verdict.REDIRECT)
             return None
         except Elsewhere as elsewhere:
             await self._send(outcome, elsewhere.errand._replace(home=outcome.host))
