@@ -105,7 +105,7 @@ class Fetched(NamedTuple):
 class Redirect(NamedTuple):
     """A request held by this generation that goes on at another host, with another record.
     ``signal``: of its fetch. ``left``: the record as it was claimed, if the new one may not be
-    longer; so a repetition can be distinguished from a move that is still to be made."""
+    longer; by it a repetition differs from a move that is still to be made."""
 
     rid: bytes
     host: str

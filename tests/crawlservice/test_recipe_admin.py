@@ -13,15 +13,18 @@ from django.test import Client
 from selectolax.lexbor import LexborHTMLParser
 
 from crawlframe.recipes.reading import from_data
-from crawlframe.recipes.recipe import as_data
+from crawlframe.recipes.recipe import as_data, as_text
 from crawlframe.recipes.stored import recipe_of_stored
+from crawlframe.secret import MASK
 from crawlservice.admin import recipes
 from crawlservice.admin.recipeinput import Forms
-from crawlservice.models import Action, Recipe, Task
+from crawlservice.models import Action, Recipe, RecipeVersion, Task
 from crawlservice.recipes import versions
+from crawlservice.recipes.masking import masked_text
 from crawlservice.recipes.trial import TrialFailed
 from crawlservice.tasks.submit import submit
 from tests.conftest import NewDatabase
+from tests.crawlservice.programs import person, program
 from tests.crawlservice.web import texts
 
 LIST = "/admin/crawlservice/recipe/"
@@ -190,6 +193,31 @@ def test_others_only_look(as_role: Callable[[str], Client], operator: Client, ro
     for place in ("add/", f"{pk}/change/", f"{pk}/versions/1/", "try/", f"{pk}/delete/"):
         assert client.post(LIST + place, new()).status_code == 403
     assert Recipe.objects.get().number == 1
+
+
+def test_headers_are_masked_for_those_who_may_not_change_them(
+    as_role: Callable[[str], Client], operator: Client
+) -> None:
+    for number, token in enumerate(("hush-1", "hush-2"), 1):
+        data = {**WHOLE, "settings": {"headers": {"X-Token": token}}}
+        text = as_text(from_data(data))
+        recipe, _ = Recipe.objects.update_or_create(name="books", defaults={"text": text})
+        RecipeVersion.objects.create(recipe=recipe, number=number, text=text)
+    viewer = as_role("viewer")
+    for place in ("change/", "versions/2/", "file/"):
+        page = viewer.get(f"{LIST}{recipe.pk}/{place}").content.decode()
+        assert "X-Token" in page
+        assert "hush" not in page
+    assert "hush-2" in operator.get(f"{LIST}{recipe.pk}/file/").content.decode()
+    told = program(person("viewer", "program")).get("spiders/books").json()
+    assert told["settings"]["headers"] == {"X-Token": MASK}
+
+
+def test_a_text_that_cannot_be_read_is_not_shown() -> None:
+    assert [masked_text(text) for text in ("{", "[]", "[" * 100_000)] == ["", "", ""]
+    assert masked_text('{"settings": {"headers": "x"}}') == (
+        '{\n  "settings": {\n    "headers": {}\n  }\n}\n'
+    )
 
 
 def test_a_file_for_the_folder_of_the_spiders(operator: Client) -> None:

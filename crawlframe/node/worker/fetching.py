@@ -114,9 +114,10 @@ class Fetching:
             nonlocal sent
             sent, trail.hops = asked, [*outcome.redirects]
             if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
+                outcome.budget = None  # nothing is fetched
                 return kept
             if apart:
-                raise NotKept(asked.url)
+                raise NotKept
             if outcome.lent:  # a middleware has fetched from this host in our slot, and our time
                 outcome.lent = False
                 async with self.permits.take(crawl, outcome.host, 0.0, own=True):
@@ -178,6 +179,10 @@ class Fetching:
             faults.at("fetch.after", ConnectionLost)
         except Wait as wait:
             self._holds.hold(outcome, wait)
+            return None
+        except NotKept:  # it waits for its host, as it would have without the cache
+            outcome.target, outcome.left = host_of(url), outcome.record
+            outcome.end(Verdict.REDIRECT)
             return None
         except Challenged:
             outcome.signal = judge.signal
