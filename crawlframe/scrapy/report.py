@@ -56,7 +56,12 @@ _ENGINE = frozenset(
         "running", "settings", "signals", "spider",
     }
 )  # fmt: skip
-_OTHERS = {"scrapy_redis": "requests of scrapy-redis come from a Redis of its own"}
+_OTHERS = {
+    "scrapy_redis": "requests of scrapy-redis come from a Redis of its own",
+    "scrapy_poet": "its page objects are not passed to callbacks; native spiders have page objects",
+    "rotating_proxies": META["proxy"],
+    "rotating_free_proxies": META["proxy"],
+}
 
 
 @dataclass
@@ -102,6 +107,9 @@ def verdict_on(spider: type[PortedSpider]) -> Verdict:
 def _judge_component(one: Any, setting: str, verdict: Verdict) -> None:
     """Adds what is wrong with a component that a setting lists, a class or its path."""
     name = one if isinstance(one, str) else global_object_name(one)
+    if why := _OTHERS.get(name.partition(".")[0]):
+        verdict.cannot.append(f"{setting}: {name}: {why}")
+        return
     if any(word in name.lower() for word in _BROWSERS):
         verdict.cannot.append(f"{setting}: {name}: {META['playwright']}")
         return

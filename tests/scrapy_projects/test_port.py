@@ -491,6 +491,21 @@ def test_what_components_need_is_said_too() -> None:
     assert reason.endswith("there is no crawler.engine.slot")
 
 
+class Renders:
+    """An add-on, which changes settings when a crawler is made."""
+
+    def update_settings(self, settings: Any) -> None:
+        settings.set("DOWNLOAD_HANDLERS", {"https": "a.Handler"}, "addon")
+        settings.set("DOWNLOAD_DELAY", 4, "addon")
+
+
+def test_what_add_ons_set_is_seen() -> None:
+    made = of(Plain, ADDONS={Renders: 1})
+    (reason,) = verdict_on(made).cannot
+    assert reason.startswith("DOWNLOAD_HANDLERS['https']")
+    assert read_settings(made).delay == 4.0
+
+
 def test_a_directory_without_a_project_says_what_to_do(tmp_path: Path) -> None:
     (problem,) = spiders_of(tmp_path).broken.values()
     assert "CRAWLFRAME_SCRAPY names the directory of a Scrapy project" in problem
