@@ -28,6 +28,7 @@ from crawlservice.admin.keyset import row_number
 from crawlservice.admin.owner import Owner
 from crawlservice.admin.recipeform import converters, initial_of
 from crawlservice.admin.recipeinput import Forms
+from crawlservice.admin.submit_page import submit_at_once
 from crawlservice.display import moment
 from crawlservice.models import Recipe, RecipeVersion
 from crawlservice.recipes import versions
@@ -149,7 +150,7 @@ class RecipeAdmin(Owner):
         text = _("Version {n} of {recipe} is saved; new tasks and running ones use it.")
         messages.success(request, text.format(n=saved.number, recipe=saved.name))
         if "_run" in posted and may_submit(request.user):
-            return HttpResponseRedirect(f"{reverse('admin:submit')}?spider={saved.name}")
+            return submit_at_once(request, saved.name)
         return HttpResponseRedirect(_place(saved))
 
     def _page(self, request: HttpRequest, recipe: Recipe | None, forms: Forms) -> HttpResponse:

@@ -108,13 +108,25 @@ def test_a_recipe_is_made_and_submitted(operator: Client, published: Any) -> Non
     page = operator.get(f"{LIST}add/").content.decode()
     assert "data-pick" in page
     answer = operator.post(f"{LIST}add/", new(_run="1"))
-    assert answer["Location"] == "/admin/submit/?spider=books"
+    task = Task.objects.get()
+    assert (task.spider, task.arguments, task.priority) == ("books", {}, 0)
+    assert answer["Location"] == f"/admin/crawlservice/task/{task.pk}/change/"
     recipe = recipe_of_stored(Recipe.objects.get().text)
     assert as_data(recipe)["fields"] == {"title": {"css": "h1"}}
     assert Action.objects.get(verb="add recipe").detail == {"recipe": "books", "version": 1}
+    assert Action.objects.get(verb="submit").task_id == task.pk
     assert "books" in operator.get("/admin/submit/").content.decode()
     operator.post("/admin/submit/?spider=books", {"priority": "0"})
-    assert Task.objects.get().spider == "books"
+    assert [task.spider for task in Task.objects.all()] == ["books", "books"]
+
+
+def test_one_with_arguments_is_asked_for_them(operator: Client, published: Any) -> None:
+    recipe = versions.add(from_data(WHOLE), AnonymousUser())
+    place = f"{LIST}{recipe.pk}/change/"
+    page = operator.get(place).content.decode()
+    answer = operator.post(place, {**posted(page), "_run": "1"})
+    assert answer["Location"] == "/admin/submit/?spider=books"
+    assert not Task.objects.exists()
 
 
 def test_the_form_shows_and_keeps_everything(operator: Client) -> None:
@@ -264,6 +276,8 @@ def test_a_page_is_tried_and_shown_in_a_sandbox(
     assert frame.attributes["sandbox"] == "allow-same-origin"  # no scripts, forms, navigation
     assert not LexborHTMLParser(page).css("script")
     assert texts(page, "td") == ["<b>Hi</b>"]
+    (link,) = LexborHTMLParser(page).css("button[data-try]")  # tried with a click
+    assert link.attributes["data-try"] == "https://a/"
     assert not Recipe.objects.exists()
 
 
