@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, get_type_hints
 
 import msgspec
@@ -129,9 +130,12 @@ class Spider:
     _inline: Inline | None = None  # None outside of a worker
 
     @classmethod
-    def _make(cls, arguments: dict[str, Any]) -> Spider:
+    def _make(
+        cls, arguments: dict[str, Any], overrides: Mapping[str, Any] = MappingProxyType({})
+    ) -> Spider:
         """Returns the object of a task, with those of its arguments that are not parameters of
-        ``start``. ``arguments`` are all, and checked."""
+        ``start``. ``arguments`` are all, and checked. ``overrides``: settings that the task has
+        instead of those of its spider, as they were given."""
         made = cls()
         start = inspect.signature(cls.start).parameters
         for name, value in arguments.items():
@@ -282,10 +286,15 @@ def describe(spider: type[Spider]) -> SpiderInfo:
 
 
 def build(
-    spider: type[Spider], arguments: dict[str, Any], *, complete: bool = True
+    spider: type[Spider],
+    arguments: dict[str, Any],
+    overrides: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    complete: bool = True,
 ) -> tuple[Spider, dict[str, Any]]:
     """Return an instance with its class-level arguments set, and the keyword arguments of
-    ``start``. Unless ``complete``, what is required and missing stays missing.
+    ``start``. ``overrides``: settings of the task. Unless ``complete``, what is required and
+    missing stays missing.
 
     Raises ArgumentError naming the argument."""
     kind = argument_type(spider, None if complete else arguments)
@@ -295,7 +304,8 @@ def build(
         raise ArgumentError(f"spider {spider.name!r}: {error}") from None
     values = {field: getattr(checked, field) for field in kind.__struct_fields__}
     start = inspect.signature(spider.start).parameters
-    return spider._make(values), {field: values[field] for field in values if field in start}
+    made = spider._make(values, overrides)
+    return made, {field: values[field] for field in values if field in start}
 
 
 def _untold(kind: type[msgspec.Struct]) -> str:

@@ -14,7 +14,8 @@ LUA = Path(__file__).parent / "lua"
 READING = {"audit", "hosts", "known", "leases"}
 UNGUARDED = {*READING, "era", "quarantine"}  # verbs that do not take part in the call log
 UNCOUNTED = {"claim", "confirm"}  # verbs that do not always change something
-HEARING = {"claim", "complete", "redirect", "release", "retry"}  # they receive signals of fetches
+# They receive signals of fetches.
+HEARING = {"claim", "complete", "permit", "redirect", "release", "retry"}
 
 
 @cache
@@ -60,6 +61,7 @@ class Scripts:
     open: Script
     order: Script
     park: Script
+    permit: Script
     pin: Script
     push: Script
     quarantine: Script

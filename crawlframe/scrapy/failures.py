@@ -70,6 +70,8 @@ def fetch_error_of(error: Exception) -> FetchError:
     """What a middleware raised, as an error that ends the request."""
     if isinstance(error, FetchError):
         return error
+    if isinstance(error.__cause__, FetchError):  # of what it fetched itself
+        return error.__cause__
     ignored = isinstance(error, exceptions.IgnoreRequest)
     ours: FetchError = (Ignored if ignored else Broken)(f"{type(error).__name__}: {error}")
     ours.__cause__ = error

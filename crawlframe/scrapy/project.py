@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from scrapy.addons import AddonManager
 from scrapy.settings import Settings
 from scrapy.utils.spider import iter_spider_classes
 
@@ -77,6 +78,7 @@ class ScrapyProject:
         os.environ[VARIABLE] = module  # for get_project_settings in the author's code
         settings = Settings()
         settings.setmodule(module, priority="project")
+        AddonManager.load_pre_crawler_settings(settings)
         if not settings.getlist("SPIDER_MODULES"):
             raise ConfigError(f"{module}: SPIDER_MODULES is missing: it lists packages of spiders")
         components.load(settings)

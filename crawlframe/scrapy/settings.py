@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from scrapy import Spider
+from scrapy.addons import AddonManager
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, Settings
+
+from crawlframe.scrapy.crawler import PortedCrawler
+from crawlframe.spider import SpiderSettings
 
 REDIRECTING = range(300, 400)
 EVERY_STATUS = (*range(100, 200), *range(300, 600))
@@ -63,14 +68,16 @@ class Mapped:
 
 
 def merged(kind: Any, project: Settings) -> Settings:
-    """The settings of a project with those of a spider class; the same object if it has none, for a
-    copy takes 10 ms."""
+    """The settings of a project with those of a spider class and of add-ons; the same object if
+    there are none, for a copy takes 10 ms. Raises what add-ons raise."""
     inherited: Any = Spider.update_settings
     own = getattr(kind.update_settings, "__func__", None) is not inherited.__func__
-    if not own and not kind.custom_settings:
+    if not own and not kind.custom_settings and not project.getdict("ADDONS"):
         return project
     settings = project.copy()
     kind.update_settings(settings)
+    if settings.getdict("ADDONS"):
+        AddonManager(PortedCrawler(kind, project)).load_settings(settings)
     return settings
 
 
@@ -84,11 +91,11 @@ def mapped(settings: BaseSettings, spider: type) -> Mapped:
     _map_pace(settings, spider, result)
     _map_answers(settings, spider, ours)
     timeout, size = getattr(spider, "download_timeout", None), _own(spider, "download_maxsize")
-    if timeout:
+    if timeout and not _is_chosen(settings, "DOWNLOAD_TIMEOUT"):
         ours["timeout"] = float(timeout)
-    if size:
+    if size and not _is_chosen(settings, "DOWNLOAD_MAXSIZE"):
         ours["max_body"] = int(size)
-    if agent := _own(spider, "user_agent"):
+    if (agent := _own(spider, "user_agent")) and not _is_chosen(settings, "USER_AGENT"):
         ours["user_agent"] = str(agent)
     headers = settings.getdict("DEFAULT_REQUEST_HEADERS")
     if _is_set(settings, "DEFAULT_REQUEST_HEADERS"):
@@ -112,6 +119,34 @@ def mapped(settings: BaseSettings, spider: type) -> Mapped:
     return result
 
 
+def theirs(settings: SpiderSettings, names: Iterable[str]) -> dict[str, Any]:
+    """Settings of Scrapy for those of ours, of which ``names`` were chosen for one task. What
+    Scrapy has no setting for is left out. ``mapped`` reads the same values from them."""
+    found: dict[str, Any] = {}
+    back = {ours: name for name, (ours, _) in _PLAIN.items()}
+    for name in names:
+        value = getattr(settings, name)
+        if name in back:
+            found[back[name]] = value
+        elif name in ("delay", "min_delay"):
+            auto = settings.delay == "auto"
+            found["AUTOTHROTTLE_ENABLED"] = auto
+            found["DOWNLOAD_DELAY"] = settings.min_delay if auto else settings.delay
+        elif name == "concurrency":
+            found["CONCURRENT_REQUESTS"] = found["CONCURRENT_REQUESTS_PER_DOMAIN"] = value
+        elif name == "ip_concurrency":
+            found["CONCURRENT_REQUESTS_PER_IP"] = value
+        elif name == "retries":
+            found["RETRY_ENABLED"], found["RETRY_TIMES"] = value > 0, value
+        elif name == "retry_statuses":
+            found["RETRY_HTTP_CODES"] = [*value]
+        elif name == "handle_statuses":
+            found["HTTPERROR_ALLOW_ALL"], found["HTTPERROR_ALLOWED_CODES"] = False, [*value]
+        elif name == "robots":
+            found["ROBOTSTXT_OBEY"] = value
+    return found
+
+
 def _map_pace(settings: BaseSettings, spider: type, result: Mapped) -> None:
     ours = result.settings
     own = getattr(spider, "download_delay", None)
@@ -128,7 +163,8 @@ def _map_pace(settings: BaseSettings, spider: type, result: Mapped) -> None:
     if _is_set(settings, "CONCURRENT_REQUESTS"):
         most = settings.getint("CONCURRENT_REQUESTS")
         ours["concurrency"] = min(ours.get("concurrency", 8), most)
-    if own := getattr(spider, "max_concurrent_requests", None):
+    own = getattr(spider, "max_concurrent_requests", None)
+    if own and not _is_chosen(settings, "CONCURRENT_REQUESTS_PER_DOMAIN"):
         ours["concurrency"] = int(own)
     if per_ip := settings.getint("CONCURRENT_REQUESTS_PER_IP"):
         ours["ip_concurrency"] = per_ip
@@ -142,7 +178,7 @@ def _map_answers(settings: BaseSettings, spider: type, ours: dict[str, Any]) -> 
     if _is_set(settings, "RETRY_HTTP_CODES"):
         ours["retry_statuses"] = _statuses(settings.getlist("RETRY_HTTP_CODES"))
     handled = getattr(spider, "handle_httpstatus_list", None)
-    if handled is None:
+    if handled is None or _is_chosen(settings, "HTTPERROR_ALLOWED_CODES"):
         handled = settings.getlist("HTTPERROR_ALLOWED_CODES")
     if settings.getbool("HTTPERROR_ALLOW_ALL"):
         handled = EVERY_STATUS
@@ -157,6 +193,11 @@ def _statuses(given: Any) -> tuple[int, ...]:
 def _is_set(settings: BaseSettings, name: str, least: str = "addon") -> bool:
     """Whether the project or the spider sets it, at this priority or above."""
     return (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES[least]
+
+
+def _is_chosen(settings: BaseSettings, name: str) -> bool:
+    """Whether it was chosen for one task, so that attributes of the spider do not replace it."""
+    return _is_set(settings, name, "cmdline")
 
 
 def _own(spider: type, name: str) -> Any:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import msgspec
 from scrapy.settings import Settings
 
 from crawlframe.errors import SpiderError
+from crawlframe.overrides import overridden
 from crawlframe.scrapy import components
 from crawlframe.scrapy.arguments import parameters_of, start_with
 from crawlframe.scrapy.downloads import DownloadsOfTasks
 from crawlframe.scrapy.port import Port
 from crawlframe.scrapy.reading import ClassSource
 from crawlframe.scrapy.requests import PREFIX
-from crawlframe.scrapy.settings import Mapped, mapped, merged
-from crawlframe.spider import Spider
+from crawlframe.scrapy.settings import Mapped, mapped, merged, theirs
+from crawlframe.spider import Spider, read_settings
 from crawlframe.task_life import Summary, TaskInfo
 
 
@@ -32,10 +35,17 @@ class PortedSpider(Spider):
     _port: Port | None = None
 
     @classmethod
-    def _make(cls, arguments: dict[str, Any]) -> PortedSpider:
+    def _make(
+        cls, arguments: dict[str, Any], overrides: Mapping[str, Any] = MappingProxyType({})
+    ) -> PortedSpider:
         made = cls()
         given = {name: value for name, value in arguments.items() if value is not msgspec.UNSET}
-        made._port = Port(made, cls.scrapy_class, cls.scrapy_settings, given)
+        settings = cls.scrapy_settings
+        if overrides:
+            checked = overridden(read_settings(cls), overrides)
+            settings = settings.copy()
+            settings.setdict(theirs(checked, overrides), priority="cmdline")
+        made._port = Port(made, cls.scrapy_class, settings, given)
         made.allowed_domains = made._port.allowed_domains  # type: ignore[misc]
         made.pipelines = [made._port.items]  # type: ignore[misc]
         return made
@@ -82,8 +92,7 @@ def ported(kind: type, settings: Settings) -> type[PortedSpider]:
         components.load(own)
     source = ClassSource(kind)
     result = mapped(own, kind)
-    # Add-ons may list middlewares, and change settings only when a crawler is made.
-    layered = any(own.getdict(name) for name in (components.DOWNLOADER, "ADDONS")) or any(
+    layered = bool(own.getdict(components.DOWNLOADER)) or any(
         getattr(kind, f"http_{name}", "") or own.get(f"HTTPAUTH_{name.upper()}")
         for name in ("user", "pass")
     )

@@ -91,7 +91,7 @@ class Trial:
         return self._crawl
 
     def _made(self, spec: TaskSpec) -> TaskCrawl:
-        spider, start_arguments = build(self._kind, spec.arguments, complete=False)
+        spider, start_arguments = build(self._kind, spec.arguments, spec.settings, complete=False)
         if self._object is not None:
             for name in spec.arguments.keys() - start_arguments.keys():
                 setattr(self._object, name, getattr(spider, name))

@@ -55,9 +55,11 @@ def spend(outcomes: Iterable[Outcome]) -> dict[Account, int]:
     for outcome in counted:
         assert outcome.budget is not None
         if outcome.budget.limit:
-            sums[outcome.task, ""] += outcome.size
+            sums[outcome.task, ""] += outcome.size + sum(outcome.beside.values())
         if outcome.budget.host_limit:
-            sums[outcome.task, _host(outcome)] += outcome.size
+            sums[outcome.task, _host(outcome.host)] += outcome.size
+            for host, size in outcome.beside.items():
+                sums[outcome.task, _host(host)] += size
     if not sums:
         return {}
     with connection.cursor() as cursor:  # sorted, so that two processes cannot deadlock
@@ -76,11 +78,11 @@ def spend(outcomes: Iterable[Outcome]) -> dict[Account, int]:
 
 def of_host(spent: dict[Account, int], outcome: Outcome) -> int:
     """What its task has spent on its host; 0 if that is not counted."""
-    return spent.get((outcome.task, _host(outcome)), 0)
+    return spent.get((outcome.task, _host(outcome.host)), 0)
 
 
-def _host(outcome: Outcome) -> str:
-    return clean_text(outcome.host)[:HOST]
+def _host(host: str) -> str:
+    return clean_text(host)[:HOST]
 
 
 def note_traps(outcomes: Iterable[Outcome]) -> None:

@@ -99,7 +99,7 @@ REASONS: dict[str, dict[str, list[tuple[tuple[str, ...], str]]]] = {
         "if #some < asked then return got, true end": [
             (("removed", "never"), "the next LPOP finds nothing; it saves that")
         ],
-        "if next_time > now and not resting then": [
+        "if from > now and not resting then": [
             (("`>` becomes `>=`",), "in its very millisecond it is put off to that millisecond")
         ],
         "local members = call('ZRANGE', LANES(host), 0, most - 1)": [

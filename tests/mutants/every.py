@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -60,14 +60,15 @@ def shown() -> Shown:
     return found
 
 
-def mutants(names: list[str]) -> Iterator[Mutant]:
-    """The mutants of files whose names end like these, in this order; of all if none is given."""
+def mutants(names: list[str], lines: Container[str] | None = None) -> Iterator[Mutant]:
+    """The mutants of files whose names end like these, in this order; of all if none is given. Of
+    scripts, only those of these ``lines``, if they are given: each has to be compiled once."""
     chosen = [file for name in names for file in files() if f"/{file}".endswith(f"/{name}")]
     with _redis() as redis:
         for file in chosen or files():
             if file.endswith(".lua"):
                 text = (CHECKOUT / file).read_text()
-                yield from lua.of_script(file, text, partial(_compiles, redis))
+                yield from lua.of_script(file, text, partial(_compiles, redis), lines)
             else:
                 yield from python.of_file(CHECKOUT, file)
 

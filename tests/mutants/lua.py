@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import chain
 
 from tests.mutants.mutant import Change, Mutant, mutants
@@ -120,8 +120,14 @@ def mask(source: str, *, strings: bool = True) -> str:
     return re.sub(r"--[^\n]*|'(?:\\.|[^'\\\n])*'", blot, source)
 
 
-def of_script(file: str, source: str, compiles: Callable[[str], bool]) -> Iterator[Mutant]:
-    """Every mutant of a script. ``compiles`` returns whether Redis would load a text."""
+def of_script(
+    file: str,
+    source: str,
+    compiles: Callable[[str], bool],
+    lines: Container[str] | None = None,
+) -> Iterator[Mutant]:
+    """Every mutant of a script, or of these lines of it. ``compiles`` returns whether Redis would
+    load a text."""
     verb = file.rpartition("/")[2].removesuffix(".lua")
     heads = [(found.start(), found[1]) for found in NAMED.finditer(source)]
 
@@ -130,9 +136,9 @@ def of_script(file: str, source: str, compiles: Callable[[str], bool]) -> Iterat
             return verb
         return next((name for start, name in reversed(heads) if start < change.start), "")
 
-    changes = chain(_removals(source, compiles), _changes(source))
+    changes = chain(_removals(source, compiles, lines), _changes(source))
     for mutant in mutants(file, source, ((part(change), change) for change in changes)):
-        if compiles(mutant.source):
+        if (lines is None or mutant.line in lines) and compiles(mutant.source):
             yield mutant
 
 
@@ -147,7 +153,9 @@ def executable(source: str) -> dict[int, str]:
     return found
 
 
-def _removals(source: str, compiles: Callable[[str], bool]) -> Iterator[Change]:
+def _removals(
+    source: str, compiles: Callable[[str], bool], lines: Container[str] | None
+) -> Iterator[Change]:
     """Removes each line that can be removed by itself; a line that continues, with its
     continuation."""
     starts, at = [], 0
@@ -156,7 +164,9 @@ def _removals(source: str, compiles: Callable[[str], bool]) -> Iterator[Change]:
         at += len(line) + 1
     starts.append(len(source) + 1)
     code = mask(source).split("\n")
-    for number in executable(source):
+    for number, text in executable(source).items():
+        if lines is not None and text not in lines:
+            continue
         for last in range(number, min(number + 3, len(code) + 1)):
             start, end = starts[number - 1], min(starts[last] - 1, len(source))
             if last > number and not re.search(r"[,\w'\]})]$", code[number - 1].rstrip()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import textwrap
 from pathlib import Path
 from types import ModuleType
@@ -17,15 +18,20 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from twisted.internet.error import DNSLookupError
 
 from crawlframe.code.source import SourceFinder
-from crawlframe.errors import BadRequest, DnsError, SpiderError
+from crawlframe.errors import ArgumentError, BadRequest, DnsError, SpiderError
+from crawlframe.items import encode_item
+from crawlframe.outcome import Verdict
+from crawlframe.overrides import overridden
 from crawlframe.request import Request
+from crawlframe.scrapy.items import with_text
 from crawlframe.scrapy.project import spiders_of
 from crawlframe.scrapy.report import verdict_on
 from crawlframe.scrapy.requests import KEY, Translator, session_of
 from crawlframe.scrapy.settings import mapped
 from crawlframe.scrapy.spider import PortedSpider, ported
-from crawlframe.spider import describe, read_settings
+from crawlframe.spider import build, describe, read_settings
 from crawlframe.testing import make_response, run
+from tests.node.runner import Ready, Tasks
 from tests.scrapy_projects.shop.shop import items
 
 URL = "https://www.example.com/"
@@ -184,6 +190,66 @@ class Closing(Plain):
 def test_close_spider_closes_the_task() -> None:
     found = run(of(Closing), make_response(URL, html=""))
     assert (found.items, found.closing) == ([{"a": 1}], "enough")
+
+
+class Bytes(Plain):
+    name = "bytes"
+
+    def parse(self, response: Any, **more: Any) -> Any:
+        yield items.Product(name=response.body)
+
+
+def test_fields_of_bytes_are_stored_as_text() -> None:
+    found = run(of(Bytes), make_response(URL, body="é".encode()))
+    assert found.items == [{"name": "é"}]
+    picture = {"picture": b"\xff"}
+    with pytest.raises(SpiderError, match="decode it to text first"):
+        encode_item(with_text(picture))
+
+
+class Steers(Plain):
+    """Uses crawler.engine and reads the stats that Scrapy's own parts count."""
+
+    name = "steers"
+
+    def parse(self, response: Any, **more: Any) -> Any:
+        engine: Any = self.crawler.engine
+        engine.crawl(scrapy.Request(f"{URL}asked"))
+        yield scrapy.Request(f"{URL}yielded")
+        engine.close_spider(self, "enough")
+        stats: Any = self.crawler.stats
+        names = ("scheduler/enqueued", "response_received_count", "item_scraped_count")
+        yield {name: stats.get_value(name) for name in names}
+        yield {"late": stats.get_value("item_scraped_count")}
+
+
+def test_the_engine_queues_requests_and_ends_the_task_after_the_callback() -> None:
+    found = run(of(Steers), make_response(URL, html=""))
+    assert [request.url for request in found.requests] == [f"{URL}yielded", f"{URL}asked"]
+    first = {"scheduler/enqueued": 1, "response_received_count": 1, "item_scraped_count": None}
+    assert found.items == [first, {"late": 1}]
+    assert found.closing == "enough"
+
+
+def test_an_engine_that_is_closing_runs_no_further_callback() -> None:
+    made = of(Steers)._make({})
+    assert isinstance(made, PortedSpider)
+    asyncio.run(made._opened_port().crawler.engine.close_spider_async(reason="sample"))
+    assert run(made, make_response(URL, html="")).closing == "sample"
+
+
+def test_the_engine_queues_nothing_outside_of_a_callback() -> None:
+    made = of(Plain)._make({})
+    assert isinstance(made, PortedSpider)
+    with pytest.raises(RuntimeError, match="only while a callback runs"):
+        made._opened_port().crawler.engine.crawl(scrapy.Request(URL))
+
+
+def test_a_reactor_that_the_project_has_imported_does_no_harm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "twisted.internet.reactor", ModuleType("reactor"))
+    assert run(of(Plain), make_response(URL, html="")).items
 
 
 class Old(Plain):
@@ -393,7 +459,7 @@ def test_what_cannot_work_is_said_with_its_line(tmp_path: Path) -> None:
                 crawler.signals.connect(spider.idle, signal=signals.spider_idle)
                 return spider
             def idle(self):
-                self.crawler.engine.crawl(scrapy.Request("http://a.example/"))
+                self.crawler.engine.schedule(scrapy.Request("http://a.example/"), self)
             def parse(self, response):
                 yield scrapy.Request("http://b.example/", callback=lambda r: None)
                 yield scrapy.Request("http://c.example/", meta={"playwright": True})
@@ -402,12 +468,27 @@ def test_what_cannot_work_is_said_with_its_line(tmp_path: Path) -> None:
     said = str(verdict_on(spider))
     assert said.startswith("one: cannot, because ")
     for line, words in (
-        (12, "there is no crawler.engine.crawl"),
+        (12, "there is no crawler.engine.schedule"),
         (14, "a callback must be a method"),
         (15, "meta['playwright']"),
         (9, "spider_idle is never sent"),
     ):
         assert f"one.py:{line}: {words}" in said
+
+
+class Slots:
+    """A pipeline that looks into Scrapy's engine."""
+
+    def process_item(self, item: Any, spider: Any) -> Any:
+        spider.crawler.engine.slot.scheduler.flush()
+        return item
+
+
+def test_what_components_need_is_said_too() -> None:
+    made = of(Plain, ITEM_PIPELINES={Slots: 1})
+    (reason,) = verdict_on(made).cannot
+    assert reason.startswith(f"{__file__}:")
+    assert reason.endswith("there is no crawler.engine.slot")
 
 
 def test_a_directory_without_a_project_says_what_to_do(tmp_path: Path) -> None:
@@ -423,7 +504,174 @@ def test_the_modules_of_a_project_are_compiled_from_source(tmp_path: Path) -> No
 
 
 def test_nothing_installs_a_reactor() -> None:
-    import sys
-
     assert isinstance(sys.modules["scrapy"], ModuleType)
     assert "twisted.internet.reactor" not in sys.modules
+
+
+# -- settings of one task -------------------------------------------------------------------------
+
+
+class Attributes(Plain):
+    """Its attributes give way to what was chosen for a task."""
+
+    name = "attributes"
+    download_delay = 7
+    download_timeout = 8
+    download_maxsize = 9
+    user_agent = "ours"
+    max_concurrent_requests = 3
+    handle_httpstatus_list = [404]
+    custom_settings = {"RETRY_TIMES": 6, "DEPTH_LIMIT": 2}
+
+
+CHOSEN: dict[str, tuple[Any, dict[str, Any]]] = {
+    "delay": (2.5, {"DOWNLOAD_DELAY": 2.5, "AUTOTHROTTLE_ENABLED": False}),
+    "concurrency": (2, {"CONCURRENT_REQUESTS_PER_DOMAIN": 2, "CONCURRENT_REQUESTS": 2}),
+    "ip_concurrency": (4, {"CONCURRENT_REQUESTS_PER_IP": 4}),
+    "timeout": (11.0, {"DOWNLOAD_TIMEOUT": 11.0}),
+    "max_body": (1000, {"DOWNLOAD_MAXSIZE": 1000}),
+    "retries": (0, {"RETRY_ENABLED": False, "RETRY_TIMES": 0}),
+    "retry_statuses": ([500], {"RETRY_HTTP_CODES": [500]}),
+    "handle_statuses": ([410], {"HTTPERROR_ALLOWED_CODES": [410]}),
+    "robots": (False, {"ROBOTSTXT_OBEY": False}),
+    "depth_limit": (5, {"DEPTH_LIMIT": 5}),
+    "page_limit": (50, {"CLOSESPIDER_PAGECOUNT": 50}),
+    "time_limit": (60.0, {"CLOSESPIDER_TIMEOUT": 60.0}),
+    "max_redirects": (3, {"REDIRECT_MAX_TIMES": 3}),
+    "cookies": (False, {"COOKIES_ENABLED": False}),
+    "user_agent": ("theirs", {"USER_AGENT": "theirs"}),
+    "url_length": (500, {"URLLENGTH_LIMIT": 500}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")
+@pytest.mark.parametrize("kind", [Plain, Attributes])
+def test_settings_of_a_task_reach_the_crawler(kind: type[scrapy.Spider]) -> None:
+    """Mapped back, they are the settings that the engine works with."""
+    spider = of(kind, AUTOTHROTTLE_ENABLED=True, DOWNLOAD_DELAY=1)
+    given = {name: value for name, (value, _) in CHOSEN.items()}
+    made, _ = build(spider, {}, given)
+    assert isinstance(made, PortedSpider)
+    assert made._port is not None
+    crawler = made._port.crawler
+    for name, (_, expected) in CHOSEN.items():
+        found = {key: crawler.settings.get(key) for key in expected}
+        assert {k: [*v] if isinstance(v, tuple) else v for k, v in found.items()} == expected, name
+        assert {crawler.settings.getpriority(key) for key in expected} == {40}, name
+    settings = overridden(read_settings(spider), given)
+    back = mapped(crawler.settings, kind).settings
+    assert {name: back[name] for name in CHOSEN} == {n: getattr(settings, n) for n in CHOSEN}
+    other, _ = build(spider, {})
+    assert isinstance(other, PortedSpider)
+    assert other._port is not None
+    delay = other._port.crawler.settings.getfloat("DOWNLOAD_DELAY")
+    assert delay == (7 if kind is Attributes else 1), "the next task has its own"
+
+
+def test_a_rate_that_is_found_has_the_least_delay_of_the_task() -> None:
+    made, _ = build(of(Plain, DOWNLOAD_DELAY=3), {}, {"delay": "auto", "min_delay": 0.5})
+    settings = made._port.crawler.settings  # type: ignore[attr-defined]
+    assert settings.getbool("AUTOTHROTTLE_ENABLED")
+    assert settings.getfloat("DOWNLOAD_DELAY") == 0.5
+
+
+def test_a_setting_that_does_not_fit_is_named() -> None:
+    with pytest.raises(ArgumentError, match="delay must not be negative"):
+        build(of(Plain), {}, {"delay": -1})
+
+
+# -- add-ons --------------------------------------------------------------------------------------
+
+ADDON = '''
+from scrapy.exceptions import NotConfigured
+
+
+class Stamp:
+    def process_item(self, item):
+        return {**item, "stamped": True}
+
+
+class Header:
+    async def process_request(self, request):
+        request.headers["X-Addon"] = "yes"
+
+
+class Polite:
+    """Changes settings, and adds components."""
+
+    @classmethod
+    def from_crawler(cls, crawler):
+        return cls()
+
+    @classmethod
+    def update_pre_crawler_settings(cls, settings):
+        settings.set("SPIDER_MODULES", [__name__.rpartition(".")[0] + ".one"], "addon")
+
+    def update_settings(self, settings):
+        settings.set("DOWNLOAD_DELAY", 4, "addon")
+        settings.set("RETRY_TIMES", 9, "addon")
+        settings["ITEM_PIPELINES"].set(Stamp, 1, "addon")
+        settings["DOWNLOADER_MIDDLEWARES"].set(Header, 1, "addon")
+
+
+class Off:
+    def __init__(self):
+        raise NotConfigured("it has no key")
+'''
+
+
+def test_add_ons_change_settings_and_add_components(tmp_path: Path) -> None:
+    """Also those by which spiders are found; what the project sets itself goes first."""
+    package = tmp_path / f"project_{abs(hash(tmp_path))}"
+    package.mkdir()
+    (tmp_path / "scrapy.cfg").write_text(f"[settings]\ndefault = {package.name}.settings\n")
+    for name, text in {
+        "__init__": "",
+        "addon": ADDON,
+        "settings": "RETRY_TIMES = 3\nROBOTSTXT_OBEY = True\n"
+        f"ADDONS = {{'{package.name}.addon.Polite': 1, '{package.name}.addon.Off': 2}}\n",
+        "one": "import scrapy\n\nclass One(scrapy.Spider):\n    name = 'one'\n"
+        "    def parse(self, response):\n"
+        "        yield {'sent': response.request.headers['X-Addon'].decode()}\n",
+    }.items():
+        (package / f"{name}.py").write_text(text)
+    registry = spiders_of(tmp_path)
+    assert registry.broken == {}
+    spider = registry.spiders["one"]
+    found = read_settings(spider)
+    assert (found.delay, found.retries) == (4.0, 3)
+    assert any(path.name == "addon.py" for path in registry.files), registry.files
+    made, _ = build(spider, {})
+    assert isinstance(made, PortedSpider)
+    port = made._port
+    assert port is not None
+    assert port.crawler.settings.getfloat("DOWNLOAD_DELAY") == 4
+    assert [type(one).__name__ for one in port.items.components] == ["Stamp"]
+    assert len(port.downloads._requests) == 1
+
+
+def test_a_spider_that_was_let_go_is_made_again_for_its_next_request() -> None:
+    """Its pipelines are closed meanwhile, and its cookies and settings are those of the task."""
+    told: list[str] = []
+
+    class Files:
+        def open_spider(self) -> None:
+            told.append("open")
+
+        def process_item(self, item: Any) -> Any:
+            told.append("item")
+            return item
+
+        def close_spider(self) -> None:
+            told.append("close")
+
+    async def job() -> None:
+        tasks = Tasks(of(Plain, ITEM_PIPELINES={Files: 1}), Ready())
+        for _ in range(2):
+            outcome = await tasks.run(Request(URL))
+            assert outcome.verdict is Verdict.DONE, outcome.detail
+            tasks.runner.crawls.let_go(busy={1})
+            await tasks.runner.crawls.leave()
+
+    asyncio.run(job())
+    assert told == ["open", "item", "close"] * 2

@@ -1,58 +1,88 @@
-"""InlineFetch: fetches inside of a callback, which the frontier does not know of."""
+"""InlineFetch: fetches inside of a callback or a middleware, outside of the queue."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeVar
+from weakref import WeakValueDictionary
 
-from crawlframe.errors import RobotsUnread
-from crawlframe.fetch.downloader import Downloader
-from crawlframe.fetch.redirects import Check
+from crawlframe.budgets import HOST_BYTE_LIMIT
+from crawlframe.errors import FetchError, RobotsUnread
+from crawlframe.fetch.downloader import Downloader, limits_of
+from crawlframe.fetch.memory import Account
+from crawlframe.fetch.redirects import Check, Redirected, Trail
+from crawlframe.frontier.records import ANSWERED
 from crawlframe.node.worker.crawl import TaskCrawl
-from crawlframe.node.worker.robots import Wait
+from crawlframe.node.worker.permits import LONGEST_WAIT, HostPermits
+from crawlframe.node.worker.replay import Replay
+from crawlframe.node.worker.signalling import Judge
+from crawlframe.node.worker.site_files import Wait
 from crawlframe.outcome import Outcome
 from crawlframe.request import Request
 from crawlframe.response import Response
 from crawlframe.stats import RUNNING
 
-PATIENCE = 30.0  # seconds that a robots.txt is waited for
-POLL = 0.5  # seconds between two looks whether it was read
+T = TypeVar("T")
+POLL = 0.25  # seconds between two looks whether a robots.txt was read
+
+
+class BytesSpent(FetchError):
+    """The task has spent its bytes of this host."""
+
+    reason = HOST_BYTE_LIMIT
+    retryable = False
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"{host}: {HOST_BYTE_LIMIT} is spent, so nothing more is fetched")
 
 
 class InlineFetch:
-    """Those of one task in one worker. Each host is asked by one of them at a time, with the delay
-    of the spider in between; with "auto", as long as the host took to answer. Redirects are
-    followed, robots.txt is obeyed, and the middlewares of the spider are around the fetch."""
+    """Those of one task in one worker. They wait for a permit of the host, so its delay and
+    concurrency hold over the cluster; each redirect is a fetch of its own. robots.txt is obeyed,
+    bytes are counted, the development cache is used, and the middlewares of the spider are around
+    each fetch.
+
+    A request that has a slot of its host already lends it to its fetches of that host, one at a
+    time: they could wait for ever for another one. No lock is held while authors' code runs, as
+    that may fetch again."""
 
     def __init__(
         self,
         downloader: Downloader,
         crawl: TaskCrawl,
         check_for: Callable[[Request, TaskCrawl], Check | None],
+        permits: HostPermits,
+        replay: Replay | None = None,
     ) -> None:
         self._downloader = downloader
         self._crawl = crawl
         self._check_for = check_for
-        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._next: dict[str, float] = {}  # host -> when it may be asked again
+        self._permits = permits
+        self._replay = replay
+        self._rooms: WeakValueDictionary[tuple[str, bytes], asyncio.Semaphore] = (
+            WeakValueDictionary()
+        )
 
     async def fetch(self, request: Request) -> Response:
         """Returns the response, whatever its status. Raises FetchError."""
-        async with self._turns[request.host]:
-            await asyncio.sleep(self._next.get(request.host, 0.0) - time.monotonic())
-            began = time.monotonic()
-            try:
-                if self._crawl.middlewares is None:
-                    return await self._download(request)
-                return await self._crawl.middlewares.fetch(request, self._download)
-            finally:
-                now, settings = time.monotonic(), self._crawl.settings
-                auto = max(settings.min_delay, now - began)
-                pause = auto if settings.delay == "auto" else settings.delay
-                self._next[request.host] = now + pause
-                self._share_cookies()
+        trail = Trail(request)
+        try:
+            with self._downloader.memory.account() as account:
+                download = partial(self._download, trail, account)
+                while True:
+                    try:
+                        response = await self._hop(trail.next_request(), download)
+                        break
+                    except Redirected:
+                        continue
+        finally:
+            self._share_cookies()
+        if trail.hops:
+            trail.complete(response)
+        return response
 
     def keep_cookies(self, request: Request, cookies: Mapping[str, str]) -> None:
         """Puts cookies into the jar of ``request``, as if its host had set them."""
@@ -62,27 +92,91 @@ class InlineFetch:
             self._crawl.cookies.absorb(request.url, set_cookies, session or "")
             self._share_cookies()
 
-    async def _download(self, request: Request) -> Response:
-        waited = 0.0
-        while True:
+    async def _hop(
+        self, asked: Request, download: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        if self._crawl.middlewares is None:
+            return await download(asked)
+        return await self._crawl.middlewares.fetch(asked, download)
+
+    async def _download(self, trail: Trail, account: Account, asked: Request) -> Response:
+        crawl, replay = self._crawl, self._replay
+        if replay is not None and (kept := replay.find(asked, crawl, trail)) is not None:
+            return kept
+        if crawl.budget is not None and crawl.budget.is_spent(asked.host):
+            raise BytesSpent(asked.host)
+        outcome = RUNNING.get(None)
+        lender = outcome if isinstance(outcome, Outcome) and outcome.lends(asked.host) else None
+        judge = Judge(crawl, _unmarked)
+        async with self._room(asked.host, lender):
             try:
-                return await self._downloader.fetch(
-                    request,
-                    self._crawl.settings,
-                    self._crawl.spider,
-                    self._crawl.cookies,
-                    self._crawl.allows,
-                    check=self._check_for(request, self._crawl),
-                )
+                response = await self._permitted(asked, lender, judge, trail, account)
+            except Redirected:
+                if replay is not None:
+                    replay.keep_redirect(asked, trail)
+                raise
+        self._count(asked.host, len(response.body))
+        if replay is not None and judge.signal.kind == ANSWERED:
+            replay.keep(asked, response, crawl)
+        return response
+
+    async def _permitted(
+        self, asked: Request, lender: Outcome | None, judge: Judge, trail: Trail, account: Account
+    ) -> Response:
+        """Fetches with a permit, and again with another one once the robots.txt is known."""
+        crawl, patient_until = self._crawl, time.monotonic() + LONGEST_WAIT
+        seconds = limits_of(asked, crawl.settings).timeout
+        while True:
+            own = lender is not None and lender.lends(asked.host)
+            try:
+                async with self._permits.take(crawl, asked.host, seconds, own=own) as permit:
+                    if lender is not None:
+                        lender.lent = True
+                    transfer = self._downloader.fetch(
+                        asked,
+                        crawl.settings,
+                        crawl.spider,
+                        crawl.cookies,
+                        crawl.allows,
+                        account,
+                        check=self._check_for(asked, crawl),
+                        trail=trail,
+                    )
+                    try:
+                        return await judge.of(asked, transfer, time.monotonic)
+                    finally:
+                        permit.signal = judge.signal
             except Wait as wait:
-                if waited >= PATIENCE:
-                    raise RobotsUnread(request.url, "timeout", "it takes long", POLL) from None
-                pause = max(POLL, min(wait.seconds, PATIENCE))
-                waited += pause
+                pause = max(POLL, wait.seconds)
+                if time.monotonic() + pause > patient_until:
+                    why = f"it is not known within {LONGEST_WAIT:g} s"
+                    raise RobotsUnread(asked.url, "timeout", why, pause) from None
                 await asyncio.sleep(pause)
+
+    def _room(self, host: str, lender: Outcome | None) -> asyncio.Semaphore:
+        """Bounds the fetches that wait for one host; those in a lent slot take turns."""
+        key = host, b"" if lender is None else lender.rid
+        room = self._rooms.get(key)
+        if room is None:
+            room = asyncio.Semaphore(self._crawl.settings.concurrency if lender is None else 1)
+            self._rooms[key] = room
+        return room
+
+    def _count(self, host: str, size: int) -> None:
+        """Counts the bytes against the limits of the task, with those of the page that runs."""
+        outcome, budget = RUNNING.get(None), self._crawl.budget
+        if budget is None or not isinstance(outcome, Outcome):
+            return
+        outcome.budget = budget
+        outcome.beside[host] = outcome.beside.get(host, 0) + size
+        budget.spent[host] = budget.spent.get(host, 0) + size
 
     def _share_cookies(self) -> None:
         """What changed in the jar goes with the outcome of the request that runs."""
         outcome = RUNNING.get(None)
         if isinstance(outcome, Outcome) and (changes := self._crawl.cookies.changes()):
             outcome.cookies = {**(outcome.cookies or {}), **changes}
+
+
+async def _unmarked(asked: Awaitable[T]) -> T:
+    return await asked

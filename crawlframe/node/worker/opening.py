@@ -32,7 +32,7 @@ class CrawlMaker:
     def make(self, spec: TaskSpec) -> TaskCrawl:
         """Returns the task with a new spider object. Raises UnknownSpider, ArgumentError,
         SpiderError, and what the author's __init__ and properties raise."""
-        spider, start_arguments = build(self._kind_of(spec), spec.arguments)
+        spider, start_arguments = build(self._kind_of(spec), spec.arguments, spec.settings)
         middlewares = self._middlewares_of(type(spider))
         pipelines = Pipelines(spider.pipelines, type(spider).item)
         return TaskCrawl.of(spec, spider, start_arguments, middlewares, pipelines)

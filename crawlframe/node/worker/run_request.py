@@ -34,6 +34,7 @@ from crawlframe.node.worker.failures import StatusError, callback_traceback, clo
 from crawlframe.node.worker.fetching import Fetching, describe, reason_of
 from crawlframe.node.worker.inline import InlineFetch
 from crawlframe.node.worker.opening import OPENED, NotOpened
+from crawlframe.node.worker.permits import HostPermits
 from crawlframe.node.worker.replay import Replay
 from crawlframe.node.worker.robots import RobotsGuard
 from crawlframe.node.worker.sieve import Sieve
@@ -42,7 +43,7 @@ from crawlframe.node.worker.start_run import StartEnded, Starts
 from crawlframe.node.worker.task_source import TaskSource
 from crawlframe.node.worker.terms import denies
 from crawlframe.outcome import CANCELLED, Collector, Outcome, Verdict
-from crawlframe.record import hops_of, read_head
+from crawlframe.record import errand_of, hops_of, read_head
 from crawlframe.request import END_CALLBACK, END_URL, ROOT_CALLBACK, ROOT_URL, Request
 from crawlframe.response import Response
 from crawlframe.robots.usage import FOLLOW, INDEX
@@ -75,10 +76,12 @@ class RequestRunner:
         starts: Starts | None = None,
         sent: Callable[[Claimed], None] = lambda claimed: None,
         replay: Replay | None = None,
+        permits: HostPermits | None = None,
     ) -> None:
         """``mark`` and ``on_slow`` are those of Callbacks; ``fetched``, ``clock``, ``robots``,
-        ``moves``, ``sent`` and ``replay`` those of Fetching. ``failed`` is called with what
-        authors' code raised. Without ``starts``, nothing is recorded before an outcome."""
+        ``moves``, ``sent``, ``replay`` and ``permits`` those of Fetching. ``failed`` is called
+        with what authors' code raised. Without ``starts``, nothing is recorded before an
+        outcome."""
         self._settings = settings
         self._source = source
         self._version = version
@@ -90,14 +93,16 @@ class RequestRunner:
             *(downloader, self.callbacks, fetched, clock, robots, moves, settings.user_agent),
             sent=sent,
             replay=replay,
+            permits=permits,
         )
         self._failed = failed
         self._starts = starts
+        in_place = partial(self._fetching.check_for, in_place=True)
         self.crawls = Crawls(
             source,
             self.callbacks,
             mark,
-            lambda crawl: InlineFetch(downloader, crawl, self._fetching.check_for),
+            lambda crawl: InlineFetch(downloader, crawl, in_place, self._fetching.permits, replay),
         )
 
     async def run(self, claimed: Claimed, view: TaskView) -> Outcome:
@@ -155,6 +160,7 @@ class RequestRunner:
         outcome.url, outcome.depth = request.url, request.depth
         outcome.callback = request.callback or "parse"
         outcome.redirects = hops_of(outcome.record)
+        outcome.errand = errand_of(outcome.record)
         return request
 
     async def _fetch_and_call(
@@ -165,6 +171,9 @@ class RequestRunner:
         claimed: Claimed,
         account: Account,
     ) -> Outcome:
+        if outcome.errand is not None:
+            await self._fetching.run_errand(outcome, outcome.errand, crawl, claimed)
+            return outcome
         # Park before the fetch, not after it.
         check_fit(crawl, request)
         if crawl.budget is not None:

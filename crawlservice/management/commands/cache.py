@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 
 from crawlframe.fetch.page_cache import PLACE, PageCache
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 
 
 class Command(ServiceCommand):

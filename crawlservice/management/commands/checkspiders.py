@@ -12,7 +12,7 @@ from rich.table import Table
 from crawlframe.code.registry import Registry
 from crawlframe.loading import load_spiders
 from crawlframe.spider import SpiderInfo, SpiderSettings
-from crawlservice.cli.terminal import Command as ServiceCommand
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.tasks.arguments import signature
 
 DEFAULTS = msgspec.structs.asdict(SpiderSettings())

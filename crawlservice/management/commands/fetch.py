@@ -10,8 +10,8 @@ from django.core.management.base import CommandError
 
 from crawlframe.loading import load_spiders
 from crawlframe.response import Response
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.fetch_shell import PageFetcher, shell
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 

@@ -15,8 +15,8 @@ from crawlframe.loading import load_spiders
 from crawlframe.request import Request
 from crawlframe.shell import allow_here
 from crawlframe.testing import Result
+from crawlservice.cli.command import Command as ServiceCommand
 from crawlservice.cli.parse_page import NotParsed, PageParser, spider_for
-from crawlservice.cli.terminal import Command as ServiceCommand
 from crawlservice.cli.terminal import plain
 from crawlservice.identity.papers import identity_here
 from crawlservice.tasks.arguments import parse_pairs

@@ -1,0 +1,53 @@
+"""Permits: fetches of a host outside of the queue."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from crawlframe.frontier.partitions import PartitionedStore
+from crawlframe.frontier.records import Signal
+
+
+class Permit(NamedTuple):
+    """``given``: whether the fetch may begin ``wait`` milliseconds from now; otherwise ``wait``
+    says when to ask again. ``ended``: the task is over, and nothing is fetched for it."""
+
+    given: bool
+    wait: int
+    ended: bool = False
+
+
+class Permits:
+    """A permit takes a slot of its host, and its delay counts, as if the fetch were a claim. It
+    lapses by itself if the fetch does not say that it is over."""
+
+    def __init__(self, store: PartitionedStore) -> None:
+        self._store = store
+
+    def ask(
+        self,
+        generation: int,
+        task: int,
+        host: str,
+        token: bytes,
+        lasts: int,
+        patience: int,
+        *,
+        own: bool = False,
+    ) -> Permit:
+        """``token`` names the fetch. ``lasts``: milliseconds for which the permit is kept.
+        ``patience``: the longest wait, in milliseconds, for which one is given. ``own``: a request
+        of this generation holds a slot of the host, and the fetch uses that. Until a permit is
+        given, the next free slot of the host is kept for the token, if it asks again within
+        three seconds."""
+        asked = (generation, task, host, token, lasts, patience, int(own))
+        given, wait = self._run(host, *asked)
+        return Permit(given == 1, wait, given < 0)
+
+    def end(self, generation: int, task: int, host: str, token: bytes, signal: Signal) -> None:
+        """The fetch is over, and says this about its host."""
+        self._run(host, generation, task, host, token, 0, signal.kind, signal.ms)
+
+    def _run(self, host: str, *arguments: object) -> tuple[int, int]:
+        given, wait = self._store.run("permit", self._store.partition_of(host), *arguments)
+        return given, wait

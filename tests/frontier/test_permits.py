@@ -1,0 +1,173 @@
+"""Permits: fetches outside of the queue, within the limits of their host."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from crawlframe.errors import Fenced
+from crawlframe.frontier import TaskLimits
+from crawlframe.frontier.hosts import HostOrder
+from crawlframe.frontier.permits import Permit
+from crawlframe.frontier.records import NO_SIGNAL, REFUSED, Signal
+from tests.frontier.bench import NODE, Bench
+
+HOST = "a.example"
+LASTS, LONGEST_WAIT = 60_000, 30_000
+
+
+def ask(
+    bench: Bench,
+    token: str = "t",
+    *,
+    host: str = HOST,
+    own: bool = False,
+    patience: int = LONGEST_WAIT,
+    lasts: int = LASTS,
+) -> Permit:
+    permits = bench.frontier.permits
+    permit: Permit = permits.ask(NODE, 1, host, token.encode(), lasts, patience, own=own)
+    return permit
+
+
+def end(bench: Bench, token: str = "t", signal: Signal = NO_SIGNAL, *, host: str = HOST) -> None:
+    bench.frontier.permits.end(NODE, 1, host, token.encode(), signal)
+
+
+def test_a_permit_takes_a_slot_of_its_host(bench: Bench) -> None:
+    bench.open(*bench.requests(3), concurrency=2)
+    assert ask(bench) == Permit(True, 0)
+    assert len(bench.claim_all()) == 1
+    end(bench)
+    assert len(bench.claim_all()) == 1, "the slot is free again"
+
+
+def test_a_full_host_keeps_the_next_slot_for_the_one_that_waits(bench: Bench) -> None:
+    bench.open(*bench.requests(3), concurrency=1)
+    (held,) = bench.claim_all()
+    assert not ask(bench).given
+    assert bench.claim(fetched=[held]) == [], "the queue does not take the slot that was freed"
+    assert ask(bench) == Permit(True, 0)
+    end(bench)
+    assert len(bench.claim_all()) == 1
+
+
+def test_of_two_that_wait_one_gets_the_slot(bench: Bench) -> None:
+    bench.open(*bench.requests(1), concurrency=1)
+    (held,) = bench.claim_all()
+    assert not ask(bench, "t").given
+    assert not ask(bench, "u").given
+    bench.claim(fetched=[held])
+    assert ask(bench, "u").given
+    assert not ask(bench, "t").given
+    end(bench, "u")
+    assert ask(bench, "t").given
+
+
+def test_the_slot_of_a_request_is_lent_to_its_own_fetches(bench: Bench) -> None:
+    """With another one, both would wait for ever."""
+    bench.open(*bench.requests(2), concurrency=1)
+    (held,) = bench.claim_all()
+    assert ask(bench, own=True) == Permit(True, 0)
+    end(bench)
+    assert bench.claim_all() == [], "it was not freed with that"
+    assert len(bench.claim_all() + bench.claim(fetched=[held])) == 1
+
+
+def test_the_delay_counts_for_permits_and_claims_alike(bench: Bench) -> None:
+    bench.open(*bench.requests(2), delay=10_000)
+    first, second = ask(bench, "t"), ask(bench, "u")
+    assert first == Permit(True, 0)
+    assert second.given
+    assert 9_000 < second.wait <= 10_000
+    assert bench.claim_all() == []
+    assert 19_000 < bench.wait <= 20_000
+    assert ask(bench, "u").wait <= second.wait, "the same, asked again"
+    assert ask(bench, "v", patience=15_000).given is False, "it would be later than that"
+    assert ask(bench, "own", own=True).wait > 19_000
+
+
+def test_a_request_that_is_not_sent_yet_is_waited_for(bench: Bench) -> None:
+    """The delay counts from there."""
+    bench.open(*bench.requests(1), delay=10_000)
+    (unsent,) = bench.claim_unsent()
+    permit = ask(bench)
+    assert not permit.given
+    assert permit.wait < 100
+    bench.report_sent(unsent)
+    assert 9_000 < ask(bench).wait <= 10_000
+
+
+@pytest.mark.parametrize("order", [HostOrder(paused=True, until=time.time() + 3_600), None])
+def test_a_host_that_rests_gives_none(bench: Bench, order: HostOrder | None) -> None:
+    bench.open(*bench.requests(1))
+    if order:
+        bench.frontier.hosts.order(HOST, order)
+    else:
+        ask(bench, "first")
+        end(bench, "first", Signal(REFUSED, 3_600_000))
+    permit = ask(bench)
+    assert not permit.given
+    assert permit.wait > 3_000_000
+    assert bench.claim_all() == []
+
+
+def test_an_order_counts_instead_of_the_limits_of_the_task(bench: Bench) -> None:
+    bench.open(*bench.requests(1), delay=10_000)
+    bench.frontier.hosts.order(HOST, HostOrder(delay=0.0, concurrency=1))
+    assert ask(bench, "t") == Permit(True, 0)
+    assert not ask(bench, "u").given
+
+
+def test_robots_count_for_tasks_that_obey_them(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(0, 0, 8, robots=True), [])
+    assert ask(bench, "t").given
+    assert not ask(bench, "u").given, "the first one brings the robots.txt"
+    end(bench, "t")
+    bench.frontier.hosts.robots(HOST, time.time() + 3_600, delay=5.0)
+    assert ask(bench, "u").given
+    assert 4_000 < ask(bench, "v").wait <= 5_000
+    bench.frontier.hosts.robots(HOST, time.time() + 3_600, wait=60.0)
+    assert not ask(bench, "w").given
+
+
+def test_what_a_dead_worker_held_lapses(bench: Bench) -> None:
+    bench.open(*bench.requests(1), concurrency=1)
+    assert ask(bench, lasts=50).given
+    time.sleep(0.06)
+    assert ask(bench, "next", lasts=300).given
+    assert bench.claim_all() == []
+    assert 0 < bench.wait <= 300, "claims look again when it lapses"
+    bench.redis.delete(bench.key("PERMITS", HOST))
+    bench.redis.zadd(bench.key("HOSTS"), {HOST: 1})
+    assert len(bench.claim_all()) == 1
+
+
+def test_the_adaptive_rate_counts(bench: Bench) -> None:
+    bench.frontier.open_task(1, TaskLimits(0, 0, 8, adaptive=True), [])
+    assert ask(bench, "t") == Permit(True, 0)
+    assert 900 < ask(bench, "u").wait <= 1_000
+
+
+def test_nothing_is_left_of_a_host_without_requests(bench: Bench) -> None:
+    bench.open(bench.request("elsewhere", "b.example"))
+    assert ask(bench, host="c.example").given
+    assert bench.redis.pttl(bench.key("HOST", "c.example")) > 0
+    assert bench.redis.pttl(bench.key("PERMITS", "c.example")) > 0
+    end(bench, host="c.example")
+    assert not bench.redis.exists(bench.key("HOST", "c.example"))
+    assert not bench.redis.exists(bench.key("PERMITS", "c.example"))
+
+
+def test_a_task_that_is_cancelled_gets_none(bench: Bench) -> None:
+    bench.open(*bench.requests(1))
+    bench.begin_cancel(1)
+    assert ask(bench) == Permit(False, 0, ended=True)
+
+
+def test_a_dead_generation_gets_none(bench: Bench) -> None:
+    bench.open(*bench.requests(1))
+    bench.redis.sadd(bench.key("FENCED"), str(NODE))
+    with pytest.raises(Fenced):
+        ask(bench)
