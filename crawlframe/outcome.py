@@ -79,7 +79,7 @@ class Outcome:
     stats: PageStats | None = None
     closing: str = ""  # why the task is closed here
     # What its fetch says about its host: a Signal of frontier/records.py.
-    signal: tuple[int, int, str] = (0, 0, "")
+    signal: tuple[int, float, str] = (0, 0, "")
     budget: ByteBudget | None = None  # set if its task has a limit of bytes
     beside: dict[str, int] = field(default_factory=dict)  # host -> bytes of its inline fetches
     slot: bool = True  # whether it has a slot of its host: until its fetch is over

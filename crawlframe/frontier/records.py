@@ -85,7 +85,7 @@ class Signal(NamedTuple):
 
     kind: int = NOTHING
     # ANSWERED: time of the fetch; REFUSED: time that the server asks for, -1 if none; SENT: its age
-    ms: int = 0
+    ms: float = 0
     address: str = ""  # the IP address that it went to, if the frontier should know of it
 
 

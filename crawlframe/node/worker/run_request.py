@@ -208,7 +208,7 @@ class RequestRunner:
         kept in either case."""
         refused = outcome.signal[0] == REFUSED and isinstance(error, StatusError)
         if refused and refusals + 1 < REFUSALS:  # its host rests, and then it goes first
-            asked = max(0, outcome.signal[1])
+            asked = max(0, round(outcome.signal[1]))
             return outcome.end(Verdict.RELEASE, error.reason, str(error), asked)
         if error.retryable and not refused and outcome.attempts < crawl.retries(request):
             delay = backoff(outcome.attempts)
